@@ -1,0 +1,55 @@
+//! Storage accounts and their keys.
+
+use std::collections::HashMap;
+use std::fmt;
+
+/// The well-known account that every tool uses for development, and its well-known key.
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+pub const DEVELOPMENT_KEY_BASE64: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// A key of an account. Never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccountKey(Vec<u8>);
+
+impl AccountKey {
+    /// From its decoded bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AccountKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccountKey(…)")
+    }
+}
+
+/// An account: its name and the one or two keys that are good for it.
+#[derive(Debug, Clone)]
+pub struct Account {
+    pub name: String,
+    pub keys: Vec<AccountKey>,
+}
+
+/// All accounts that a server knows.
+#[derive(Debug, Clone, Default)]
+pub struct Accounts(HashMap<String, Account>);
+
+impl Accounts {
+    pub fn new(accounts: impl IntoIterator<Item = Account>) -> Self {
+        Self(accounts.into_iter().map(|account| (account.name.clone(), account)).collect())
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Account> {
+        self.0.get(name)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}

@@ -1,0 +1,80 @@
+//! What a caller has shown to be allowed: the outcome of authentication.
+
+use crate::text::utf16_cmp;
+use std::cmp::Ordering;
+
+/// What the credentials of a request are good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grant {
+    /// Signed with a key of the account: everything.
+    AccountKey,
+    /// An account SAS: the letters it carries.
+    AccountSas { services: String, resource_types: String, permissions: String },
+    /// A SAS for one table.
+    TableSas { table: String, permissions: String, bounds: KeyBounds, modern_errors: bool },
+}
+
+/// The entities that a table SAS reaches: all those between two tuples of keys, both included.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeyBounds {
+    pub start_partition: Option<String>,
+    pub start_row: Option<String>,
+    pub end_partition: Option<String>,
+    pub end_row: Option<String>,
+}
+
+impl KeyBounds {
+    /// No bounds: every entity.
+    pub const EVERYTHING: Self =
+        Self { start_partition: None, start_row: None, end_partition: None, end_row: None };
+
+    pub fn is_everything(&self) -> bool {
+        self.start_partition.is_none() && self.end_partition.is_none()
+    }
+
+    pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
+        let against = |partition: &Option<String>, row: &Option<String>| {
+            let Some(partition) = partition else { return Ordering::Equal };
+            utf16_cmp(partition_key.as_bytes(), partition.as_bytes()).then_with(|| match row {
+                Some(row) => utf16_cmp(row_key.as_bytes(), row.as_bytes()),
+                None => Ordering::Equal,
+            })
+        };
+        against(&self.start_partition, &self.start_row).is_ge()
+            && against(&self.end_partition, &self.end_row).is_le()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_tuples_and_inclusive() {
+        let bounds = |spk: &str, srk: &str, epk: &str, erk: &str| {
+            let given = |text: &str| (text != "-").then(|| text.to_owned());
+            KeyBounds {
+                start_partition: given(spk),
+                start_row: given(srk),
+                end_partition: given(epk),
+                end_row: given(erk),
+            }
+        };
+        for (bounds, key, expected) in [
+            (bounds("-", "-", "-", "-"), ("", ""), true),
+            (bounds("b", "-", "-", "-"), ("a", "z"), false),
+            (bounds("b", "-", "-", "-"), ("b", ""), true),
+            (bounds("b", "5", "-", "-"), ("b", "4"), false),
+            (bounds("b", "5", "-", "-"), ("b", "5"), true),
+            (bounds("b", "5", "-", "-"), ("c", "1"), true),
+            (bounds("-", "-", "b", "-"), ("b", "zzz"), true),
+            (bounds("-", "-", "b", "5"), ("b", "5"), true),
+            (bounds("-", "-", "b", "5"), ("b", "50"), false),
+            (bounds("-", "-", "b", "5"), ("a", "9"), true),
+            (bounds("p1", "r1", "p1", "r9"), ("p1", "r5"), true),
+            (bounds("p1", "r1", "p1", "r9"), ("p2", "r5"), false),
+        ] {
+            assert_eq!(bounds.contains(key.0, key.1), expected, "{bounds:?} {key:?}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The words of the Azure Storage protocols as types.
+//!
+//! Names, values, conditions, filters, operations and replies: what a request asks for and what an
+//! answer says, without a byte of HTTP and without any I/O. A value of one of these types is valid;
+//! whoever holds it need not check again.
+
+pub mod access_policy;
+pub mod account;
+pub mod condition;
+pub mod error;
+pub mod etag;
+pub mod grant;
+pub mod service_properties;
+pub mod table;
+pub mod text;
+pub mod time;
+
+pub use error::{ErrorCode, ServiceError, Stage};
+pub use time::{Clock, Timestamp};

@@ -1,0 +1,21 @@
+//! The Table service: tables of entities, and what can be asked of them.
+
+pub mod change_set;
+pub mod edm;
+pub mod entity;
+pub mod filter;
+pub mod name;
+pub mod operation;
+pub mod page;
+pub mod properties;
+pub mod reply;
+
+pub use change_set::{Action, Change, ChangeSet};
+pub use edm::{EdmType, Guid, TextRef, ValueRef};
+pub use entity::{Entity, EntityKey, EntityView};
+pub use filter::{Comparison, Filter, Literal};
+pub use name::TableName;
+pub use operation::{Operation, PageSize, QueryEntities, QueryTables};
+pub use page::{Continuation, EntityPage, EntitySink, PlanKind, QueryCost, TablePage};
+pub use properties::{Properties, PropertiesBuilder};
+pub use reply::{Reply, Written};

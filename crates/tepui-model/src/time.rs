@@ -1,0 +1,439 @@
+//! Points in time as the service counts them: ticks of 100 ns, and clocks that hand them out.
+//!
+//! This is the one place that reads the machine's clock. Everything else is given a [`Clock`].
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+const TICKS_PER_SECOND: u64 = 10_000_000;
+const SECONDS_PER_DAY: u64 = 86_400;
+/// Days from 0001-01-01 to 1970-01-01.
+const DAYS_TO_UNIX_EPOCH: u64 = 719_162;
+const MAX_TICKS: u64 = 3_155_378_975_999_999_999;
+
+/// A moment in UTC, in ticks of 100 ns since 0001-01-01T00:00:00Z, up to the end of the year 9999.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+/// The calendar fields of a [`Timestamp`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calendar {
+    pub year: u32,
+    pub month: u32,
+    pub day: u32,
+    pub hour: u32,
+    pub minute: u32,
+    pub second: u32,
+    /// What is left of the second, in ticks.
+    pub ticks: u32,
+}
+
+impl Timestamp {
+    pub const MIN: Self = Self(0);
+    pub const MAX: Self = Self(MAX_TICKS);
+    /// 1601-01-01, the earliest moment that a DateTime property may hold.
+    pub const EARLIEST_STORABLE: Self = Self(584_388 * SECONDS_PER_DAY * TICKS_PER_SECOND);
+
+    /// `None` beyond the year 9999.
+    pub fn from_ticks(ticks: u64) -> Option<Self> {
+        (ticks <= MAX_TICKS).then_some(Self(ticks))
+    }
+
+    pub fn ticks(self) -> u64 {
+        self.0
+    }
+
+    /// The next tick; the last one stays.
+    pub fn next(self) -> Self {
+        Self((self.0 + 1).min(MAX_TICKS))
+    }
+
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration_ticks(duration)).min(MAX_TICKS))
+    }
+
+    pub fn saturating_sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(duration_ticks(duration)))
+    }
+
+    /// The time from `earlier` to this moment; zero if it is not earlier.
+    pub fn since(self, earlier: Self) -> Duration {
+        let ticks = self.0.saturating_sub(earlier.0);
+        Duration::new(ticks / TICKS_PER_SECOND, (ticks % TICKS_PER_SECOND) as u32 * 100)
+    }
+
+    /// Whole seconds since 1970-01-01, 0 before.
+    pub fn unix_seconds(self) -> u64 {
+        (self.0 / TICKS_PER_SECOND).saturating_sub(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY)
+    }
+
+    /// `None` if there is no such moment.
+    pub fn from_calendar(calendar: Calendar) -> Option<Self> {
+        let Calendar { year, month, day, hour, minute, second, ticks } = calendar;
+        let fits = (1..=9999).contains(&year)
+            && (1..=12).contains(&month)
+            && (1..=days_in_month(year, month)).contains(&day)
+            && hour < 24
+            && minute < 60
+            && second < 60
+            && u64::from(ticks) < TICKS_PER_SECOND;
+        if !fits {
+            return None;
+        }
+        let days = days_before(year, month) + u64::from(day) - 1;
+        let seconds = days * SECONDS_PER_DAY + u64::from(hour * 3600 + minute * 60 + second);
+        Self::from_ticks(seconds * TICKS_PER_SECOND + u64::from(ticks))
+    }
+
+    pub fn calendar(self) -> Calendar {
+        let (seconds, ticks) = (self.0 / TICKS_PER_SECOND, self.0 % TICKS_PER_SECOND);
+        let (days, second_of_day) = (seconds / SECONDS_PER_DAY, (seconds % SECONDS_PER_DAY) as u32);
+        let (year, month, day) = date_of(days);
+        Calendar {
+            year,
+            month,
+            day,
+            hour: second_of_day / 3600,
+            minute: second_of_day / 60 % 60,
+            second: second_of_day % 60,
+            ticks: ticks as u32,
+        }
+    }
+
+    /// Parses ISO 8601 as clients write it: a date, `T`, a time with or without seconds and fraction
+    /// (7 digits count, further ones are dropped), then `Z`, an offset, or nothing, which means UTC.
+    /// A date alone is its midnight.
+    ///
+    /// ```
+    /// use tepui_model::Timestamp;
+    /// let parsed = Timestamp::parse_iso("2026-03-10T10:15:30.5+02:00").unwrap();
+    /// assert_eq!(parsed.to_string(), "2026-03-10T08:15:30.5Z");
+    /// ```
+    pub fn parse_iso(text: &str) -> Option<Self> {
+        let (date, rest) = text.split_at_checked(10)?;
+        let mut parts = date.split('-');
+        let (year, month, day) =
+            (digits(parts.next()?, 4)?, digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
+        let mut calendar = Calendar { year, month, day, hour: 0, minute: 0, second: 0, ticks: 0 };
+        if rest.is_empty() || rest == "Z" {
+            return Self::from_calendar(calendar);
+        }
+        let rest = rest.strip_prefix(['T', 't', ' '])?;
+        let zone_at = rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len());
+        let (clock, zone) = rest.split_at(zone_at);
+        let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+        let mut parts = clock.split(':');
+        calendar.hour = digits(parts.next()?, 2)?;
+        calendar.minute = digits(parts.next()?, 2)?;
+        if let Some(second) = parts.next() {
+            calendar.second = digits(second, 2)?;
+        }
+        if parts.next().is_some() || fraction.is_empty() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        calendar.ticks = fraction
+            .bytes()
+            .chain(std::iter::repeat(b'0'))
+            .take(7)
+            .fold(0, |ticks, digit| ticks * 10 + u32::from(digit - b'0'));
+        let local = Self::from_calendar(calendar)?;
+        local.minus_zone(zone)
+    }
+
+    fn minus_zone(self, zone: &str) -> Option<Self> {
+        if matches!(zone, "" | "Z" | "z") {
+            return Some(self);
+        }
+        let (sign, offset) = zone.split_at_checked(1)?;
+        let (hours, minutes) = match offset.split_once(':') {
+            Some(pair) => pair,
+            None => offset.split_at_checked(2)?,
+        };
+        let (hours, minutes) = (digits(hours, 2)?, if minutes.is_empty() { 0 } else { digits(minutes, 2)? });
+        if hours > 14 || minutes > 59 {
+            return None;
+        }
+        let offset = u64::from(hours * 3600 + minutes * 60) * TICKS_PER_SECOND;
+        match sign {
+            "+" => self.0.checked_sub(offset).map(Self),
+            "-" => Self::from_ticks(self.0 + offset),
+            _ => None,
+        }
+    }
+
+    /// Parses a date of HTTP: `Tue, 10 Mar 2026 08:15:30 GMT`.
+    pub fn parse_http(text: &str) -> Option<Self> {
+        let (_, rest) = text.trim().split_once(", ")?;
+        let mut parts = rest.split([' ', '-']).filter(|part| !part.is_empty());
+        let day = parts.next()?.parse().ok()?;
+        let month = parts.next()?;
+        let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))? as u32 + 1;
+        let year = parts.next()?.parse().ok()?;
+        let mut clock = parts.next()?.split(':');
+        let mut field = || digits(clock.next()?, 2);
+        let (hour, minute, second) = (field()?, field()?, field()?);
+        if parts.next()? != "GMT" {
+            return None;
+        }
+        Self::from_calendar(Calendar { year, month, day, hour, minute, second, ticks: 0 })
+    }
+
+    /// The moment as a date of HTTP: `Tue, 10 Mar 2026 08:15:30 GMT`.
+    pub fn to_http(self) -> String {
+        let Calendar { year, month, day, hour, minute, second, .. } = self.calendar();
+        let weekday = WEEKDAYS[(self.0 / TICKS_PER_SECOND / SECONDS_PER_DAY % 7) as usize];
+        let month = MONTHS[month as usize - 1];
+        format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
+    }
+
+    /// With all seven digits of the fraction, as error messages and policies have it.
+    pub fn to_iso_7(self) -> String {
+        let Calendar { year, month, day, hour, minute, second, ticks } = self.calendar();
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ticks:07}Z")
+    }
+
+    /// Appends the moment as entities have it: trailing zeros of the fraction cut off, `:` written as `colon`.
+    pub fn write_iso(self, out: &mut Vec<u8>, colon: &[u8]) {
+        let Calendar { year, month, day, hour, minute, second, ticks } = self.calendar();
+        two_digits(out, year / 100);
+        two_digits(out, year % 100);
+        out.push(b'-');
+        two_digits(out, month);
+        out.push(b'-');
+        two_digits(out, day);
+        out.push(b'T');
+        two_digits(out, hour);
+        out.extend_from_slice(colon);
+        two_digits(out, minute);
+        out.extend_from_slice(colon);
+        two_digits(out, second);
+        if ticks != 0 {
+            out.push(b'.');
+            let mut left = ticks;
+            let mut unit = TICKS_PER_SECOND as u32 / 10;
+            while left != 0 {
+                out.push(b'0' + (left / unit) as u8);
+                left %= unit;
+                unit /= 10;
+            }
+        }
+        out.push(b'Z');
+    }
+}
+
+/// As entities have it: `2026-03-10T08:15:30.5Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Vec::with_capacity(28);
+        self.write_iso(&mut text, b":");
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+/// 0001-01-01 was a Monday.
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+fn duration_ticks(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)
+}
+
+fn two_digits(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&[b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8]);
+}
+
+fn digits(text: &str, count: usize) -> Option<u32> {
+    (text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+fn is_leap(year: u32) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+fn days_in_month(year: u32, month: u32) -> u32 {
+    match month {
+        2 if is_leap(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days from 0001-01-01 to the first of the month. Counts years from March, so that the leap day ends one.
+fn days_before(year: u32, month: u32) -> u64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (year, month) = (u64::from(year), u64::from(month));
+    // 306 days lie between 0000-03-01 and 0001-01-01.
+    year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 - 306
+}
+
+/// The inverse of [`days_before`] with a day.
+fn date_of(days: u64) -> (u32, u32, u32) {
+    const DAYS_IN_400_YEARS: u64 = 146_097;
+    let days = days + 306;
+    let (era, day_of_era) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * month + 2) / 5 + 1) as u32;
+    let year = (era * 400 + year_of_era) as u32;
+    if month < 10 { (year, month as u32 + 3, day) } else { (year + 1, month as u32 - 9, day) }
+}
+
+/// Tells the time. Passed to whatever needs it, so that tests can move it.
+pub trait Clock: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+
+    /// A timestamp close to now and later than every one handed out before.
+    fn tick(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+#[derive(Debug, Default)]
+pub struct SystemClock {
+    last: AtomicU64,
+}
+
+impl SystemClock {
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is given")]
+    fn now(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timestamp(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY * TICKS_PER_SECOND).saturating_add(since_epoch)
+    }
+
+    fn tick(&self) -> Timestamp {
+        rise(&self.last, self.now())
+    }
+}
+
+/// A clock that stands still until it is told to move. For tests.
+#[derive(Debug)]
+pub struct ManualClock {
+    now: AtomicU64,
+    last: AtomicU64,
+}
+
+impl ManualClock {
+    pub fn at(now: Timestamp) -> Self {
+        Self { now: AtomicU64::new(now.0), last: AtomicU64::new(0) }
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.now.fetch_add(duration_ticks(by), Ordering::SeqCst);
+    }
+
+    pub fn set(&self, now: Timestamp) {
+        self.now.store(now.0, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.now.load(Ordering::SeqCst))
+    }
+
+    fn tick(&self) -> Timestamp {
+        rise(&self.last, self.now())
+    }
+}
+
+/// Raises `last` to `now`, or by one tick where the clock has not moved on, and returns it.
+fn rise(last: &AtomicU64, now: Timestamp) -> Timestamp {
+    let mut seen = last.load(Ordering::Relaxed);
+    loop {
+        let next = now.0.max(seen + 1);
+        match last.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return Timestamp(next.min(MAX_TICKS)),
+            Err(current) => seen = current,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_moments() {
+        for (text, ticks) in [
+            ("0001-01-01T00:00:00Z", 0),
+            ("1601-01-01T00:00:00Z", Timestamp::EARLIEST_STORABLE.ticks()),
+            ("1970-01-01T00:00:00Z", 621_355_968_000_000_000),
+            ("2000-03-01T00:00:00Z", 630_874_656_000_000_000),
+            ("9999-12-31T23:59:59.9999999Z", MAX_TICKS),
+        ] {
+            let moment = Timestamp::parse_iso(text).unwrap();
+            assert_eq!(moment.ticks(), ticks, "{text}");
+            assert_eq!(moment.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn iso_texts() {
+        for (text, expected) in [
+            ("2026-03-10", Some("2026-03-10T00:00:00Z")),
+            ("2026-03-10T08:15Z", Some("2026-03-10T08:15:00Z")),
+            ("2026-03-10T08:15:30", Some("2026-03-10T08:15:30Z")),
+            ("2026-03-10T08:15:30.1200000Z", Some("2026-03-10T08:15:30.12Z")),
+            ("2026-03-10T08:15:30.123456789Z", Some("2026-03-10T08:15:30.1234567Z")),
+            ("2026-03-10T08:15:30-05:30", Some("2026-03-10T13:45:30Z")),
+            ("2026-03-10T08:15:30+0200", Some("2026-03-10T06:15:30Z")),
+            ("0001-01-01T00:00:00+01:00", None),
+            ("2026-02-29", None),
+            ("2026-13-01", None),
+            ("2026-03-10T24:00:00Z", None),
+            ("2026-03-10T08:15:30.Z", None),
+            ("2026-03-10T08:15:30.5X", None),
+            ("2026-3-10", None),
+            ("é026-03-10", None),
+            ("", None),
+        ] {
+            assert_eq!(Timestamp::parse_iso(text).map(|t| t.to_string()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn http_dates() {
+        let moment = Timestamp::parse_http("Tue, 10 Mar 2026 08:15:30 GMT").unwrap();
+        assert_eq!(moment.to_string(), "2026-03-10T08:15:30Z");
+        assert_eq!(moment.to_http(), "Tue, 10 Mar 2026 08:15:30 GMT");
+        for text in ["", "10 Mar 2026", "Tue, 10 Foo 2026 08:15:30 GMT", "Tue, 10 Mar 2026 08:15:30 CET"] {
+            assert_eq!(Timestamp::parse_http(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn printed_moments_parse_to_themselves(ticks in 0..=MAX_TICKS) {
+            let moment = Timestamp(ticks);
+            prop_assert_eq!(Timestamp::parse_iso(&moment.to_string()), Some(moment));
+            prop_assert_eq!(Timestamp::parse_iso(&moment.to_iso_7()), Some(moment));
+            prop_assert_eq!(Timestamp::from_calendar(moment.calendar()), Some(moment));
+        }
+
+        #[test]
+        fn any_text_parses_or_not(text in "\\PC{0,40}") {
+            let _ = (Timestamp::parse_iso(&text), Timestamp::parse_http(&text));
+        }
+    }
+
+    #[test]
+    fn ticks_always_rise() {
+        let clock = ManualClock::at(Timestamp::parse_iso("2026-03-10").unwrap());
+        let first = clock.tick();
+        let second = clock.tick();
+        assert_eq!(second, first.next());
+        clock.set(Timestamp::MIN);
+        assert!(clock.tick() > second);
+    }
+}

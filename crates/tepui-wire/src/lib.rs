@@ -1,0 +1,11 @@
+//! The protocol's types as HTTP, both directions. No sockets and nothing asynchronous.
+
+pub mod address;
+pub mod auth;
+pub mod cors;
+pub mod error_body;
+pub mod percent;
+pub mod query;
+pub mod table;
+pub mod version;
+pub mod xml;

@@ -1,0 +1,6 @@
+//! The Table service over HTTP.
+
+pub mod atom;
+pub mod filter_text;
+pub mod format;
+pub mod json;
