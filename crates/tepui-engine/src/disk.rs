@@ -1,0 +1,206 @@
+//! The engine on disk: fjall behind one committer.
+
+use crate::committer::{Committer, Kind, QueueLimits, Request, Shared};
+use crate::directory;
+use crate::limits;
+use crate::store::{FjallStore, Store, panicked, storage_error};
+use crate::view::Held;
+use crate::{
+    CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version, Write,
+};
+use fjall::AbstractTree;
+use std::io;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Asks how many bytes are free on the disk of a path.
+pub type FreeSpace = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
+
+/// How a [`DiskEngine`] is opened.
+#[derive(Clone)]
+pub struct DiskOptions {
+    /// The data directory. Created if it is not there.
+    pub path: PathBuf,
+    /// Memory for blocks that were read. Default: 128 MiB.
+    pub cache_bytes: u64,
+    /// How much is written to memory before it becomes a table. Set when the directory is created.
+    pub memtable_bytes: u64,
+    /// The size of a block in a table. Set when the directory is created.
+    pub block_bytes: u32,
+    /// How large journals may grow before what holds them back is written to tables.
+    pub journal_bytes: u64,
+    /// Threads that write tables and merge them.
+    pub worker_threads: usize,
+    /// Writes are refused while less than this is free on the disk. Default: 128 MiB.
+    pub free_space_reserve_bytes: u64,
+    /// How many commits may wait. More are refused as busy.
+    pub max_queued_commits: usize,
+    /// How many bytes of commits may wait.
+    pub max_queued_bytes: usize,
+    /// How long a commit waits for its answer before its outcome counts as unknown.
+    pub commit_wait: Duration,
+    /// Where free space is asked for; replaced in tests.
+    pub free_space: FreeSpace,
+}
+
+impl DiskOptions {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            cache_bytes: 128 << 20,
+            memtable_bytes: 32 << 20,
+            block_bytes: 4096,
+            journal_bytes: 128 << 20,
+            worker_threads: 2,
+            free_space_reserve_bytes: 128 << 20,
+            max_queued_commits: 4096,
+            max_queued_bytes: 64 << 20,
+            commit_wait: Duration::from_secs(20),
+            free_space: Arc::new(directory::free_space),
+        }
+    }
+}
+
+/// Keeps everything in one directory. A clone is the same engine; the directory is closed when the
+/// last one is dropped or by [`DiskEngine::close`].
+#[derive(Clone)]
+pub struct DiskEngine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    commit_wait: Duration,
+    committer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl DiskEngine {
+    /// Opens the directory, and creates it if it is not there. Takes a moment: it reads the
+    /// journals.
+    pub fn open(options: DiskOptions) -> Result<Self, EngineError> {
+        let limits = QueueLimits { commits: options.max_queued_commits, bytes: options.max_queued_bytes };
+        let commit_wait = options.commit_wait;
+        let version = Version(1);
+        let store = FjallStore::open(options)?;
+        let shared = Arc::new(Shared::new(store.view(version), limits));
+        let committer = Committer::new(Arc::clone(&shared), store, version);
+        let thread = std::thread::Builder::new()
+            .name("committer".into())
+            .spawn(move || committer.run())
+            .map_err(|error| EngineError::Failed(format!("cannot start the committer: {error}")))?;
+        Ok(Self { inner: Arc::new(Inner { shared, commit_wait, committer: Mutex::new(Some(thread)) }) })
+    }
+
+    /// Finishes the commits that wait, syncs, and closes the directory. Blocks until that is done.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+
+    pub(crate) async fn request(&self, kind: Kind, writes: Vec<Write>) -> Result<(), CommitError> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.shared.submit(Request { kind, writes, reply })?;
+        match tokio::time::timeout(self.inner.commit_wait, answer).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(CommitError::Unknown("the committer stopped".into())),
+            Err(_) => Err(CommitError::Unknown("the committer did not answer in time".into())),
+        }
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        self.shared.close();
+        let thread = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic in the committer was seen by everyone who waited for it.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Engine for DiskEngine {
+    type Snapshot = DiskSnapshot;
+
+    async fn snapshot(&self) -> Result<DiskSnapshot, EngineError> {
+        let view = self.inner.shared.published.get(self.inner.commit_wait).await?;
+        Ok(DiskSnapshot { view })
+    }
+
+    async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
+        limits::check(&guards, &writes)?;
+        self.request(Kind::Checked { at, guards }, writes).await
+    }
+
+    async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
+        crate::reclaim::reclaim(self, range).await
+    }
+
+    fn health(&self) -> Result<(), EngineError> {
+        self.inner.shared.health()
+    }
+}
+
+/// What a [`DiskEngine`] held when the snapshot was taken.
+pub struct DiskSnapshot {
+    view: Arc<Held>,
+}
+
+impl DiskSnapshot {
+    pub(crate) fn view(&self) -> &Held {
+        &self.view
+    }
+
+    fn page(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
+        let mut page = ScanPage::default();
+        let Some(bounds) = limits::bounds(range) else { return Ok(page) };
+        let mut bytes = 0;
+        for row in self.view.tree.range::<&[u8], (Bound<&[u8]>, Bound<&[u8]>)>(
+            bounds,
+            self.view.snapshot.seqno(),
+            None,
+        ) {
+            let (key, value) = lsm_tree::Guard::into_inner(row).map_err(|error| storage_error(&error))?;
+            bytes += key.len() + value.len();
+            let full = page.rows.len() >= limit.max_rows || bytes > limit.max_bytes;
+            if full && !page.rows.is_empty() {
+                page.next = Some(key.into());
+                break;
+            }
+            page.rows.push((key.into(), value.into()));
+        }
+        Ok(page)
+    }
+}
+
+impl Snapshot for DiskSnapshot {
+    fn version(&self) -> Version {
+        self.view.version
+    }
+
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {
+        if !limits::is_key(key) {
+            return Ok(None);
+        }
+        let found = catch_unwind(AssertUnwindSafe(|| self.view.tree.get(key, self.view.snapshot.seqno())));
+        match found {
+            Ok(found) => Ok(found.map_err(|error| storage_error(&error))?.map(Value::from)),
+            Err(panic) => Err(panicked(&*panic)),
+        }
+    }
+
+    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
+        catch_unwind(AssertUnwindSafe(|| self.page(range, limit)))
+            .unwrap_or_else(|panic| Err(panicked(&*panic)))
+    }
+}

@@ -1,0 +1,173 @@
+//! Ordered bytes: snapshots to read from, and atomic commits that survive a crash.
+//!
+//! This crate knows nothing about tables, queues or blobs, and nothing about HTTP. Services lay out
+//! their own keys and values on top of it. [`MemoryEngine`] keeps everything in memory,
+//! [`DiskEngine`] keeps it on disk; both pass the suite in `contract`.
+
+use bytes::Bytes;
+use std::fmt;
+use std::future::Future;
+
+mod committer;
+pub mod contract;
+mod directory;
+mod disk;
+mod journal;
+mod limits;
+mod memory;
+mod recent;
+mod reclaim;
+mod store;
+mod view;
+
+pub use disk::{DiskEngine, DiskOptions, DiskSnapshot, FreeSpace};
+pub use limits::{MAX_COMMIT_BYTES, MAX_KEY_BYTES};
+pub use memory::{MemoryEngine, MemorySnapshot};
+
+/// A key: any bytes, compared as bytes.
+pub type Key = Bytes;
+
+/// A value: any bytes.
+pub type Value = Bytes;
+
+/// A point in the order of commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u64);
+
+/// One change of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    Put(Key, Value),
+    Delete(Key),
+}
+
+impl Write {
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Put(key, _) | Self::Delete(key) => key,
+        }
+    }
+}
+
+/// The keys from `start` (included) up to `end` (not included).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    pub start: Key,
+    pub end: Key,
+}
+
+/// How much one call of [`Snapshot::scan`] may return. At least one row is returned if there is one.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanLimit {
+    pub max_rows: usize,
+    pub max_bytes: usize,
+}
+
+/// One page of an ordered scan.
+#[derive(Debug, Clone, Default)]
+pub struct ScanPage {
+    /// In the order of their keys.
+    pub rows: Vec<(Key, Value)>,
+    /// Where to go on: the range from here to the end of the one asked for has not been looked at.
+    /// `None`: there is nothing more in the range.
+    pub next: Option<Key>,
+}
+
+/// Why the engine could not do what was asked. Each kind says what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineError {
+    /// Try again later: the engine is overloaded, read-only for want of disk space, or shutting down.
+    Unavailable(String),
+    /// Stored bytes are not what was written. Stop and look; never serve them.
+    Corrupt(String),
+    /// Anything else that failed below: the message is for the log.
+    Failed(String),
+}
+
+/// Why a commit did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommitError {
+    /// A key that the commit rests on has changed since its snapshot. Nothing was written: read again and decide again.
+    Conflict,
+    /// The outcome could not be learned: the commit may or may not be there, now or after a restart.
+    Unknown(String),
+    /// Nothing was written.
+    Engine(EngineError),
+}
+
+/// A store of ordered bytes.
+///
+/// # Contract
+///
+/// - A snapshot sees every commit acknowledged before it was taken, and nothing that a crash could
+///   undo. It never changes, never blocks writers and is never blocked by them.
+/// - `commit` applies every write or none, and they survive a crash once it returns `Ok`.
+/// - `commit` returns `Conflict` if a key in `guards` or `writes` has changed since `at`. It may
+///   also do so when none has (for a snapshot that is too old, say); trying again with a fresh
+///   snapshot succeeds in the end.
+/// - A key written twice in one commit ends with its last write.
+/// - There are no guards on ranges: two commits that insert different keys into one range do not conflict.
+/// - `reclaim` removes what is in a range that no reader can reach any more and that nobody will
+///   write to again. It may be done in small steps, is not atomic, and may be repeated.
+pub trait Engine: Send + Sync + 'static {
+    type Snapshot: Snapshot;
+
+    fn snapshot(&self) -> impl Future<Output = Result<Self::Snapshot, EngineError>> + Send;
+
+    fn commit(
+        &self,
+        at: Version,
+        guards: Vec<Key>,
+        writes: Vec<Write>,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send;
+
+    fn reclaim(&self, range: KeyRange) -> impl Future<Output = Result<(), EngineError>> + Send;
+
+    /// Whether the engine takes writes now; `Err` says why not. For health probes: cheap and never blocks.
+    fn health(&self) -> Result<(), EngineError>;
+}
+
+/// The state of the store at one point in the order of commits.
+pub trait Snapshot: Send + Sync {
+    /// The point at which this snapshot was taken: what `commit` wants as `at`.
+    fn version(&self) -> Version;
+
+    fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send;
+
+    /// The first rows of `range`, as many as `limit` allows.
+    fn scan(
+        &self,
+        range: &KeyRange,
+        limit: ScanLimit,
+    ) -> impl Future<Output = Result<ScanPage, EngineError>> + Send;
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(why) => write!(f, "storage is unavailable: {why}"),
+            Self::Corrupt(what) => write!(f, "stored data is corrupt: {what}"),
+            Self::Failed(why) => write!(f, "storage failed: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl fmt::Display for CommitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict => write!(f, "a key changed since the snapshot"),
+            Self::Unknown(why) => write!(f, "the outcome of the commit is unknown: {why}"),
+            Self::Engine(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CommitError {}
+
+impl From<EngineError> for CommitError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}

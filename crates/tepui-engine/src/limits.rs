@@ -1,0 +1,52 @@
+//! What fits into an engine: the same for all of them, so that a service can change engines.
+
+use crate::{EngineError, Key, KeyRange, Write};
+use std::ops::Bound;
+
+/// The longest key. Keys have at least one byte.
+pub const MAX_KEY_BYTES: usize = 65_535;
+
+/// The most that one commit may write, keys and values together.
+pub const MAX_COMMIT_BYTES: usize = 64 << 20;
+
+pub(crate) fn is_key(key: &[u8]) -> bool {
+    (1..=MAX_KEY_BYTES).contains(&key.len())
+}
+
+pub(crate) fn check(guards: &[Key], writes: &[Write]) -> Result<(), EngineError> {
+    let mut bytes = 0;
+    for key in guards.iter().chain(writes.iter().map(Write::key)) {
+        if !is_key(key) {
+            return Err(EngineError::Failed(format!("a key has 1 to {MAX_KEY_BYTES} bytes: {}", key.len())));
+        }
+    }
+    for write in writes {
+        bytes += write.key().len();
+        if let Write::Put(_, value) = write {
+            bytes += value.len();
+        }
+    }
+    if bytes > MAX_COMMIT_BYTES {
+        return Err(EngineError::Failed(format!(
+            "a commit writes at most {MAX_COMMIT_BYTES} bytes: {bytes}"
+        )));
+    }
+    Ok(())
+}
+
+/// The same range for a store that knows no longer keys; `None` if it is empty.
+pub(crate) fn bounds(range: &KeyRange) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
+    if range.start >= range.end {
+        return None;
+    }
+    // No key is longer, so what lies behind a longer bound lies behind its beginning.
+    let start = match range.start.get(..MAX_KEY_BYTES) {
+        Some(cut) if range.start.len() > MAX_KEY_BYTES => Bound::Excluded(cut),
+        _ => Bound::Included(&range.start[..]),
+    };
+    let end = match range.end.get(..MAX_KEY_BYTES) {
+        Some(cut) if range.end.len() > MAX_KEY_BYTES => Bound::Included(cut),
+        _ => Bound::Excluded(&range.end[..]),
+    };
+    Some((start, end))
+}

@@ -1,0 +1,94 @@
+//! Which keys were written lately, and when: what a commit is checked against.
+
+use crate::Version;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+
+/// How many keys one generation remembers before it becomes the older one. A few megabytes in all.
+const GENERATION: usize = 1 << 16;
+
+/// The hashes of recently written keys with the version that wrote them.
+///
+/// Two keys with one hash make a needless conflict at worst. What was written before the older of
+/// the two generations is forgotten, and snapshots from before then count as changed.
+pub(crate) struct Recent {
+    hasher: RandomState,
+    new: Generation,
+    old: Generation,
+    /// Nothing at or before this version is remembered.
+    forgotten: Version,
+}
+
+type Generation = HashMap<u64, Version, BuildHasherDefault<AlreadyHashed>>;
+
+impl Recent {
+    pub(crate) fn new(version: Version) -> Self {
+        Self {
+            hasher: RandomState::new(),
+            new: Generation::default(),
+            old: Generation::default(),
+            forgotten: version,
+        }
+    }
+
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    pub(crate) fn changed_since(&self, hash: u64, at: Version) -> bool {
+        let found = self.new.get(&hash).or_else(|| self.old.get(&hash));
+        at < self.forgotten || found.is_some_and(|version| *version > at)
+    }
+
+    pub(crate) fn record(&mut self, hashes: impl IntoIterator<Item = u64>, version: Version) {
+        self.new.extend(hashes.into_iter().map(|hash| (hash, version)));
+        if self.new.len() >= GENERATION {
+            let dropped = std::mem::replace(&mut self.old, std::mem::take(&mut self.new));
+            self.forgotten = dropped.into_values().max().unwrap_or(self.forgotten).max(self.forgotten);
+        }
+    }
+}
+
+/// The keys are hashes already.
+#[derive(Default)]
+pub(crate) struct AlreadyHashed(u64);
+
+impl Hasher for AlreadyHashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembers_what_changed_and_admits_what_it_forgot() {
+        let mut recent = Recent::new(Version(1));
+        let key = recent.hash(b"key");
+        recent.record([key], Version(2));
+        assert!(recent.changed_since(key, Version(1)));
+        assert!(!recent.changed_since(key, Version(2)));
+        assert!(!recent.changed_since(recent.hash(b"other"), Version(1)));
+
+        for version in 3..=(2 * GENERATION as u64 + 3) {
+            recent.record([recent.hash(&version.to_be_bytes())], Version(version));
+        }
+        let other = recent.hash(b"other");
+        assert!(recent.changed_since(other, Version(2)), "an old snapshot counts as changed");
+        assert!(!recent.changed_since(other, Version(2 * GENERATION as u64)));
+    }
+}
