@@ -1,0 +1,198 @@
+//! The words of `auth:` → an `Authorization` header, or the query parameters of a SAS.
+
+use crate::request::Endpoint;
+use crate::sign::{self, Signed};
+use crate::template::{Scope, percent_encode};
+
+/// A kind of credentials, and the fields that say how they differ from the ordinary.
+#[derive(Debug)]
+pub(crate) struct Credentials {
+    kind: String,
+    fields: Vec<(String, String)>,
+    removed: Vec<String>,
+    wrong_key: bool,
+    first_table: Option<String>,
+}
+
+impl Credentials {
+    /// Reads `lite`, `sharedkey account=other`, `table-sas sp=r spk='a b' -se`.
+    pub(crate) fn parse(text: &str, scope: &Scope) -> Result<Self, String> {
+        let mut words = split_words(text).into_iter();
+        let kind = words.next().unwrap_or_default();
+        let mut credentials = Self {
+            kind,
+            fields: Vec::new(),
+            removed: Vec::new(),
+            wrong_key: false,
+            first_table: scope.declared().next().map(str::to_owned),
+        };
+        for word in words {
+            if word == "wrong-key" {
+                credentials.wrong_key = true;
+            } else if let Some(name) = word.strip_prefix('-') {
+                credentials.removed.push(name.to_owned());
+            } else if let Some((name, value)) = word.split_once('=') {
+                credentials.fields.push((name.to_owned(), value.to_owned()));
+            } else {
+                return Err(format!("unknown in auth: {word}"));
+            }
+        }
+        Ok(credentials)
+    }
+
+    /// The target to send, and the `Authorization` header if there is one.
+    pub(crate) fn apply(
+        &self,
+        endpoint: &Endpoint,
+        verb: &str,
+        target: &str,
+        header: impl Fn(&str) -> Option<String>,
+    ) -> Result<(String, Option<String>), String> {
+        match self.kind.as_str() {
+            "none" => Ok((target.to_owned(), None)),
+            "sharedkey" | "lite" => {
+                let authorization = self.shared_key(endpoint, verb, target, header)?;
+                Ok((target.to_owned(), Some(authorization)))
+            }
+            "account-sas" | "table-sas" => {
+                let mark = if target.contains('?') { '&' } else { '?' };
+                Ok((format!("{target}{mark}{}", self.sas(endpoint)?), None))
+            }
+            other => Err(format!("unknown auth: {other}")),
+        }
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn key(&self, endpoint: &Endpoint) -> String {
+        if self.wrong_key { sign::another_key(&endpoint.key) } else { endpoint.key.clone() }
+    }
+
+    fn shared_key(
+        &self,
+        endpoint: &Endpoint,
+        verb: &str,
+        target: &str,
+        header: impl Fn(&str) -> Option<String>,
+    ) -> Result<String, String> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let comp = query.split('&').find_map(|pair| pair.strip_prefix("comp="));
+        let given = |name: &str| self.field(&format!("sign-{name}")).map(str::to_owned);
+        let date =
+            given("date").or_else(|| header("x-ms-date")).or_else(|| header("Date")).unwrap_or_default();
+        let content_type = given("content-type").or_else(|| header("Content-Type")).unwrap_or_default();
+        let account = self.field("account").unwrap_or(&endpoint.account);
+        let signed = Signed {
+            verb: self.field("sign-verb").unwrap_or(verb),
+            content_md5: &header("Content-MD5").unwrap_or_default(),
+            content_type: &content_type,
+            date: &date,
+            account,
+            path: self.field("sign-path").unwrap_or(path),
+            comp: if self.field("sign-comp") == Some("no") { None } else { comp },
+        };
+        let (scheme, text) = match self.kind.as_str() {
+            "lite" => ("SharedKeyLite", signed.shared_key_lite()),
+            _ => ("SharedKey", signed.shared_key()),
+        };
+        let scheme = self.field("scheme").unwrap_or(scheme);
+        Ok(format!("{scheme} {account}:{}", sign::sign(&self.key(endpoint), &text)?))
+    }
+
+    fn sas(&self, endpoint: &Endpoint) -> Result<String, String> {
+        let expiry = crate::clock::iso(crate::clock::now() + 3600);
+        let table = self.first_table.clone().unwrap_or_default();
+        let defaults: Vec<(&str, String)> = if self.kind == "account-sas" {
+            [("sv", "2019-02-02"), ("ss", "t"), ("srt", "sco"), ("sp", "rwdlacu"), ("se", &expiry)]
+                .map(|(name, value)| (name, value.to_owned()))
+                .to_vec()
+        } else {
+            let mut fields = vec![("sv", "2019-02-02".to_owned()), ("tn", table)];
+            // What a stored policy says cannot be said again by the token.
+            if self.field("si").is_none() {
+                fields.extend([("sp", "raud".to_owned()), ("se", expiry)]);
+            }
+            fields
+        };
+        let mut fields: Vec<(String, String)> = Vec::new();
+        for (name, value) in defaults {
+            if self.field(name).is_none() && !self.removed.iter().any(|removed| removed == name) {
+                fields.push((name.to_owned(), value));
+            }
+        }
+        fields
+            .extend(self.fields.iter().filter(|(name, _)| !name.contains("sent.") && name != "sig").cloned());
+        let value = |name: &str| {
+            fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        let text = if self.kind == "account-sas" {
+            sign::account_sas(&endpoint.account, value)
+        } else {
+            sign::table_sas(&endpoint.account, value)
+        };
+        let signature = match self.field("sig") {
+            Some(given) => given.to_owned(),
+            None => sign::sign(&self.key(endpoint), &text)?,
+        };
+        let mut pairs = Vec::new();
+        for (name, value) in &fields {
+            // `sent.sp=raud` puts another value into the address than the one that was signed.
+            let value = self.field(&format!("sent.{name}")).unwrap_or(value);
+            pairs.push(format!("{name}={}", percent_encode(value)));
+        }
+        if !self.removed.iter().any(|removed| removed == "sig") {
+            pairs.push(format!("sig={}", percent_encode(&signature)));
+        }
+        Ok(pairs.join("&"))
+    }
+}
+
+/// Splits at blanks outside single quotes.
+fn split_words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for mark in text.chars() {
+        match mark {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            _ => words.last_mut().expect("there is always a last word").push(mark),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply(auth: &str, target: &str) -> (String, Option<String>) {
+        let endpoint = Endpoint::parse("http://h:1/acct", None, "AAAA").unwrap();
+        Credentials::parse(auth, &Scope::new()).unwrap().apply(&endpoint, "GET", target, |_| None).unwrap()
+    }
+
+    #[test]
+    fn a_sas_goes_into_the_query() {
+        let (target, header) =
+            apply("table-sas tn=T sp=r spk='a b' se=2030-01-01 sent.sp=raud", "/acct/T()?x=1");
+        assert!(
+            target.starts_with("/acct/T()?x=1&sv=2019-02-02&tn=T&sp=raud&spk=a%20b&se=2030-01-01&sig="),
+            "{target}"
+        );
+        assert_eq!(header, None);
+        let (target, _) = apply("account-sas -se sig=bad", "/acct/Tables");
+        assert_eq!(target, "/acct/Tables?sv=2019-02-02&ss=t&srt=sco&sp=rwdlacu&sig=bad");
+    }
+
+    #[test]
+    fn a_key_goes_into_the_header() {
+        let (_, right) = apply("sharedkey", "/acct/T");
+        let (_, wrong) = apply("sharedkey wrong-key", "/acct/T");
+        assert!(right.as_ref().unwrap().starts_with("SharedKey acct:"));
+        assert_ne!(right, wrong);
+        let (_, same) = apply("sharedkey sign-path=/acct/T", "/acct/Other");
+        assert_eq!(right, same);
+    }
+}

@@ -1,0 +1,191 @@
+//! `tepui-scenarios`: runs the texts of `conformance/scenarios` against any endpoint that speaks the
+//! protocols. It shares no code with the server, so that a mistake cannot hide on both sides.
+
+mod check;
+mod clock;
+mod credentials;
+mod http;
+mod json;
+mod multipart;
+mod parse;
+mod parse_expect;
+mod pattern;
+mod request;
+mod run;
+mod scenario;
+mod sign;
+mod template;
+
+use crate::request::Endpoint;
+use crate::run::Failure;
+use crate::scenario::Scenario;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const USAGE: &str = "\
+usage: tepui-scenarios --endpoint URL [options] FILE-or-DIR...
+  --endpoint URL   such as http://127.0.0.1:10002/devstoreaccount1
+  --account NAME   if the address does not say it
+  --key BASE64     the account's key; the development account's by default
+  --filter TEXT    only scenarios whose name or file contains it
+  --jobs N         scenarios at a time, 4 by default
+  --list           name the scenarios and stop
+  --brief          no traffic of failed steps";
+
+const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+#[derive(Debug, Default)]
+struct Options {
+    endpoint: Option<String>,
+    account: Option<String>,
+    key: Option<String>,
+    filter: String,
+    jobs: usize,
+    list: bool,
+    brief: bool,
+    paths: Vec<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match work() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// True if all scenarios passed.
+fn work() -> Result<bool, String> {
+    let options = options(std::env::args().skip(1))?;
+    let scenarios = load(&options)?;
+    if options.list {
+        for scenario in &scenarios {
+            println!("{}:{} {}: {}", scenario.file, scenario.line, scenario.name, scenario.title);
+        }
+        return Ok(true);
+    }
+    let url = options.endpoint.as_deref().ok_or(USAGE)?;
+    let key = options.key.as_deref().unwrap_or(DEVELOPMENT_KEY);
+    let endpoint = Endpoint::parse(url, options.account.as_deref(), key)?;
+    let (serial, parallel): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.serial);
+    let mut failed = run_all(&parallel, &endpoint, options.jobs);
+    failed.extend(run_all(&serial, &endpoint, 1));
+    for (scenario, failures) in &failed {
+        report(scenario, failures, options.brief);
+    }
+    println!("scenarios: {} passed, {} failed", scenarios.len() - failed.len(), failed.len());
+    Ok(failed.is_empty())
+}
+
+fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { jobs: 4, ..Options::default() };
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
+        match argument.as_str() {
+            "--endpoint" => options.endpoint = Some(value()?),
+            "--account" => options.account = Some(value()?),
+            "--key" => options.key = Some(value()?),
+            "--filter" => options.filter = value()?,
+            "--jobs" => options.jobs = value()?.parse().map_err(|_| "--jobs needs a number".to_owned())?,
+            "--list" => options.list = true,
+            "--brief" => options.brief = true,
+            "--help" => return Err(USAGE.to_owned()),
+            other if other.starts_with('-') => return Err(format!("unknown option: {other}\n{USAGE}")),
+            path => options.paths.push(path.into()),
+        }
+    }
+    if options.paths.is_empty() { Err(USAGE.to_owned()) } else { Ok(options) }
+}
+
+/// The wanted scenarios of all files. Names must be unique: code refers to them.
+fn load(options: &Options) -> Result<Vec<Scenario>, String> {
+    let mut files = Vec::new();
+    for path in &options.paths {
+        collect(path, &mut files)?;
+    }
+    let mut scenarios = Vec::new();
+    let mut names = HashSet::new();
+    for file in files {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(&file).map_err(|error| format!("cannot read {name}: {error}"))?;
+        for scenario in parse::parse(&name, &text)? {
+            if !names.insert(scenario.name.clone()) {
+                return Err(format!("{name}:{}: a second scenario named {}", scenario.line, scenario.name));
+            }
+            if scenario.name.contains(&options.filter) || scenario.file.contains(&options.filter) {
+                scenarios.push(scenario);
+            }
+        }
+    }
+    Ok(scenarios)
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    if !path.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let entries =
+        std::fs::read_dir(path).map_err(|error| format!("cannot list {}: {error}", path.display()))?;
+    let mut inside: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    inside.sort();
+    for path in inside {
+        if path.is_dir() || path.extension().is_some_and(|extension| extension == "http") {
+            collect(&path, files)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs all, several at a time; gives those that failed, in the order of the files.
+fn run_all<'a>(
+    scenarios: &[&'a Scenario],
+    endpoint: &Endpoint,
+    jobs: usize,
+) -> Vec<(&'a Scenario, Vec<Failure>)> {
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|threads| {
+        for _ in 0..jobs.clamp(1, 64) {
+            threads.spawn(|| {
+                while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let failures = run::run(scenario, endpoint);
+                    if !failures.is_empty() {
+                        failed.lock().expect("no thread panics with the list").push((*scenario, failures));
+                    }
+                }
+            });
+        }
+    });
+    let mut failed = failed.into_inner().expect("no thread panics with the list");
+    failed.sort_by(|(one, _), (other, _)| (&one.file, one.line).cmp(&(&other.file, other.line)));
+    failed
+}
+
+fn report(scenario: &Scenario, failures: &[Failure], brief: bool) {
+    println!("FAILED {}: {}", scenario.name, scenario.title);
+    for failure in failures {
+        println!("  {}:{}: {}", scenario.file, failure.line, failure.step);
+        for mismatch in &failure.mismatches {
+            println!("    line {}", mismatch.line);
+            println!("      expected  {}", indented(&mismatch.expected));
+            println!("      came      {}", indented(&mismatch.actual));
+        }
+        if !brief {
+            print!("    the exchange\n{}", failure.exchange);
+        }
+    }
+    println!();
+}
+
+fn indented(text: &str) -> String {
+    run::shortened(text, 1500).replace('\n', "\n                ")
+}

@@ -1,0 +1,138 @@
+//! A scenario as it was written: what [`crate::parse`] makes and [`crate::run`] walks through.
+//! Texts are kept as templates; variables and table names are filled in when a step runs.
+
+/// One `## name: title` section of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) file: String,
+    pub(crate) line: usize,
+    /// Runs alone, after all others: it touches what the whole account shares.
+    pub(crate) serial: bool,
+    pub(crate) items: Vec<Item>,
+}
+
+/// One thing that a scenario does.
+#[derive(Debug, Clone)]
+pub(crate) enum Item {
+    /// `table People`: a fresh table under this name.
+    Table { line: usize, name: String },
+    /// `name People`: a fresh name, with no table behind it yet.
+    Name { name: String },
+    /// `insert People {…}`: an entity is there.
+    Insert { line: usize, table: String, body: String },
+    /// `let x = text`.
+    Let { line: usize, name: String, value: String },
+    /// `wait 50ms`.
+    Wait { milliseconds: u64 },
+    /// A request and what is expected of its answer.
+    Step(Box<Step>),
+    /// `for i in 1..3` or `each a | b`: the inner items, once per row.
+    Loop { line: usize, rows: Vec<Row>, items: Vec<Item> },
+}
+
+/// One round of a loop: variables and their values.
+pub(crate) type Row = Vec<(String, String)>;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Step {
+    pub(crate) line: usize,
+    /// Empty for a `raw` step, whose body is the whole request.
+    pub(crate) verb: String,
+    pub(crate) target: String,
+    /// Headers to send, over the defaults.
+    pub(crate) headers: Vec<(String, String)>,
+    /// Default headers to leave out.
+    pub(crate) without: Vec<String>,
+    pub(crate) auth: String,
+    pub(crate) send: String,
+    pub(crate) address: String,
+    pub(crate) body: Body,
+    pub(crate) status: String,
+    pub(crate) expectations: Vec<Expectation>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Body {
+    #[default]
+    None,
+    Text(String),
+    /// Lines, each followed by `end`. A line that ends with `\` has no end.
+    Lines {
+        end: &'static str,
+        lines: Vec<String>,
+    },
+    Batch(Vec<Section>),
+}
+
+/// A part of a batch: a change set, or one query.
+#[derive(Debug, Clone)]
+pub(crate) struct Section {
+    pub(crate) kind: SectionKind,
+    pub(crate) end: &'static str,
+    pub(crate) operations: Vec<Operation>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SectionKind {
+    ChangeSet,
+    Query,
+}
+
+/// A request inside a batch, perhaps several times.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Operation {
+    pub(crate) repeat: Option<(String, u64, u64)>,
+    /// Headers of the part around the request.
+    pub(crate) mime: Vec<String>,
+    pub(crate) request: String,
+    pub(crate) headers: Vec<String>,
+    pub(crate) body: String,
+}
+
+/// One line of what is expected: `subject: value as capture`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expectation {
+    pub(crate) line: usize,
+    /// Speaks of this part of a batch answer.
+    pub(crate) part: Option<usize>,
+    pub(crate) subject: Subject,
+    pub(crate) value: String,
+    pub(crate) capture: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Header(String),
+    /// The whole body, as text.
+    Body,
+    BodyContains,
+    BodyLacks,
+    /// The whole body, as JSON.
+    Json,
+    /// A value within the JSON body.
+    Path(String),
+    /// The RowKeys of the entities in the body.
+    Rows,
+    /// The statuses of the parts of a batch answer.
+    Parts,
+    /// An error body: JSON, `<m:error>`, `<error>`.
+    Error(ErrorDress),
+    /// The message of the error body, without its RequestId and Time.
+    Message,
+    /// Which of the four sets of response headers.
+    Family,
+    Reason,
+    /// The interim answer before the final one.
+    Interim,
+    /// Whether the server ended the connection.
+    Connection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorDress {
+    Json,
+    Prefixed,
+    Plain,
+}
