@@ -1,0 +1,255 @@
+//! Listeners: from a socket to a [`Handler`], and how they stop.
+//!
+//! Knows HTTP's frame but none of its meaning here: what a request asks for is the handler's matter.
+//! Only `/health` is answered here, so that every port has it.
+
+use crate::body::{Body, ReplyBody, Sent};
+use crate::connection::{self, Vitals};
+use crate::limits::Limits;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::http::{Method, Request, Response, StatusCode, request};
+use hyper::service::service_fn;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// What answers requests. One per service.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one request. Dropped before its end if the client goes away or is cut off.
+    fn handle(
+        &self,
+        peer: Peer,
+        head: request::Parts,
+        body: Body,
+    ) -> impl Future<Output = Response<ReplyBody>> + Send;
+
+    /// Whether requests can be served now; `Err` says why not. Cheap, and never blocks.
+    fn health(&self) -> Result<(), String>;
+}
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    pub address: SocketAddr,
+    /// Whether the connection is encrypted.
+    pub tls: bool,
+}
+
+/// What all listeners and connections of a server have in common.
+pub struct Shared {
+    pub(crate) limits: Limits,
+    /// One permit for each connection that may be open.
+    connections: Arc<Semaphore>,
+    /// One permit for each KiB of [`Limits::body_memory_bytes`].
+    pub(crate) body_memory: Arc<Semaphore>,
+    stage: AtomicU8,
+    /// Connections that have to go to make room for others.
+    shedding: AtomicUsize,
+    /// Rung when `stage` or `shedding` has changed; `rings` counts.
+    pub(crate) bell: Notify,
+    rings: AtomicUsize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Serving,
+    /// Requests under way are finished, idle connections are closed.
+    Stopping,
+    /// Connections are closed whatever they do.
+    Cutting,
+}
+
+impl Shared {
+    pub fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            connections: Arc::new(Semaphore::new(limits.max_connections)),
+            body_memory: Arc::new(Semaphore::new((limits.body_memory_bytes / 1024).min(u32::MAX as usize))),
+            stage: AtomicU8::new(Stage::Serving as u8),
+            shedding: AtomicUsize::new(0),
+            bell: Notify::new(),
+            rings: AtomicUsize::new(0),
+            limits,
+        })
+    }
+
+    /// Stops all listeners and connections: what is idle at once, what is under way within the grace
+    /// of the limits. Returns how many connections had to be cut off.
+    pub async fn stop(&self) -> usize {
+        self.enter(Stage::Stopping);
+        if self.all_closed(self.limits.shutdown_grace).await {
+            return 0;
+        }
+        let left = self.limits.max_connections - self.connections.available_permits();
+        self.enter(Stage::Cutting);
+        self.all_closed(Duration::from_secs(1)).await;
+        left
+    }
+
+    async fn all_closed(&self, within: Duration) -> bool {
+        let all = u32::try_from(self.limits.max_connections).unwrap_or(u32::MAX);
+        tokio::time::timeout(within, self.connections.acquire_many(all)).await.is_ok()
+    }
+
+    fn enter(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Release);
+        self.ring();
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Acquire) {
+            0 => Stage::Serving,
+            1 => Stage::Stopping,
+            _ => Stage::Cutting,
+        }
+    }
+
+    fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::Release);
+        self.bell.notify_waiters();
+    }
+
+    /// How often the bell has been rung. `Some`, so that `None` can stand for "never looked".
+    pub(crate) fn rung(&self) -> Option<usize> {
+        Some(self.rings.load(Ordering::Acquire))
+    }
+
+    /// Asks some connections to go: the idle ones now, busy ones after their reply.
+    fn shed(&self) {
+        self.shedding.store((self.limits.max_connections / 64).max(1), Ordering::Release);
+        self.ring();
+    }
+
+    /// Whether the caller's connection is to go to make room.
+    pub(crate) fn take_shedding(&self) -> bool {
+        let take = |left: usize| left.checked_sub(1);
+        self.shedding.load(Ordering::Relaxed) > 0
+            && self.shedding.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take).is_ok()
+    }
+
+    async fn stopping(&self) {
+        loop {
+            let bell = self.bell.notified();
+            if self.stage() != Stage::Serving {
+                return;
+            }
+            bell.await;
+        }
+    }
+
+    /// Waits until one more connection may be open.
+    async fn room(&self) -> OwnedSemaphorePermit {
+        loop {
+            if let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() {
+                return permit;
+            }
+            self.shed();
+            let room = Arc::clone(&self.connections).acquire_owned();
+            if let Ok(Ok(permit)) = tokio::time::timeout(Duration::from_millis(250), room).await {
+                self.shedding.store(0, Ordering::Release);
+                return permit;
+            }
+        }
+    }
+}
+
+/// Accepts connections and gives their requests to `handler`, until `shared` is stopped.
+pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, shared: Arc<Shared>) {
+    let accept_all = async {
+        loop {
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    survive(&error, &shared).await;
+                    continue;
+                }
+            };
+            // One connection waits here; those behind it wait in the backlog.
+            let permit = shared.room().await;
+            let peer = Peer { address, tls: false };
+            let (handler, shared) = (Arc::clone(&handler), Arc::clone(&shared));
+            tokio::spawn(async move {
+                answer(stream, peer, handler, shared).await;
+                drop(permit);
+            });
+        }
+    };
+    tokio::select! {
+        () = shared.stopping() => {}
+        () = accept_all => {}
+    }
+}
+
+/// After a failed accept. Most failures are the client's (it left again); being out of file
+/// descriptors is ours, lasts, and would make the loop spin.
+async fn survive(error: &io::Error, shared: &Shared) {
+    let gone = matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    );
+    if !gone {
+        tracing::warn!(%error, "cannot accept a connection");
+        shared.shed();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn answer<H: Handler>(stream: TcpStream, peer: Peer, handler: Arc<H>, shared: Arc<Shared>) {
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let vitals = Arc::new(Vitals::new(shared));
+    let marks = Arc::clone(&vitals);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (handler, vitals) = (Arc::clone(&handler), Arc::clone(&marks));
+        async move {
+            let (head, incoming) = request.into_parts();
+            vitals.begin_request(!incoming.is_end_stream());
+            let mut reply = if asks_for_health(&head) {
+                health(handler.as_ref())
+            } else {
+                handler.handle(peer, head, Body::from_wire(incoming, Arc::clone(&vitals))).await
+            };
+            vitals.end_handling();
+            if vitals.shared.take_shedding() {
+                reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(reply.map(|body| Sent::new(body, vitals)))
+        }
+    });
+    connection::run(stream, service, vitals).await;
+}
+
+/// A probe has no credentials. A request that has is one for the table of that name, if an account is
+/// addressed by its host.
+fn asks_for_health(head: &request::Parts) -> bool {
+    head.uri.path() == "/health"
+        && head.uri.query().is_none()
+        && (head.method == Method::GET || head.method == Method::HEAD)
+        && !head.headers.contains_key(AUTHORIZATION)
+}
+
+fn health<H: Handler>(handler: &H) -> Response<ReplyBody> {
+    let (status, body) = match handler.health() {
+        Ok(()) => (
+            StatusCode::OK,
+            concat!(r#"{"status":"ok","version":""#, env!("CARGO_PKG_VERSION"), "\"}\n").into(),
+        ),
+        Err(reason) => {
+            let mut text = String::from(r#"{"status":"unavailable","reason":"#);
+            crate::telemetry::push_json_string(&mut text, &reason);
+            text.push_str("}\n");
+            (StatusCode::SERVICE_UNAVAILABLE, text)
+        }
+    };
+    let mut reply = Response::new(ReplyBody::from(body));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    reply
+}

@@ -1,0 +1,270 @@
+//! The bodies of requests and replies.
+//!
+//! A request's body is read whole, within a limit, at a pace that the client owes, and within a
+//! memory budget that all connections share. A reply's body is bytes that are there already.
+
+use crate::connection::Vitals;
+use crate::limits::SMALL_BODY_BYTES;
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The body of a request, not yet read.
+pub struct Body(Source);
+
+enum Source {
+    Wire { incoming: Incoming, vitals: Arc<Vitals> },
+    Given(Bytes),
+}
+
+/// Why a body could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyError {
+    /// It is, or says it is, larger than the limit.
+    TooLarge,
+    /// The client sends it too slowly.
+    TimedOut,
+    /// The connection broke, or the body is not what its headers say.
+    Broken,
+    /// There is no memory for it now.
+    Busy,
+}
+
+impl Body {
+    pub(crate) fn from_wire(incoming: Incoming, vitals: Arc<Vitals>) -> Self {
+        Self(Source::Wire { incoming, vitals })
+    }
+
+    /// A body that is there already, for tests and for requests that come by other ways.
+    pub fn given(bytes: Bytes) -> Self {
+        Self(Source::Given(bytes))
+    }
+
+    /// The size that the headers declare; `None` if the body comes in chunks.
+    pub fn declared_bytes(&self) -> Option<u64> {
+        match &self.0 {
+            Source::Wire { incoming, .. } => incoming.size_hint().exact(),
+            Source::Given(bytes) => Some(bytes.len() as u64),
+        }
+    }
+
+    /// Reads the whole body. To be awaited within the future that answers the request. A body in one
+    /// piece is not copied; memory for a large one is the request's until its handler ends.
+    pub async fn read_whole(self, limit_bytes: usize) -> Result<Bytes, BodyError> {
+        let (mut incoming, vitals) = match self.0 {
+            Source::Given(bytes) if bytes.len() > limit_bytes => return Err(BodyError::TooLarge),
+            Source::Given(bytes) => return Ok(bytes),
+            Source::Wire { incoming, .. } if incoming.is_end_stream() => return Ok(Bytes::new()),
+            Source::Wire { incoming, vitals } => (incoming, vitals),
+        };
+        let declared = match incoming.size_hint().exact() {
+            Some(declared) if declared > limit_bytes as u64 => return Err(BodyError::TooLarge),
+            declared => declared.map(|declared| declared as usize),
+        };
+        let mut held = SMALL_BODY_BYTES;
+        reserve(&vitals, &mut held, declared.unwrap_or(0)).await?;
+
+        let Some(first) = next_piece(&mut incoming, &vitals).await? else { return Ok(Bytes::new()) };
+        if declared == Some(first.len()) {
+            vitals.body_ended();
+            return Ok(first);
+        }
+        let mut whole = BytesMut::new();
+        let mut piece = Some(first);
+        while let Some(bytes) = piece {
+            let size = whole.len() + bytes.len();
+            if size > limit_bytes {
+                return Err(BodyError::TooLarge);
+            }
+            reserve(&vitals, &mut held, size).await?;
+            if whole.is_empty() {
+                whole.reserve(declared.unwrap_or(size));
+            }
+            whole.extend_from_slice(&bytes);
+            piece = next_piece(&mut incoming, &vitals).await?;
+        }
+        Ok(whole.freeze())
+    }
+}
+
+/// The next bytes of the body, `None` at its end. Trailers are skipped.
+async fn next_piece(incoming: &mut Incoming, vitals: &Vitals) -> Result<Option<Bytes>, BodyError> {
+    poll_fn(|cx| {
+        loop {
+            let frame = match Pin::new(&mut *incoming).poll_frame(cx) {
+                Poll::Pending if vitals.body_overdue() => return Poll::Ready(Err(BodyError::TimedOut)),
+                Poll::Pending => {
+                    vitals.await_body(true);
+                    return Poll::Pending;
+                }
+                Poll::Ready(frame) => frame,
+            };
+            vitals.await_body(false);
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                None => {
+                    vitals.body_ended();
+                    return Poll::Ready(Ok(None));
+                }
+                Some(Err(_)) => return Poll::Ready(Err(BodyError::Broken)),
+                Some(Ok(Ok(bytes))) => return Poll::Ready(Ok(Some(bytes))),
+                Some(Ok(Err(_trailers))) => {}
+            }
+        }
+    })
+    .await
+}
+
+/// Takes from the memory for bodies what `size` bytes need beyond the `held` ones.
+async fn reserve(vitals: &Vitals, held: &mut usize, size: usize) -> Result<(), BodyError> {
+    if size <= *held {
+        return Ok(());
+    }
+    // Bodies of unknown size grow in steps, so that they do not queue for memory at every piece.
+    let blocks = (size - *held).div_ceil(SMALL_BODY_BYTES);
+    let kib = u32::try_from(blocks * SMALL_BODY_BYTES / 1024).map_err(|_| BodyError::TooLarge)?;
+    let shared = &vitals.shared;
+    let memory = Arc::clone(&shared.body_memory);
+    let permit = match Arc::clone(&memory).try_acquire_many_owned(kib) {
+        Ok(permit) => permit,
+        Err(_) => {
+            let wait =
+                tokio::time::timeout(shared.limits.body_memory_timeout, memory.acquire_many_owned(kib));
+            wait.await.map_err(|_| BodyError::Busy)?.map_err(|_| BodyError::Busy)?
+        }
+    };
+    vitals.hold_memory(permit);
+    *held += blocks * SMALL_BODY_BYTES;
+    Ok(())
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLarge => "the body is too large",
+            Self::TimedOut => "the body came too slowly",
+            Self::Broken => "the body broke off",
+            Self::Busy => "there is no memory for the body now",
+        })
+    }
+}
+
+impl std::error::Error for BodyError {}
+
+/// The body of a reply. Its length goes into `Content-Length` unless it is [chunked](Self::chunked).
+#[derive(Debug, Default)]
+pub struct ReplyBody {
+    first: Bytes,
+    rest: VecDeque<Bytes>,
+    framing: Framing,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    #[default]
+    Length,
+    Chunked,
+}
+
+impl ReplyBody {
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Several pieces in a row, sent without putting them together.
+    pub fn pieces(pieces: Vec<Bytes>) -> Self {
+        let rest = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
+        Self { first: Bytes::new(), rest, framing: Framing::Length }
+    }
+
+    /// Sends it with `Transfer-Encoding: chunked` instead of a length.
+    pub fn chunked(mut self) -> Self {
+        self.framing = Framing::Chunked;
+        self
+    }
+
+    /// The bytes that are still to be sent.
+    pub fn len(&self) -> usize {
+        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.rest.is_empty()
+    }
+
+    fn take_next(&mut self) -> Option<Bytes> {
+        if self.first.is_empty() { self.rest.pop_front() } else { Some(std::mem::take(&mut self.first)) }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for ReplyBody {
+    fn from(bytes: T) -> Self {
+        Self { first: bytes.into(), ..Self::default() }
+    }
+}
+
+impl hyper::body::Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.take_next().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.framing {
+            Framing::Chunked if !self.is_empty() => SizeHint::default(),
+            _ => SizeHint::with_exact(self.len() as u64),
+        }
+    }
+}
+
+/// A reply's body that marks its end in the connection's vitals.
+pub(crate) struct Sent {
+    body: ReplyBody,
+    vitals: Arc<Vitals>,
+}
+
+impl Sent {
+    pub(crate) fn new(body: ReplyBody, vitals: Arc<Vitals>) -> Self {
+        Self { body, vitals }
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        self.vitals.end_request();
+    }
+}
+
+impl hyper::body::Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

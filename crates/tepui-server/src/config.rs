@@ -1,0 +1,299 @@
+//! The configuration of a server: one struct, with defaults that work.
+//!
+//! Read from a TOML file whose keys are the long flags of `tepui serve`; the command line then puts
+//! what the environment and the flags say on top. Keys that mean nothing are refused.
+
+use crate::limits::Limits;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Deserialize;
+use serde::de::Error as _;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use tepui_model::account::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
+
+/// How a server is to run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Where the data is kept; `None`: in [the user's data directory](Self::data_dir).
+    pub data_dir: Option<PathBuf>,
+    /// Keep everything in memory: it is gone when the server stops.
+    pub in_memory: bool,
+    /// The accounts that the server knows: `[[account]]` in the file, each with a `name` and its
+    /// `keys`. None: the development account, with the key that everybody knows.
+    #[serde(rename = "account", deserialize_with = "accounts_of_file")]
+    pub accounts: Vec<Account>,
+    /// The address on which the Table service listens.
+    pub table_host: String,
+    /// Its port; 0 picks a free one.
+    pub table_port: u16,
+    /// Answer reads at the secondary endpoint, `ACCOUNT-secondary`.
+    pub secondary: bool,
+    /// Ignore what a request asks for beyond what the server does, rather than refuse it.
+    pub loose: bool,
+    /// Serve requests whatever version of the protocol they name.
+    pub skip_api_version_check: bool,
+    /// Take the account from the path always, never from the host name.
+    pub disable_product_style_url: bool,
+    pub log_format: LogFormat,
+    pub log_level: LogLevel,
+    /// Write a line for each request. They are of level `info`.
+    pub log_requests: bool,
+    /// Where the log goes; `None`: to standard error.
+    pub log_file: Option<PathBuf>,
+    pub limits: Limits,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    /// One object a line.
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: None,
+            in_memory: false,
+            accounts: Vec::new(),
+            table_host: "127.0.0.1".to_owned(),
+            table_port: 10002,
+            secondary: true,
+            loose: false,
+            skip_api_version_check: false,
+            disable_product_style_url: false,
+            log_format: LogFormat::default(),
+            log_level: LogLevel::default(),
+            log_requests: true,
+            log_file: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Config {
+    /// The defaults, and what the file says instead.
+    pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
+        let named = |what: &dyn fmt::Display| ConfigError(format!("{what}: {}", path.display()));
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| named(&format_args!("cannot read the configuration ({error})")))?;
+        Self::from_text(&text).map_err(|error| named(&error))
+    }
+
+    fn from_text(text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            ConfigError(format!("{} (line {line})", error.message().replace("unknown field", "unknown key")))
+        })
+    }
+
+    /// The accounts to serve: those configured, or the development account.
+    pub fn effective_accounts(&self) -> Vec<Account> {
+        if self.accounts.is_empty() { vec![development_account()] } else { self.accounts.clone() }
+    }
+
+    /// The directory for the data: `data_dir`, or `tepui` in the user's data directory.
+    pub fn data_dir(&self) -> Result<PathBuf, ConfigError> {
+        let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        self.data_dir
+            .clone()
+            .or_else(|| from("XDG_DATA_HOME").map(|data| data.join("tepui")))
+            .or_else(|| from("LOCALAPPDATA").map(|data| data.join("tepui")))
+            .or_else(|| from("HOME").map(|home| home.join(".local/share/tepui")))
+            .ok_or_else(|| {
+                ConfigError("no data directory is given, and there is no HOME to put one".to_owned())
+            })
+    }
+
+    /// Says what is wrong with a configuration that cannot work.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let mut names: Vec<&str> = self.accounts.iter().map(|account| account.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(ConfigError(format!("an account is given twice: {}", twice[0])));
+        }
+        self.limits.check().map_err(ConfigError)
+    }
+}
+
+/// The account that every tool uses for development.
+pub fn development_account() -> Account {
+    let key = BASE64.decode(DEVELOPMENT_KEY_BASE64).unwrap_or_default();
+    Account { name: DEVELOPMENT_ACCOUNT.to_owned(), keys: vec![AccountKey::new(key)] }
+}
+
+/// A key as connection strings have it.
+pub fn key_text(key: &AccountKey) -> String {
+    BASE64.encode(key.bytes())
+}
+
+/// Parses `NAME:KEY[:KEY2]`. The message of an error names the account, never a key.
+pub fn parse_account(text: &str) -> Result<Account, ConfigError> {
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap_or_default();
+    account(name, &parts.collect::<Vec<_>>())
+}
+
+/// Parses `NAME:KEY[:KEY2];NAME:KEY…`, as the environment has it.
+pub fn parse_accounts(text: &str) -> Result<Vec<Account>, ConfigError> {
+    text.split(';').map(str::trim).filter(|part| !part.is_empty()).map(parse_account).collect()
+}
+
+fn account(name: &str, keys: &[&str]) -> Result<Account, ConfigError> {
+    let spelled = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !(1..=63).contains(&name.len()) || !name.bytes().all(spelled) || name.ends_with("-secondary") {
+        return Err(ConfigError(format!(
+            "an account's name has letters, digits, - and _ and does not end in -secondary: {name}"
+        )));
+    }
+    if !(1..=2).contains(&keys.len()) {
+        return Err(ConfigError(format!(
+            "an account has one or two keys (NAME:KEY or NAME:KEY:KEY2): {name}"
+        )));
+    }
+    let decode = |key: &&str| match BASE64.decode(key.trim()) {
+        Ok(bytes) if !bytes.is_empty() => Ok(AccountKey::new(bytes)),
+        _ => Err(ConfigError(format!("a key is not base64, for account: {name}"))),
+    };
+    Ok(Account { name: name.to_owned(), keys: keys.iter().map(decode).collect::<Result<_, _>>()? })
+}
+
+fn accounts_of_file<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Account>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Entry {
+        name: String,
+        keys: Vec<String>,
+    }
+    let entries = Vec::<Entry>::deserialize(from)?;
+    let parse =
+        |entry: &Entry| account(&entry.name, &entry.keys.iter().map(String::as_str).collect::<Vec<_>>());
+    entries.iter().map(parse).collect::<Result<_, _>>().map_err(D::Error::custom)
+}
+
+impl FromStr for LogFormat {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(ConfigError(format!("a log format is text or json: {text}"))),
+        }
+    }
+}
+
+impl FromStr for LogLevel {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "off" => Self::Off,
+            "error" => Self::Error,
+            "warn" => Self::Warn,
+            "info" => Self::Info,
+            "debug" => Self::Debug,
+            "trace" => Self::Trace,
+            _ => {
+                return Err(ConfigError(format!(
+                    "a log level is off, error, warn, info, debug or trace: {text}"
+                )));
+            }
+        })
+    }
+}
+
+/// What is wrong with a configuration, for people to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError(pub(crate) String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_overrides_the_defaults() {
+        let text = r#"
+            table-port = 0
+            log-format = "json"
+            [[account]]
+            name = "people"
+            keys = ["c2VjcmV0", "b3RoZXI="]
+            [limits]
+            max-connections = 9
+        "#;
+        let config = Config::from_text(text).unwrap();
+        assert_eq!(config.table_port, 0);
+        assert_eq!(config.log_format, LogFormat::Json);
+        assert_eq!(config.limits.max_connections, 9);
+        assert_eq!(config.accounts[0].name, "people");
+        assert_eq!(config.accounts[0].keys[1].bytes(), b"other");
+        assert_eq!(config.table_host, "127.0.0.1");
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_by_name() {
+        for (case, text, says) in [
+            ("a key", "\ntabel-port = 1", "unknown key `tabel-port`"),
+            ("its line", "\ntabel-port = 1", "(line 2)"),
+            ("in limits", "[limits]\nmax-conections = 1", "unknown key `max-conections`"),
+            ("in an account", "[[account]]\nname='a'\nkeys=[]\nkye='x'", "unknown key `kye`"),
+            ("a port", "table-port = 70000", "70000"),
+            ("a level", "log-level = 'loud'", "loud"),
+        ] {
+            let error = Config::from_text(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{case}: {error}");
+        }
+    }
+
+    #[test]
+    fn accounts_as_the_environment_has_them() {
+        let accounts = parse_accounts("one:c2VjcmV0; two:c2VjcmV0:b3RoZXI=;").unwrap();
+        let shape: Vec<_> = accounts.iter().map(|a| (a.name.as_str(), a.keys.len())).collect();
+        assert_eq!(shape, [("one", 1), ("two", 2)]);
+        for (case, text, says) in [
+            ("no key", "one", "one or two keys"),
+            ("three keys", "one:YQ==:YQ==:YQ==", "one or two keys"),
+            ("not base64", "one:hunter2!", "not base64"),
+            ("an empty key", "one:", "not base64"),
+            ("no name", ":YQ==", "name"),
+            ("a name that means another account", "one-secondary:YQ==", "-secondary"),
+        ] {
+            let error = parse_accounts(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{case}: {error}");
+            assert!(!error.contains("hunter2"), "{case} shows the key: {error}");
+        }
+    }
+
+    #[test]
+    fn an_account_given_twice_is_refused() {
+        let accounts = parse_accounts("one:YQ==;one:YQ==").unwrap();
+        let error = Config { accounts, ..Config::default() }.check().unwrap_err();
+        assert_eq!(error.to_string(), "an account is given twice: one");
+    }
+}

@@ -1,0 +1,399 @@
+//! One connection: hyper on a socket, watched so that slow or silent clients are cut off.
+//!
+//! A request must not pay for timers. So the socket and the bodies only leave marks in [`Vitals`]
+//! as they go (how many bytes, who waits for whom), and one coarse timer per connection looks at
+//! the marks every few seconds. Everything here runs in the task of the connection; the atomics are
+//! there because hyper and the handler own parts of it, not because of races.
+
+use crate::accept::{Shared, Stage};
+use crate::body::Sent;
+use crate::limits::{DEFAULT_MAX_HEADERS, Limits};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::HttpService;
+use hyper_util::rt::TokioIo;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// The marks that a connection leaves as it goes.
+pub(crate) struct Vitals {
+    pub(crate) shared: Arc<Shared>,
+    /// A request is with the handler, or its reply is not yet in the hands of hyper.
+    in_flight: AtomicBool,
+    /// Requests so far.
+    requests: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+    /// `bytes_read` at the end of the last request: more has been read once the next one begins.
+    read_at_rest: AtomicU64,
+    /// The last write found the socket full.
+    write_blocked: AtomicBool,
+    /// The handler wants more of the body than the client has sent.
+    awaiting_body: AtomicBool,
+    /// The client has kept the handler waiting too long.
+    body_overdue: AtomicBool,
+    /// Not all of the body of the last request has been read.
+    body_unread: AtomicBool,
+    /// The share of the memory for bodies that the request under way holds.
+    body_memory: Mutex<Option<OwnedSemaphorePermit>>,
+    holds_memory: AtomicBool,
+}
+
+impl Vitals {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            in_flight: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+            read_at_rest: AtomicU64::new(0),
+            write_blocked: AtomicBool::new(false),
+            awaiting_body: AtomicBool::new(false),
+            body_overdue: AtomicBool::new(false),
+            body_unread: AtomicBool::new(false),
+            body_memory: Mutex::new(None),
+            holds_memory: AtomicBool::new(false),
+        }
+    }
+
+    /// A request has arrived and goes to the handler.
+    pub(crate) fn begin_request(&self, has_body: bool) {
+        self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
+        self.in_flight.store(true, Relaxed);
+        self.body_overdue.store(false, Relaxed);
+        self.body_unread.store(has_body, Relaxed);
+    }
+
+    /// The handler is done with the request: it no longer holds its body.
+    pub(crate) fn end_handling(&self) {
+        self.awaiting_body.store(false, Relaxed);
+        if self.holds_memory.load(Relaxed) {
+            self.holds_memory.store(false, Relaxed);
+            self.body_memory.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+    }
+
+    /// Hyper has taken the last byte of the reply.
+    pub(crate) fn end_request(&self) {
+        self.read_at_rest.store(self.bytes_read.load(Relaxed), Relaxed);
+        self.in_flight.store(false, Relaxed);
+    }
+
+    pub(crate) fn await_body(&self, waiting: bool) {
+        self.awaiting_body.store(waiting, Relaxed);
+    }
+
+    pub(crate) fn body_overdue(&self) -> bool {
+        self.body_overdue.load(Relaxed)
+    }
+
+    pub(crate) fn body_ended(&self) {
+        self.body_unread.store(false, Relaxed);
+    }
+
+    /// Keeps `permit` until the handler is done.
+    pub(crate) fn hold_memory(&self, permit: OwnedSemaphorePermit) {
+        let mut held = self.body_memory.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.as_mut() {
+            Some(held) => held.merge(permit),
+            None => *held = Some(permit),
+        }
+        self.holds_memory.store(true, Relaxed);
+    }
+
+    /// No request is under way and no reply is on its way out.
+    fn at_rest(&self) -> bool {
+        !self.in_flight.load(Relaxed) && !self.write_blocked.load(Relaxed)
+    }
+
+    /// At rest, and the next request has not begun to arrive.
+    fn idle(&self) -> bool {
+        self.at_rest() && self.bytes_read.load(Relaxed) == self.read_at_rest.load(Relaxed)
+    }
+}
+
+/// Serves `stream` until it ends, is cut off or the server stops.
+pub(crate) async fn run<S>(stream: TcpStream, service: S, vitals: Arc<Vitals>)
+where
+    S: HttpService<Incoming, ResBody = Sent>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let shared = Arc::clone(&vitals.shared);
+    let io = TokioIo::new(Watched { stream, vitals: Arc::clone(&vitals), shut: false });
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(shared.limits.max_head_bytes);
+    if shared.limits.max_headers != DEFAULT_MAX_HEADERS {
+        builder.max_headers(shared.limits.max_headers);
+    }
+    let mut connection = pin!(builder.serve_connection(io, service));
+
+    let mut watch = Watch::new(&shared.limits);
+    let mut tick = pin!(tokio::time::sleep(watch.period));
+    let mut ticking = false;
+    let mut bell = pin!(shared.bell.notified());
+    let mut heard = None;
+    let mut told_to_stop = false;
+    poll_fn(|cx| {
+        loop {
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if shared.rung() != heard {
+                // A fresh `notified` misses no ring after its making, so the count is read after it.
+                bell.set(shared.bell.notified());
+                heard = shared.rung();
+                if register(bell.as_mut(), cx).is_ready() {
+                    heard = None;
+                }
+            }
+            match shared.stage() {
+                Stage::Serving => {
+                    if vitals.idle() && shared.take_shedding() {
+                        return Poll::Ready(());
+                    }
+                }
+                Stage::Stopping => {
+                    if vitals.at_rest() {
+                        return Poll::Ready(());
+                    }
+                    if !told_to_stop {
+                        told_to_stop = true;
+                        connection.as_mut().graceful_shutdown();
+                        continue;
+                    }
+                }
+                Stage::Cutting => return Poll::Ready(()),
+            }
+            // The timer knows this task after its first poll; later a look at its state is enough.
+            if tick.is_elapsed() {
+                match watch.look(&vitals, Instant::now()) {
+                    Verdict::Fine => {}
+                    Verdict::BodyOverdue => vitals.body_overdue.store(true, Relaxed),
+                    Verdict::Cut(why) => {
+                        tracing::debug!(why, "connection cut off");
+                        return Poll::Ready(());
+                    }
+                }
+                tick.as_mut().reset(tokio::time::Instant::now() + watch.period);
+                ticking = false;
+            } else if !ticking {
+                ticking = true;
+                let _ = register(tick.as_mut(), cx);
+            } else if heard.is_some() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await;
+}
+
+/// Polls `future` so that it knows this task, even if the task has used up its share of polls.
+fn register<F: Future>(future: Pin<&mut F>, cx: &mut Context) -> Poll<F::Output> {
+    pin!(tokio::task::coop::unconstrained(future)).poll(cx)
+}
+
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    Fine,
+    /// The handler is told first; the connection is cut if nothing comes of it.
+    BodyOverdue,
+    Cut(&'static str),
+}
+
+/// What the coarse timer remembers between two looks at the marks.
+struct Watch<'a> {
+    limits: &'a Limits,
+    period: Duration,
+    requests: u64,
+    written: u64,
+    /// The last look at which something went on, or the opening of the connection.
+    quiet_since: Instant,
+    /// The first look at which the next request had begun to arrive.
+    head_since: Option<Instant>,
+    /// The first look at which the client had stopped reading.
+    stalled_since: Option<Instant>,
+    body: Option<Pace>,
+    reply: Option<Pace>,
+}
+
+/// How much a client has sent, or read, while the server waited for it.
+struct Pace {
+    request: u64,
+    from_bytes: u64,
+    waited: Duration,
+}
+
+impl<'a> Watch<'a> {
+    fn new(limits: &'a Limits) -> Self {
+        Self {
+            limits,
+            period: limits.tick(),
+            requests: 0,
+            written: 0,
+            quiet_since: Instant::now(),
+            head_since: None,
+            stalled_since: None,
+            body: None,
+            reply: None,
+        }
+    }
+
+    fn look(&mut self, vitals: &Vitals, now: Instant) -> Verdict {
+        let requests = vitals.requests.load(Relaxed);
+        let written = vitals.bytes_written.load(Relaxed);
+        let moved = requests != self.requests || written != self.written;
+        let stalled = written == self.written;
+        (self.requests, self.written) = (requests, written);
+        if moved {
+            self.quiet_since = now;
+            self.head_since = None;
+        }
+
+        if vitals.write_blocked.load(Relaxed) {
+            let since = *self.stalled_since.get_or_insert(now);
+            if !stalled {
+                self.stalled_since = Some(now);
+            } else if now - since >= self.limits.write_timeout {
+                return Verdict::Cut("the client reads nothing");
+            }
+            let (bytes, waited) = Pace::go_on(&mut self.reply, requests, written, self.period);
+            if self.limits.too_slow(bytes, waited) {
+                return Verdict::Cut("the client reads too slowly");
+            }
+        } else {
+            self.stalled_since = None;
+        }
+
+        if vitals.in_flight.load(Relaxed) {
+            self.quiet_since = now;
+            self.head_since = None;
+            if vitals.awaiting_body.load(Relaxed) {
+                return self.look_at_body(vitals, requests);
+            }
+        } else if requests == 0 {
+            if now - self.quiet_since >= self.limits.head_timeout {
+                return Verdict::Cut("no request in time");
+            }
+        } else if !vitals.idle() {
+            let since = *self.head_since.get_or_insert(now);
+            if now - since >= self.limits.head_timeout && !vitals.write_blocked.load(Relaxed) {
+                return Verdict::Cut("the head of a request takes too long");
+            }
+        } else if now - self.quiet_since >= self.limits.idle_timeout {
+            return Verdict::Cut("idle");
+        }
+        Verdict::Fine
+    }
+
+    fn look_at_body(&mut self, vitals: &Vitals, requests: u64) -> Verdict {
+        let read = vitals.bytes_read.load(Relaxed);
+        let (bytes, waited) = Pace::go_on(&mut self.body, requests, read, self.period);
+        if waited < self.limits.body_timeout && !self.limits.too_slow(bytes, waited) {
+            Verdict::Fine
+        } else if vitals.body_overdue() {
+            Verdict::Cut("the body of a request takes too long")
+        } else {
+            Verdict::BodyOverdue
+        }
+    }
+}
+
+impl Pace {
+    /// Counts one more period of waiting, from nothing if this is another request than the last time.
+    fn go_on(pace: &mut Option<Self>, request: u64, bytes: u64, period: Duration) -> (u64, Duration) {
+        match pace {
+            Some(pace) if pace.request == request => pace.waited += period,
+            _ => *pace = Some(Self { request, from_bytes: bytes, waited: Duration::ZERO }),
+        }
+        pace.as_ref().map_or((0, Duration::ZERO), |pace| (bytes - pace.from_bytes, pace.waited))
+    }
+}
+
+/// The socket, leaving its marks.
+struct Watched {
+    stream: TcpStream,
+    vitals: Arc<Vitals>,
+    shut: bool,
+}
+
+impl Watched {
+    fn mark_write(&self, outcome: &Poll<io::Result<usize>>) {
+        let vitals = &self.vitals;
+        match outcome {
+            Poll::Ready(Ok(count)) => {
+                vitals.bytes_written.store(vitals.bytes_written.load(Relaxed) + *count as u64, Relaxed);
+                vitals.write_blocked.store(false, Relaxed);
+            }
+            Poll::Ready(Err(_)) => vitals.write_blocked.store(false, Relaxed),
+            Poll::Pending => vitals.write_blocked.store(true, Relaxed),
+        }
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context, buf: &mut ReadBuf) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let outcome = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let count = (buf.filled().len() - before) as u64;
+        if count > 0 {
+            self.vitals.bytes_read.store(self.vitals.bytes_read.load(Relaxed) + count, Relaxed);
+        }
+        outcome
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.mark_write(&outcome);
+        outcome
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context,
+        bufs: &[io::IoSlice],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.mark_write(&outcome);
+        outcome
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    /// Closes the connection. If the last request was answered before its body had been read, the rest
+    /// is read and thrown away first: closing over unread bytes resets the connection, and the client
+    /// might lose the answer that tells it why.
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        if !self.shut {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            self.shut = true;
+        }
+        if self.vitals.body_unread.load(Relaxed) {
+            let mut space = [0; 16 * 1024];
+            loop {
+                let mut buf = ReadBuf::new(&mut space);
+                ready!(self.as_mut().poll_read(cx, &mut buf))?;
+                if buf.filled().is_empty() {
+                    break;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

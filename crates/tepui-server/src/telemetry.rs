@@ -1,0 +1,490 @@
+//! The log: `tracing` events as lines of text or JSON.
+//!
+//! One line is written for each request, so it has to be cheap: events are formatted straight into a
+//! buffer of the thread, without spans and layers, and a thread of its own writes them out. A log
+//! that cannot be written fast enough loses lines, and says how many; it never holds up a request.
+
+use crate::config::{Config, LogFormat, LogLevel};
+use std::cell::RefCell;
+use std::fmt::{self, Write as _};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tepui_model::time::{Clock, SystemClock, Timestamp};
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// The target of the lines about requests.
+const REQUESTS: &str = "tepui::request";
+
+/// What is logged about a request. Never its query string: that may hold a signature.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestLine<'a> {
+    pub request_id: &'a str,
+    pub account: &'a str,
+    pub operation: &'a str,
+    pub path: &'a str,
+    pub status: u16,
+    pub error_code: Option<&'a str>,
+    /// Bytes of the reply's body.
+    pub bytes: u64,
+    pub microseconds: u64,
+    /// How a query was run.
+    pub plan: Option<&'a str>,
+}
+
+/// Writes the line about one request.
+pub fn request_line(line: &RequestLine<'_>) {
+    tracing::info!(
+        target: REQUESTS,
+        request_id = line.request_id,
+        account = line.account,
+        operation = line.operation,
+        path = line.path,
+        status = line.status,
+        error_code = line.error_code,
+        bytes = line.bytes,
+        microseconds = line.microseconds,
+        plan = line.plan,
+    );
+}
+
+/// Writes the log out until it is dropped, and then what is left.
+pub struct LogGuard {
+    pending: Arc<Pending>,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// Starts logging as `config` says, for the whole process.
+pub fn start(config: &Config) -> io::Result<LogGuard> {
+    let out: Box<dyn Write + Send> = match &config.log_file {
+        Some(path) => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
+        None => Box::new(io::stderr()),
+    };
+    let (log, guard) = Log::new(config, out)?;
+    tracing::subscriber::set_global_default(log).map_err(io::Error::other)?;
+    Ok(guard)
+}
+
+impl Drop for LogGuard {
+    fn drop(&mut self) {
+        self.pending.lock().closed = true;
+        self.pending.wake.notify_one();
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+/// Lines on their way to the writer.
+#[derive(Default)]
+struct Pending {
+    lines: Mutex<Lines>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Lines {
+    text: Vec<u8>,
+    dropped: u64,
+    closed: bool,
+}
+
+/// Lines beyond this many bytes are dropped.
+const MAX_PENDING_BYTES: usize = 4 * 1024 * 1024;
+
+/// The writer rests this long after each write, so that a busy server wakes it 100 times a second and
+/// not 50,000 times.
+const WRITER_REST: Duration = Duration::from_millis(10);
+
+impl Pending {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, line: &str) {
+        let mut lines = self.lock();
+        if lines.text.len() + line.len() > MAX_PENDING_BYTES {
+            lines.dropped += 1;
+            return;
+        }
+        let was_empty = lines.text.is_empty();
+        lines.text.extend_from_slice(line.as_bytes());
+        drop(lines);
+        if was_empty {
+            self.wake.notify_one();
+        }
+    }
+
+    fn write_out(&self, mut out: impl Write, format: LogFormat) {
+        let mut text = Vec::new();
+        loop {
+            text.clear();
+            let mut lines = self.lock();
+            while lines.text.is_empty() && !lines.closed {
+                lines = self.wake.wait(lines).unwrap_or_else(PoisonError::into_inner);
+            }
+            std::mem::swap(&mut text, &mut lines.text);
+            let dropped = std::mem::take(&mut lines.dropped);
+            let closed = lines.closed;
+            drop(lines);
+            if dropped > 0 {
+                let mut line = Line::begin(String::new(), format, &Level::WARN);
+                line.text("message", "log lines dropped");
+                line.number("lines", dropped);
+                text.extend_from_slice(line.end().as_bytes());
+            }
+            // A log that cannot be written has nowhere to say so.
+            let _ = out.write_all(&text).and_then(|()| out.flush());
+            if closed {
+                return;
+            }
+            std::thread::sleep(WRITER_REST);
+        }
+    }
+}
+
+/// The subscriber: it knows events, and takes no notice of spans.
+struct Log {
+    format: LogFormat,
+    level: LevelFilter,
+    requests: bool,
+    pending: Arc<Pending>,
+}
+
+impl Log {
+    fn new(config: &Config, out: impl Write + Send + 'static) -> io::Result<(Self, LogGuard)> {
+        let pending = Arc::new(Pending::default());
+        let (queue, format) = (Arc::clone(&pending), config.log_format);
+        let writer =
+            std::thread::Builder::new().name("log".to_owned()).spawn(move || queue.write_out(out, format))?;
+        let level = match config.log_level {
+            LogLevel::Off => LevelFilter::OFF,
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Warn => LevelFilter::WARN,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
+            LogLevel::Trace => LevelFilter::TRACE,
+        };
+        let guard = LogGuard { pending: Arc::clone(&pending), writer: Some(writer) };
+        Ok((Self { format, level, requests: config.log_requests, pending }, guard))
+    }
+}
+
+thread_local! {
+    static LINE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event()
+            && *metadata.level() <= self.level
+            && (self.requests || metadata.target() != REQUESTS)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.level)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        // The buffer is in use only if a value logs something while it is being logged.
+        let buffer = LINE.try_with(|line| line.try_borrow_mut().map(|mut line| std::mem::take(&mut *line)));
+        let buffer = buffer.ok().and_then(Result::ok).unwrap_or_default();
+        let mut line = Line::begin(buffer, self.format, event.metadata().level());
+        if event.metadata().target() == REQUESTS {
+            line.text("message", "request");
+        }
+        event.record(&mut line);
+        let mut buffer = line.end();
+        self.pending.push(&buffer);
+        buffer.clear();
+        let _ = LINE.try_with(|line| line.try_borrow_mut().map(|mut line| *line = buffer));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// A line in the making.
+struct Line {
+    out: String,
+    format: LogFormat,
+}
+
+impl Line {
+    fn begin(mut out: String, format: LogFormat, level: &Level) -> Self {
+        let json = format == LogFormat::Json;
+        out.push_str(if json { r#"{"time":""# } else { "" });
+        push_time(&mut out, SystemClock::new().now());
+        let (name, padded) = match *level {
+            Level::ERROR => ("error", "ERROR"),
+            Level::WARN => ("warn", "WARN "),
+            Level::INFO => ("info", "INFO "),
+            Level::DEBUG => ("debug", "DEBUG"),
+            Level::TRACE => ("trace", "TRACE"),
+        };
+        out.push_str(if json { r#"","level":""# } else { " " });
+        out.push_str(if json { name } else { padded });
+        out.push_str(if json { "\"" } else { "" });
+        Self { out, format }
+    }
+
+    fn end(mut self) -> String {
+        self.out.push_str(if self.format == LogFormat::Json { "}\n" } else { "\n" });
+        self.out
+    }
+
+    /// What stands before the value of a field. In text the message goes without its name.
+    fn name(&mut self, name: &str) {
+        match self.format {
+            LogFormat::Json => {
+                self.out.push_str(",\"");
+                self.out.push_str(name);
+                self.out.push_str("\":");
+            }
+            LogFormat::Text if name == "message" => self.out.push(' '),
+            LogFormat::Text => {
+                self.out.push(' ');
+                self.out.push_str(name);
+                self.out.push('=');
+            }
+        }
+    }
+
+    fn text(&mut self, name: &str, value: &str) {
+        self.name(name);
+        let plain = |byte: u8| byte > b' ' && byte != b'"' && byte != b'\\' && byte != 0x7F;
+        let bare = if name == "message" {
+            value.bytes().all(|byte| plain(byte) || byte == b' ')
+        } else {
+            !value.is_empty() && value.bytes().all(plain)
+        };
+        if self.format == LogFormat::Text && bare {
+            self.out.push_str(value);
+        } else {
+            push_json_string(&mut self.out, value);
+        }
+    }
+
+    fn number(&mut self, name: &str, value: u64) {
+        self.name(name);
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        let mut left = value;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (left % 10) as u8;
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        self.out.extend(digits[at..].iter().map(|&digit| char::from(digit)));
+    }
+
+    fn display(&mut self, name: &str, value: impl fmt::Display) {
+        self.name(name);
+        let _ = write!(self.out, "{value}");
+    }
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.text(field.name(), &format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.text(field.name(), value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.number(field.name(), value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.display(field.name(), value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.display(field.name(), value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.text(field.name(), &value.to_string());
+    }
+}
+
+/// `2026-03-10T08:15:30.123456Z`. The calendar is worked out once a second.
+fn push_time(out: &mut String, now: Timestamp) {
+    thread_local! {
+        static SECOND: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
+    }
+    let (second, ticks) = (now.ticks() / 10_000_000, now.ticks() % 10_000_000);
+    SECOND.with_borrow_mut(|(of, text)| {
+        if *of != second {
+            *of = second;
+            *text = now.to_iso_7();
+            text.truncate("2026-03-10T08:15:30.".len());
+        }
+        out.push_str(text);
+    });
+    let mut left = ticks / 10;
+    let mut digits = [b'0'; 6];
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    out.extend(digits.iter().map(|&digit| char::from(digit)));
+    out.push('Z');
+}
+
+/// Appends `text` as a JSON string.
+pub(crate) fn push_json_string(out: &mut String, text: &str) {
+    out.push('"');
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\' || c == '\u{7F}') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        match from.as_bytes()[0] {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            byte => {
+                let _ = write!(out, "\\u{byte:04x}");
+            }
+        }
+        rest = &from[1..];
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines that `work` logs, without their times.
+    fn logged(config: &Config, work: impl FnOnce()) -> Vec<String> {
+        let kept = Kept::default();
+        let (log, guard) = Log::new(config, kept.clone()).unwrap();
+        tracing::subscriber::with_default(log, work);
+        drop(guard);
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let time = "2026-03-10T08:15:30.123456Z".len();
+        let from = if config.log_format == LogFormat::Json { r#"{"time":""#.len() } else { 0 };
+        text.lines().map(|line| format!("{}{}", &line[..from], &line[from + time..])).collect()
+    }
+
+    const LINE: RequestLine<'static> = RequestLine {
+        request_id: "0001",
+        account: "people",
+        operation: "QueryEntities",
+        path: "/people/Orders()",
+        status: 200,
+        error_code: None,
+        bytes: 1234,
+        microseconds: 56,
+        plan: Some("one partition"),
+    };
+
+    #[test]
+    fn a_request_is_one_line() {
+        let text = logged(&Config::default(), || request_line(&LINE));
+        let says = concat!(
+            r#" INFO  request request_id=0001 account=people operation=QueryEntities path=/people/Orders() "#,
+            r#"status=200 bytes=1234 microseconds=56 plan="one partition""#
+        );
+        assert_eq!(text, [says]);
+
+        let json = Config { log_format: LogFormat::Json, ..Config::default() };
+        let error = RequestLine { error_code: Some("TableNotFound"), plan: None, ..LINE };
+        let says = concat!(
+            r#"{"time":"","level":"info","message":"request","request_id":"0001","account":"people","#,
+            r#""operation":"QueryEntities","path":"/people/Orders()","status":200,"#,
+            r#""error_code":"TableNotFound","bytes":1234,"microseconds":56}"#
+        );
+        assert_eq!(logged(&json, || request_line(&error)), [says]);
+    }
+
+    #[test]
+    fn a_value_cannot_forge_a_line() {
+        let text = logged(&Config::default(), || {
+            let path = "/a\n2026 INFO \"x\\";
+            tracing::warn!(path, error = %io::Error::other("broken\r\n"), "went\u{1b}[31m wrong");
+        });
+        assert_eq!(
+            text,
+            [concat!(
+                r#" WARN  "went\u001b[31m wrong" path="/a\n2026 INFO \"x\\" "#,
+                r#"error="broken\u000d\n""#
+            )]
+        );
+    }
+
+    #[test]
+    fn levels_and_silence() {
+        let work = || {
+            request_line(&LINE);
+            tracing::info!("told");
+            tracing::debug!("more");
+        };
+        let quiet = Config { log_requests: false, ..Config::default() };
+        assert_eq!(logged(&quiet, work), [" INFO  told"]);
+        let off = Config { log_level: LogLevel::Warn, ..Config::default() };
+        assert_eq!(logged(&off, work), [""; 0]);
+        let debug = Config { log_level: LogLevel::Debug, ..Config::default() };
+        assert_eq!(logged(&debug, work).len(), 3);
+    }
+
+    #[test]
+    fn a_log_that_is_stuck_loses_lines_and_says_so() {
+        struct Stuck(Arc<Mutex<()>>, Kept);
+        impl Write for Stuck {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let _open = self.0.lock().unwrap();
+                self.1.write(bytes)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (gate, kept) = (Arc::new(Mutex::new(())), Kept::default());
+        let (log, guard) = Log::new(&Config::default(), Stuck(Arc::clone(&gate), kept.clone())).unwrap();
+        let shut = gate.lock().unwrap();
+        tracing::subscriber::with_default(log, || {
+            for _ in 0..100_000 {
+                request_line(&LINE);
+            }
+        });
+        drop(shut);
+        drop(guard);
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let dropped = text.lines().find_map(|line| line.split("log lines dropped lines=").nth(1)).unwrap();
+        assert_eq!(text.lines().count() - 1 + dropped.parse::<usize>().unwrap(), 100_000);
+    }
+}
