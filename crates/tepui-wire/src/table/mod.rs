@@ -4,3 +4,7 @@ pub mod atom;
 pub mod filter_text;
 pub mod format;
 pub mod json;
+pub mod links;
+mod number;
+pub mod select;
+mod value;

@@ -1,0 +1,1 @@
+//! A reader for flat JSON objects.

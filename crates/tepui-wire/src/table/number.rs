@@ -1,0 +1,1 @@
+//! Doubles as the service writes them.

@@ -1,0 +1,1 @@
+//! Values of properties from their text.
