@@ -103,18 +103,42 @@ pub struct ServiceError {
     pub message: Option<String>,
     /// The change that was refused, counted from 0, if the error is about one of a batch.
     pub change: Option<usize>,
+    /// The status, where a code comes with more than one and the catalogue's is not it.
+    pub status: Option<u16>,
+    /// Further elements of the answer, name and text. The Table service has none.
+    pub details: Vec<(&'static str, String)>,
     /// For the log only, never for the caller.
     pub cause: Option<String>,
 }
 
 impl ServiceError {
     pub fn new(code: ErrorCode) -> Self {
-        Self { code, stage: code.stage(), message: None, change: None, cause: None }
+        Self {
+            code,
+            stage: code.stage(),
+            message: None,
+            change: None,
+            status: None,
+            details: Vec::new(),
+            cause: None,
+        }
     }
 
     /// Tells the caller more than the catalogue does.
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
+        self
+    }
+
+    /// Answers with another status than the catalogue's.
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// Adds an element to the answer, where the service has such elements.
+    pub fn with_detail(mut self, name: &'static str, text: impl Into<String>) -> Self {
+        self.details.push((name, text.into()));
         self
     }
 
@@ -132,6 +156,10 @@ impl ServiceError {
     pub fn at_change(mut self, index: usize) -> Self {
         self.change = Some(index);
         self
+    }
+
+    pub fn status(&self) -> u16 {
+        self.status.unwrap_or(self.code.status())
     }
 
     pub fn message(&self) -> &str {

@@ -1,1 +1,291 @@
-//! In progress.
+//! Errors as HTTP answers: the only place where a [`ServiceError`] becomes a status, headers and a body.
+//!
+//! The Table service has four families of answers, told apart by who raised the error. See the REST page
+//! "Status and error codes".
+
+use crate::address::Service;
+use crate::version::ServiceVersion;
+use crate::xml::{BOM, DECLARATION, push_escaped};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use tepui_model::{ServiceError, Stage, Timestamp};
+
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+pub const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+pub const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+pub const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
+
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+/// What answers that no service has seen say of themselves.
+const SERVER_OF_HTTP_LAYER: HeaderValue = HeaderValue::from_static("Microsoft-HTTPAPI/2.0");
+const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
+/// Where tokens would come from. Tokens are not served, but clients expect the challenge to be readable.
+const CHALLENGE: HeaderValue = HeaderValue::from_static(
+    "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize \
+     resource_id=https://storage.azure.com",
+);
+
+/// The form of an error's body. Authentication errors, and all errors of queues and blobs, are XML
+/// whatever is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorDress {
+    /// JSON with the level of metadata that the caller accepts: `minimalmetadata` and so on.
+    OData { level: &'static str },
+    /// Atom's error, for callers of the Table service who accept no JSON.
+    ODataXml,
+    /// The error of the operations whose bodies are XML: access policies, service properties, stats.
+    Xml,
+}
+
+/// Makes the answer to a request that failed. [`finish`] adds what every answer has.
+pub fn encode(
+    error: &ServiceError,
+    dress: ErrorDress,
+    service: Service,
+    request_id: &str,
+    now: Timestamp,
+) -> Response<Vec<u8>> {
+    let is_authentication = error.stage == Stage::Authentication;
+    let dress = if is_authentication || service != Service::Table { ErrorDress::Xml } else { dress };
+    let message = full_message(error, request_id, now);
+    let (content_type, body) = match dress {
+        ErrorDress::OData { level } => (json_content_type(level), json_body(error, &message)),
+        ErrorDress::ODataXml => (
+            HeaderValue::from_static("application/xml;charset=utf-8"),
+            table_xml_body("", " xmlns=", error, &message),
+        ),
+        ErrorDress::Xml => {
+            let body = match service {
+                Service::Table => table_xml_body("m:", " xmlns:m=", error, &message),
+                Service::Queue | Service::Blob => xml_body(error, &message),
+            };
+            (HeaderValue::from_static("application/xml"), body)
+        }
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, content_type);
+    // Fidelity: OData errors carry their code in the body only. scenario: error-families
+    if dress == ErrorDress::Xml {
+        headers.insert(ERROR_CODE, HeaderValue::from_static(error.code.name()));
+    } else {
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+        if error.stage == Stage::Store {
+            headers.insert(header::CACHE_CONTROL, NO_CACHE);
+        }
+    }
+    if is_authentication && service == Service::Table {
+        headers.insert(header::SERVER, SERVER_OF_HTTP_LAYER);
+    }
+    if error.status() == StatusCode::UNAUTHORIZED.as_u16() {
+        headers.insert(header::WWW_AUTHENTICATE, CHALLENGE);
+    }
+    response
+}
+
+/// The JSON of an error, also for the parts of a batch. An error about one change begins with its index.
+///
+/// Fidelity: no blanks, and the members in this order, because clients search this text.
+/// scenario: batch-error-index
+pub fn odata_json(error: &ServiceError, request_id: &str, now: Timestamp) -> Vec<u8> {
+    json_body(error, &full_message(error, request_id, now))
+}
+
+/// The content type of OData answers in JSON.
+pub fn json_content_type(level: &str) -> HeaderValue {
+    match level {
+        "nometadata" => {
+            HeaderValue::from_static("application/json;odata=nometadata;streaming=true;charset=utf-8")
+        }
+        "fullmetadata" => {
+            HeaderValue::from_static("application/json;odata=fullmetadata;streaming=true;charset=utf-8")
+        }
+        _ => HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8"),
+    }
+}
+
+/// What every answer says about the request it answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange<'a> {
+    pub service: Service,
+    pub request_id: &'a str,
+    /// `None` as long as none could be negotiated.
+    pub version: Option<ServiceVersion>,
+    pub request_headers: &'a HeaderMap,
+}
+
+/// The longest client request id that is echoed.
+const MAX_CLIENT_REQUEST_ID_BYTES: usize = 1024;
+
+/// Adds the headers that answers of a service have in common: who answers, in which version, to which
+/// request. `Date` is left to the HTTP layer.
+pub fn finish(response: &mut HeaderMap, exchange: &Exchange<'_>) {
+    if let Ok(id) = HeaderValue::from_str(exchange.request_id) {
+        response.insert(REQUEST_ID, id);
+    }
+    if let Some(id) = exchange.request_headers.get(CLIENT_REQUEST_ID)
+        && id.len() <= MAX_CLIENT_REQUEST_ID_BYTES
+    {
+        response.insert(CLIENT_REQUEST_ID, id.clone());
+    }
+    // Fidelity: an answer that no service has seen names no version either. scenario: error-families
+    if response.contains_key(header::SERVER) {
+        return;
+    }
+    let server = match exchange.service {
+        Service::Table => "Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0",
+        Service::Queue => "Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0",
+        Service::Blob => "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0",
+    };
+    response.insert(header::SERVER, HeaderValue::from_static(server));
+    if let Some(version) = exchange.version.filter(|version| version.answers_version()) {
+        response.insert(VERSION, HeaderValue::from_static(version.text()));
+    }
+}
+
+/// The answer to a URL that is refused before any service sees it. Complete: [`finish`] is not for it.
+pub fn invalid_url_page(close: bool) -> Response<Vec<u8>> {
+    const PAGE: &str = concat!(
+        "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\"\"http://www.w3.org/TR/html4/strict.dtd\">\r\n",
+        "<HTML><HEAD><TITLE>Bad Request</TITLE>\r\n",
+        "<META HTTP-EQUIV=\"Content-Type\" Content=\"text/html; charset=us-ascii\"></HEAD>\r\n",
+        "<BODY><h2>Bad Request - Invalid URL</h2>\r\n",
+        "<hr><p>HTTP Error 400. The request URL is invalid.</p>\r\n",
+        "</BODY></HTML>\r\n",
+    );
+    let mut response = Response::new(PAGE.as_bytes().to_vec());
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=us-ascii"));
+    headers.insert(header::SERVER, SERVER_OF_HTTP_LAYER);
+    if close {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// The message as clients see it: where in the batch, what, and of which request when.
+fn full_message(error: &ServiceError, request_id: &str, now: Timestamp) -> String {
+    let index = error.change.map(|index| format!("{index}:")).unwrap_or_default();
+    format!("{index}{}\nRequestId:{request_id}\nTime:{}", error.message(), now.to_iso_7())
+}
+
+fn json_body(error: &ServiceError, message: &str) -> Vec<u8> {
+    let mut out = String::with_capacity(128 + message.len());
+    out.push_str("{\"odata.error\":{\"code\":\"");
+    out.push_str(error.code.name());
+    out.push_str("\",\"message\":{\"lang\":\"en-US\",\"value\":\"");
+    push_json_text(message, &mut out);
+    out.push_str("\"}}}");
+    out.into_bytes()
+}
+
+/// Text between the quotes of JSON, in ASCII only.
+fn push_json_text(text: &str, out: &mut String) {
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            ' '..='~' => out.push(character),
+            _ => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+}
+
+/// The Table service's error in XML, its elements with or without a prefix.
+fn table_xml_body(prefix: &str, declares: &str, error: &ServiceError, message: &str) -> Vec<u8> {
+    let mut out = String::with_capacity(256 + message.len());
+    out.push_str(DECLARATION);
+    out.push_str(&format!("<{prefix}error{declares}\"{METADATA_NAMESPACE}\">"));
+    out.push_str(&format!("<{prefix}code>{}</{prefix}code>", error.code.name()));
+    out.push_str(&format!("<{prefix}message xml:lang=\"en-US\">"));
+    push_escaped(message, &mut out);
+    out.push_str(&format!("</{prefix}message></{prefix}error>"));
+    out.into_bytes()
+}
+
+/// The error of queues and blobs.
+fn xml_body(error: &ServiceError, message: &str) -> Vec<u8> {
+    let mut out = String::with_capacity(128 + message.len());
+    out.push_str(BOM);
+    out.push_str(DECLARATION);
+    out.push_str(&format!("<Error><Code>{}</Code><Message>", error.code.name()));
+    push_escaped(message, &mut out);
+    out.push_str("</Message>");
+    for (name, text) in &error.details {
+        out.push_str(&format!("<{name}>"));
+        push_escaped(text, &mut out);
+        out.push_str(&format!("</{name}>"));
+    }
+    out.push_str("</Error>");
+    out.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tepui_model::ErrorCode;
+
+    const NOW: Timestamp = Timestamp::EARLIEST_STORABLE;
+
+    #[test]
+    fn batch_errors_begin_with_the_index() {
+        let error = ServiceError::new(ErrorCode::EntityAlreadyExists).at_change(3);
+        let body = String::from_utf8(odata_json(&error, "id", NOW)).unwrap();
+        assert_eq!(
+            body,
+            "{\"odata.error\":{\"code\":\"EntityAlreadyExists\",\"message\":{\"lang\":\"en-US\",\"value\":\
+             \"3:The specified entity already exists.\\nRequestId:id\\nTime:1601-01-01T00:00:00.0000000Z\"}}}"
+        );
+    }
+
+    #[test]
+    fn every_code_becomes_an_answer_with_its_status() {
+        for code in ErrorCode::ALL {
+            let error = ServiceError::new(*code);
+            for dress in [ErrorDress::OData { level: "nometadata" }, ErrorDress::ODataXml, ErrorDress::Xml] {
+                let response = encode(&error, dress, Service::Table, "id", NOW);
+                assert_eq!(response.status().as_u16(), code.status(), "{code:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn client_request_ids_are_echoed_up_to_a_length() {
+        for (length, echoed) in [(1, true), (1024, true), (1025, false)] {
+            let mut request_headers = HeaderMap::new();
+            request_headers.insert(CLIENT_REQUEST_ID, "x".repeat(length).parse().unwrap());
+            let exchange = Exchange {
+                service: Service::Table,
+                request_id: "id",
+                version: None,
+                request_headers: &request_headers,
+            };
+            let mut headers = HeaderMap::new();
+            finish(&mut headers, &exchange);
+            assert_eq!(headers.contains_key(CLIENT_REQUEST_ID), echoed, "{length}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn json_text_is_ascii_and_reads_back(text in any::<String>()) {
+            let mut out = String::from("\"");
+            push_json_text(&text, &mut out);
+            out.push('"');
+            prop_assert!(out.is_ascii());
+            prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
+        }
+    }
+}
