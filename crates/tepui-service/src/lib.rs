@@ -1,1 +1,13 @@
-//! In progress.
+//! What Azure Storage operations mean, on top of any engine. No HTTP.
+//!
+//! A request has become an [`Operation`](tepui_model::table::Operation) before it gets here. It is
+//! carried out on one snapshot of the engine: read, decide, commit, and again if what was read has
+//! changed meanwhile. The decisions themselves are pure functions.
+
+pub mod access;
+mod keyspace;
+mod record;
+pub mod table;
+mod transact;
+
+pub use table::{QueryBudget, TableOptions, TableService};

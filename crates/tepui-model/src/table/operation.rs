@@ -63,3 +63,50 @@ impl Default for PageSize {
         Self::MAX
     }
 }
+
+macro_rules! operation_kinds {
+    ($($kind:ident = $name:literal, $effect:ident;)*) => {
+        /// Which operation a request is, before anything else of it is known.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum OperationKind { $($kind,)* }
+
+        impl OperationKind {
+            /// The operation's name in logs and metrics.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)* }
+            }
+
+            pub fn effect(self) -> Effect {
+                match self { $(Self::$kind => Effect::$effect,)* }
+            }
+        }
+    };
+}
+
+/// Whether an operation may change anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    Read,
+    Write,
+}
+
+operation_kinds! {
+    QueryTables = "QueryTables", Read;
+    GetTable = "QueryTable", Read;
+    CreateTable = "CreateTable", Write;
+    DeleteTable = "DeleteTable", Write;
+    QueryEntities = "QueryEntities", Read;
+    GetEntity = "QueryEntity", Read;
+    InsertEntity = "InsertEntity", Write;
+    UpdateEntity = "UpdateEntity", Write;
+    MergeEntity = "MergeEntity", Write;
+    InsertOrReplaceEntity = "InsertOrReplaceEntity", Write;
+    InsertOrMergeEntity = "InsertOrMergeEntity", Write;
+    DeleteEntity = "DeleteEntity", Write;
+    EntityGroupTransaction = "EntityGroupTransaction", Write;
+    GetTableAcl = "GetTableACL", Read;
+    SetTableAcl = "SetTableACL", Write;
+    GetServiceProperties = "GetTableServiceProperties", Read;
+    SetServiceProperties = "SetTableServiceProperties", Write;
+    GetServiceStats = "GetTableServiceStats", Read;
+}

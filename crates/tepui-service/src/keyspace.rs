@@ -1,0 +1,298 @@
+//! Keys on disk. Every key that a service writes is made here, and read back here.
+//!
+//! The first byte says what a key is about. Texts are written so that the order of the bytes is the
+//! order of the texts by UTF-16 code units, whatever follows them.
+
+use bytes::Bytes;
+use std::borrow::Cow;
+use tepui_engine::{Key, KeyRange};
+use tepui_model::table::{Continuation, EntityKey};
+use tepui_model::text::{utf8_of_rank, utf16_rank};
+
+mod space {
+    /// Counters; one key each.
+    pub(super) const COUNTER: u8 = 0x10;
+    /// The catalogue of tables: account, name in lower case.
+    pub(super) const TABLE: u8 = 0x20;
+    /// Names that cannot be used yet because a table was deleted: account, name in lower case.
+    pub(super) const RESTING_NAME: u8 = 0x21;
+    /// Service properties: account, service.
+    pub(super) const SERVICE_PROPERTIES: u8 = 0x30;
+    /// Ranges that no reader can reach any more: the incarnation of what was dropped.
+    pub(super) const DROPPED: u8 = 0x40;
+    /// Entities: incarnation of their table, PartitionKey, RowKey.
+    pub(super) const ENTITY: u8 = 0x80;
+}
+
+/// The number of a table, queue or container that was created. Never used twice, so a table that is
+/// created again shares no key with the one that was deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Incarnation(pub(crate) u64);
+
+/// Writes a key part by part.
+struct KeyWriter(Vec<u8>);
+
+impl KeyWriter {
+    fn new(space: u8) -> Self {
+        let mut bytes = Vec::with_capacity(64);
+        bytes.push(space);
+        Self(bytes)
+    }
+
+    fn number(mut self, number: u64) -> Self {
+        self.0.extend_from_slice(&number.to_be_bytes());
+        self
+    }
+
+    /// Appends text so that byte order is text order, whatever follows.
+    fn text(self, part: &str) -> Self {
+        let mut written = self.last_text(part);
+        written.0.extend_from_slice(&END_MARK);
+        written
+    }
+
+    /// Appends text that nothing follows.
+    fn last_text(mut self, part: &str) -> Self {
+        for byte in part.bytes() {
+            self.0.push(utf16_rank(byte));
+            if byte == 0x00 {
+                self.0.push(0xFF); // An escaped zero sorts after the end mark.
+            }
+        }
+        self
+    }
+
+    fn finish(self) -> Key {
+        Bytes::from(self.0)
+    }
+
+    /// The first key after every key that goes on from this one.
+    fn after_all(mut self) -> Key {
+        while self.0.last() == Some(&0xFF) {
+            self.0.pop();
+        }
+        if let Some(last) = self.0.last_mut() {
+            *last += 1;
+        }
+        Bytes::from(self.0)
+    }
+}
+
+const END_MARK: [u8; 2] = [0x00, 0x01];
+
+/// The counter that numbers incarnations.
+pub(crate) fn incarnation_counter() -> Key {
+    KeyWriter::new(space::COUNTER).last_text("incarnation").finish()
+}
+
+/// The catalogue's row of a table. The name is in lower case.
+pub(crate) fn table(account: &str, lower_name: &str) -> Key {
+    KeyWriter::new(space::TABLE).text(account).last_text(lower_name).finish()
+}
+
+/// All rows of an account's catalogue.
+pub(crate) fn tables(account: &str) -> KeyRange {
+    let prefix = || KeyWriter::new(space::TABLE).text(account);
+    KeyRange { start: prefix().finish(), end: prefix().after_all() }
+}
+
+/// A name that rests after its table was deleted.
+pub(crate) fn resting_name(account: &str, lower_name: &str) -> Key {
+    KeyWriter::new(space::RESTING_NAME).text(account).last_text(lower_name).finish()
+}
+
+/// The service properties of the Table service of an account.
+pub(crate) fn table_service_properties(account: &str) -> Key {
+    KeyWriter::new(space::SERVICE_PROPERTIES).text(account).last_text("table").finish()
+}
+
+/// The note that a table was dropped and its entities are to be reclaimed.
+pub(crate) fn dropped(incarnation: Incarnation) -> Key {
+    KeyWriter::new(space::DROPPED).number(incarnation.0).finish()
+}
+
+/// All notes about what was dropped.
+pub(crate) fn all_dropped() -> KeyRange {
+    let space = || KeyWriter::new(space::DROPPED);
+    KeyRange { start: space().finish(), end: space().after_all() }
+}
+
+/// The incarnation that a key of [`all_dropped`] is about.
+pub(crate) fn dropped_incarnation(key: &[u8]) -> Option<Incarnation> {
+    let number = key.get(1..)?.try_into().ok()?;
+    Some(Incarnation(u64::from_be_bytes(number)))
+}
+
+pub(crate) fn entity(table: Incarnation, partition_key: &str, row_key: &str) -> Key {
+    partition(table, partition_key).last_text(row_key).finish()
+}
+
+/// All entities of a table.
+pub(crate) fn entities(table: Incarnation) -> KeyRange {
+    let prefix = || KeyWriter::new(space::ENTITY).number(table.0);
+    KeyRange { start: prefix().finish(), end: prefix().after_all() }
+}
+
+fn partition(table: Incarnation, partition_key: &str) -> KeyWriter {
+    KeyWriter::new(space::ENTITY).number(table.0).text(partition_key)
+}
+
+/// Where a text of a key starts or ends, for bounds of ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Edge {
+    /// Before the text itself.
+    Before,
+    /// After the text and everything that goes on from it within its part of the key.
+    After,
+}
+
+/// The boundary before or after all entities of a partition.
+pub(crate) fn partition_edge(table: Incarnation, partition_key: &str, edge: Edge) -> Key {
+    match edge {
+        Edge::Before => partition(table, partition_key).finish(),
+        Edge::After => partition(table, partition_key).after_all(),
+    }
+}
+
+/// The boundary before or after one entity.
+pub(crate) fn entity_edge(table: Incarnation, partition_key: &str, row_key: &str, edge: Edge) -> Key {
+    let mut key = partition(table, partition_key).last_text(row_key);
+    if edge == Edge::After {
+        key.0.push(0x00);
+    }
+    key.finish()
+}
+
+/// The boundary before or after a row of the catalogue.
+pub(crate) fn table_edge(account: &str, lower_name: &str, edge: Edge) -> Key {
+    let mut key = KeyWriter::new(space::TABLE).text(account).last_text(lower_name);
+    if edge == Edge::After {
+        key.0.push(0x00);
+    }
+    key.finish()
+}
+
+/// The two keys inside the key of an entity, copied only where they are written in another way there.
+pub(crate) fn entity_keys(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    let texts = key.get(9..)?;
+    let mut from = 0;
+    let end = loop {
+        let zero = from + memchr::memchr(0x00, &texts[from..])?;
+        match texts.get(zero + 1)? {
+            0x01 => break zero,
+            _ => from = zero + 2,
+        }
+    };
+    Some((read_text(&texts[..end])?, read_text(&texts[end + 2..])?))
+}
+
+/// The table name inside a key of the catalogue.
+pub(crate) fn table_name<'a>(account: &str, key: &'a [u8]) -> Option<Cow<'a, str>> {
+    let prefix = tables(account).start;
+    read_text(key.strip_prefix(prefix.as_ref())?)
+}
+
+fn read_text(written: &[u8]) -> Option<Cow<'_, str>> {
+    if written.iter().all(|&byte| byte != 0x00 && byte < 0xF5) {
+        return std::str::from_utf8(written).ok().map(Cow::Borrowed);
+    }
+    let mut text = Vec::with_capacity(written.len());
+    let mut bytes = written.iter();
+    while let Some(&byte) = bytes.next() {
+        text.push(utf8_of_rank(byte));
+        if byte == 0x00 {
+            bytes.next()?; // The escape of the zero.
+        }
+    }
+    String::from_utf8(text).ok().map(Cow::Owned)
+}
+
+/// The keys from which a page goes on that starts at this key.
+pub(crate) fn continuation(key: &[u8]) -> Option<Continuation> {
+    let (partition_key, row_key) = entity_keys(key)?;
+    Some(Continuation { partition_key: partition_key.into_owned(), row_key: row_key.into_owned() })
+}
+
+/// Where a query goes on.
+pub(crate) fn continued_at(table: Incarnation, from: &Continuation) -> Key {
+    entity(table, &from.partition_key, &from.row_key)
+}
+
+/// The key of an entity, from its two keys together.
+pub(crate) fn of(table: Incarnation, key: &EntityKey) -> Key {
+    entity(table, &key.partition_key, &key.row_key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TABLE: Incarnation = Incarnation(7);
+
+    fn any_text() -> impl Strategy<Value = String> {
+        // Zeros, ends of the planes and surrogates are where orders go wrong.
+        prop::collection::vec(
+            prop::sample::select(vec![
+                '\0',
+                '\u{1}',
+                'a',
+                'b',
+                '\u{7F}',
+                'é',
+                '\u{D7FF}',
+                '\u{E000}',
+                '\u{FFFD}',
+                '😀',
+                '\u{10FFFF}',
+            ]),
+            0..5,
+        )
+        .prop_map(|characters| characters.into_iter().collect())
+    }
+
+    fn utf16(text: &str) -> Vec<u16> {
+        text.encode_utf16().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn order_of_keys_is_order_of_tuples(a in (any_text(), any_text()), b in (any_text(), any_text())) {
+            let expected = (utf16(&a.0), utf16(&a.1)).cmp(&(utf16(&b.0), utf16(&b.1)));
+            prop_assert_eq!(entity(TABLE, &a.0, &a.1).cmp(&entity(TABLE, &b.0, &b.1)), expected);
+        }
+
+        #[test]
+        fn keys_are_read_back(a in (any_text(), any_text())) {
+            let key = entity(TABLE, &a.0, &a.1);
+            let (partition_key, row_key) = entity_keys(&key).unwrap();
+            prop_assert_eq!((partition_key.as_ref(), row_key.as_ref()), (a.0.as_str(), a.1.as_str()));
+        }
+
+        #[test]
+        fn edges_enclose_what_they_name(pk in any_text(), rk in any_text(), other in (any_text(), any_text())) {
+            let key = entity(TABLE, &other.0, &other.1);
+            let in_partition = partition_edge(TABLE, &pk, Edge::Before) <= key && key < partition_edge(TABLE, &pk, Edge::After);
+            prop_assert_eq!(in_partition, other.0 == pk);
+            let is_entity = entity_edge(TABLE, &pk, &rk, Edge::Before) <= key && key < entity_edge(TABLE, &pk, &rk, Edge::After);
+            prop_assert_eq!(is_entity, (&other.0, &other.1) == (&pk, &rk));
+            let range = entities(TABLE);
+            prop_assert!(range.start <= key && key < range.end);
+        }
+
+        #[test]
+        fn foreign_keys_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = (entity_keys(&bytes), dropped_incarnation(&bytes), table_name("acct", &bytes));
+        }
+    }
+
+    #[test]
+    fn tables_do_not_overlap() {
+        assert!(entities(Incarnation(7)).end <= entities(Incarnation(8)).start);
+        let (range, key) = (tables("acct"), table("acct", "people"));
+        assert!(range.start <= key && key < range.end);
+        assert!(!(range.start <= table("acct2", "people") && table("acct2", "people") < range.end));
+        assert_eq!(table_name("acct", &key).as_deref(), Some("people"));
+        assert_eq!(dropped_incarnation(&dropped(TABLE)), Some(TABLE));
+    }
+}

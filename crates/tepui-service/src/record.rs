@@ -1,0 +1,299 @@
+//! Values on disk. Every value that a service writes is made here and read back here; its first byte
+//! is the version of its format. `docs/disk-format.md` describes them.
+
+use crate::keyspace::Incarnation;
+use bytes::Bytes;
+use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
+use tepui_model::service_properties::{CorsRule, Logging, Metrics, ServiceProperties};
+use tepui_model::table::Properties;
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
+
+const FORMAT: u8 = 1;
+/// The format byte and the timestamp before an entity's packed properties.
+const ENTITY_HEADER_BYTES: usize = 9;
+
+/// An entity as it is stored; its keys are in its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredEntity {
+    pub(crate) timestamp: Timestamp,
+    pub(crate) properties: Properties,
+}
+
+impl StoredEntity {
+    pub(crate) fn encode(&self) -> Bytes {
+        let packed = self.properties.bytes();
+        let mut bytes = Vec::with_capacity(ENTITY_HEADER_BYTES + packed.len());
+        bytes.push(FORMAT);
+        bytes.extend_from_slice(&self.timestamp.ticks().to_le_bytes());
+        bytes.extend_from_slice(packed);
+        bytes.into()
+    }
+
+    pub(crate) fn decode(bytes: &Bytes) -> Result<Self, ServiceError> {
+        let (timestamp, _) = entity_parts(bytes).ok_or_else(|| corrupt("entity"))?;
+        Ok(Self { timestamp, properties: Properties::from_stored(bytes.slice(ENTITY_HEADER_BYTES..)) })
+    }
+}
+
+/// The timestamp and the packed properties of a stored entity, without copying.
+pub(crate) fn entity_parts(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
+    let (format, rest) = bytes.split_first()?;
+    let (ticks, packed) = rest.split_first_chunk::<8>()?;
+    let timestamp = Timestamp::from_ticks(u64::from_le_bytes(*ticks))?;
+    (*format == FORMAT).then_some((timestamp, packed))
+}
+
+/// A table as the catalogue has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredTable {
+    pub(crate) incarnation: Incarnation,
+    /// As its creator spelled it.
+    pub(crate) name: String,
+    pub(crate) created: Timestamp,
+    pub(crate) acl: Vec<SignedIdentifier>,
+}
+
+impl StoredTable {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.incarnation.0);
+        out.number(self.created.ticks());
+        out.text(&self.name);
+        out.number(self.acl.len() as u64);
+        for SignedIdentifier { id, policy } in &self.acl {
+            out.text(id);
+            out.optional(policy.as_ref(), |out, policy| {
+                out.optional(policy.start, |out, moment| out.number(moment.ticks()));
+                out.optional(policy.expiry, |out, moment| out.number(moment.ticks()));
+                out.optional(policy.permission.as_deref(), Writer::text);
+            });
+        }
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        Self::read(bytes).ok_or_else(|| corrupt("table"))
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes)?;
+        let incarnation = Incarnation(from.number()?);
+        let created = from.moment()?;
+        let name = from.text()?;
+        let acl = from.list(|from| {
+            let id = from.text()?;
+            let policy = from.optional(|from| {
+                let start = from.optional(Reader::moment)?;
+                let expiry = from.optional(Reader::moment)?;
+                let permission = from.optional(Reader::text)?;
+                Some(AccessPolicy { start, expiry, permission })
+            })?;
+            Some(SignedIdentifier { id, policy })
+        })?;
+        Some(Self { incarnation, name, created, acl })
+    }
+
+    /// Only the incarnation: all that most operations want to know.
+    pub(crate) fn incarnation_of(bytes: &[u8]) -> Result<Incarnation, ServiceError> {
+        let number = Reader::new(bytes).and_then(|mut from| from.number());
+        number.map(Incarnation).ok_or_else(|| corrupt("table"))
+    }
+}
+
+/// One number, for counters and for times until which something holds.
+pub(crate) fn encode_number(number: u64) -> Bytes {
+    let mut out = Writer::new();
+    out.number(number);
+    out.finish()
+}
+
+pub(crate) fn decode_number(bytes: &[u8]) -> Result<u64, ServiceError> {
+    Reader::new(bytes).and_then(|mut from| from.number()).ok_or_else(|| corrupt("number"))
+}
+
+pub(crate) fn encode_service_properties(properties: &ServiceProperties) -> Bytes {
+    let ServiceProperties { logging, hour_metrics, minute_metrics, cors } = properties;
+    let mut out = Writer::new();
+    out.text(&logging.version);
+    for flag in [logging.read, logging.write, logging.delete] {
+        out.flag(flag);
+    }
+    out.optional(logging.retention_days, |out, days| out.number(days.into()));
+    for metrics in [hour_metrics, minute_metrics] {
+        out.text(&metrics.version);
+        out.flag(metrics.enabled);
+        out.optional(metrics.include_apis, Writer::flag);
+        out.optional(metrics.retention_days, |out, days| out.number(days.into()));
+    }
+    out.number(cors.len() as u64);
+    for rule in cors {
+        for list in
+            [&rule.allowed_origins, &rule.allowed_methods, &rule.allowed_headers, &rule.exposed_headers]
+        {
+            out.number(list.len() as u64);
+            list.iter().for_each(|text| out.text(text));
+        }
+        out.number(rule.max_age_seconds.into());
+    }
+    out.finish()
+}
+
+pub(crate) fn decode_service_properties(bytes: &[u8]) -> Result<ServiceProperties, ServiceError> {
+    read_service_properties(bytes).ok_or_else(|| corrupt("service properties"))
+}
+
+fn read_service_properties(bytes: &[u8]) -> Option<ServiceProperties> {
+    let mut from = Reader::new(bytes)?;
+    let days = |from: &mut Reader<'_>| u32::try_from(from.number()?).ok();
+    let logging = Logging {
+        version: from.text()?,
+        read: from.flag()?,
+        write: from.flag()?,
+        delete: from.flag()?,
+        retention_days: from.optional(days)?,
+    };
+    let mut metrics = || {
+        Some(Metrics {
+            version: from.text()?,
+            enabled: from.flag()?,
+            include_apis: from.optional(Reader::flag)?,
+            retention_days: from.optional(days)?,
+        })
+    };
+    let (hour_metrics, minute_metrics) = (metrics()?, metrics()?);
+    let cors = from.list(|from| {
+        Some(CorsRule {
+            allowed_origins: from.list(Reader::text)?,
+            allowed_methods: from.list(Reader::text)?,
+            allowed_headers: from.list(Reader::text)?,
+            exposed_headers: from.list(Reader::text)?,
+            max_age_seconds: u32::try_from(from.number()?).ok()?,
+        })
+    })?;
+    Some(ServiceProperties { logging, hour_metrics, minute_metrics, cors })
+}
+
+fn corrupt(what: &str) -> ServiceError {
+    ServiceError::new(ErrorCode::InternalError).with_cause(format!("a stored record cannot be read: {what}"))
+}
+
+/// Writes fields one after the other: numbers in 8 bytes, texts and lists with their length before them.
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new() -> Self {
+        Self(vec![FORMAT])
+    }
+
+    fn number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn flag(&mut self, flag: bool) {
+        self.0.push(flag.into());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.flag(value.is_some());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    fn finish(self) -> Bytes {
+        self.0.into()
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8]) -> Option<Self> {
+        let (format, rest) = bytes.split_first()?;
+        (*format == FORMAT).then_some(Self(rest))
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn moment(&mut self) -> Option<Timestamp> {
+        Timestamp::from_ticks(self.number()?)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        let (flag, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*flag != 0)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        String::from_utf8(text.to_vec()).ok()
+    }
+
+    fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        if self.flag()? { read(self).map(Some) } else { Some(None) }
+    }
+
+    fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.number()?;
+        (0..count).map(|_| read(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_iso(text).unwrap()
+    }
+
+    #[test]
+    fn records_are_read_back() {
+        let policy =
+            AccessPolicy { start: Some(at("2026-01-01")), expiry: None, permission: Some("raud".to_owned()) };
+        let table = StoredTable {
+            incarnation: Incarnation(42),
+            name: "People".to_owned(),
+            created: at("2026-03-10T08:15:30.1234567Z"),
+            acl: vec![
+                SignedIdentifier { id: "reader".to_owned(), policy: Some(policy) },
+                SignedIdentifier { id: "empty".to_owned(), policy: None },
+            ],
+        };
+        assert_eq!(StoredTable::decode(&table.encode()), Ok(table.clone()));
+        assert_eq!(StoredTable::incarnation_of(&table.encode()), Ok(Incarnation(42)));
+
+        let mut properties = ServiceProperties::default();
+        properties.hour_metrics.include_apis = Some(true);
+        properties.logging.retention_days = Some(7);
+        properties.cors.push(CorsRule {
+            allowed_origins: vec!["*".to_owned()],
+            allowed_methods: vec!["GET".to_owned(), "PUT".to_owned()],
+            max_age_seconds: 500,
+            ..CorsRule::default()
+        });
+        assert_eq!(decode_service_properties(&encode_service_properties(&properties)), Ok(properties));
+        assert_eq!(decode_number(&encode_number(9)), Ok(9));
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_records_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = (StoredTable::decode(&bytes), decode_service_properties(&bytes), decode_number(&bytes));
+            let _ = StoredEntity::decode(&bytes.into());
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The Table service.
+
+mod entities;
+mod plan;
+mod query;
+mod service;
+mod tables;
+
+pub use query::QueryBudget;
+pub use service::{TableOptions, TableService};

@@ -1,0 +1,135 @@
+//! Queries for entities: walk the planned ranges, keep what matches, cut the page.
+
+use super::plan::Plan;
+use crate::keyspace;
+use crate::record;
+use crate::transact::engine_error;
+use std::time::{Duration, Instant};
+use tepui_engine::{Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value};
+use tepui_model::table::{Continuation, EntityPage, EntitySink, EntityView, Filter, QueryCost};
+use tepui_model::{ErrorCode, ServiceError};
+
+/// When a page of a query ends even though it is not full.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryBudget {
+    pub max_time: Duration,
+    /// Of the answer; one entity may still go over it.
+    pub max_bytes: usize,
+}
+
+impl Default for QueryBudget {
+    fn default() -> Self {
+        Self { max_time: Duration::from_secs(5), max_bytes: 4 * 1024 * 1024 }
+    }
+}
+
+/// The most rows that one step of a scan asks for: bounds how long a step takes.
+const MAX_STEP_ROWS: usize = 1024;
+const MAX_STEP_BYTES: usize = 2 * 1024 * 1024;
+
+/// Reads one page.
+pub(super) async fn run<S: Snapshot>(
+    snapshot: &S,
+    plan: Plan,
+    filter: Option<&Filter>,
+    page_size: usize,
+    from: Option<Key>,
+    budget: QueryBudget,
+    sink: &mut dyn EntitySink,
+) -> Result<EntityPage, ServiceError> {
+    let started = Instant::now();
+    let filter = filter.filter(|_| !plan.exact);
+    let cost =
+        QueryCost { kind: plan.kind, ranges: plan.ranges.len(), entities_scanned: 0, entities_returned: 0 };
+    let mut page = PageCutter { filter, page_size, max_bytes: budget.max_bytes, sink, cost, last: None };
+    if page_size == 0 {
+        return Ok(EntityPage { next: None, cost });
+    }
+    let mut step_rows = (page_size + 1).min(MAX_STEP_ROWS);
+    for mut range in plan.ranges {
+        if let Some(from) = &from {
+            if range.end <= *from {
+                continue;
+            }
+            range.start = range.start.max(from.clone());
+        }
+        loop {
+            let rows = read_step(snapshot, &range, step_rows).await?;
+            for (key, value) in rows.rows {
+                if let Some(next) = page.take(key, &value)? {
+                    return Ok(EntityPage { next: Some(next), cost: page.cost });
+                }
+            }
+            if started.elapsed() >= budget.max_time
+                && let Some(next) = page.after_last()
+            {
+                return Ok(EntityPage { next: Some(next), cost: page.cost });
+            }
+            let Some(next) = rows.next else { break };
+            range.start = next;
+            step_rows = (step_rows * 2).min(MAX_STEP_ROWS);
+            // A long query must not keep others from this thread.
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(EntityPage { next: None, cost: page.cost })
+}
+
+async fn read_step<S: Snapshot>(
+    snapshot: &S,
+    range: &KeyRange,
+    max_rows: usize,
+) -> Result<ScanPage, ServiceError> {
+    if let Some(key) = single_key(range) {
+        let value = snapshot.get(key).await.map_err(engine_error)?;
+        let rows = value.into_iter().map(|value| (key.clone(), value)).collect();
+        return Ok(ScanPage { rows, next: None });
+    }
+    let limit = ScanLimit { max_rows, max_bytes: MAX_STEP_BYTES };
+    snapshot.scan(range, limit).await.map_err(engine_error)
+}
+
+/// The only key that a range can hold, if there is just one.
+fn single_key(range: &KeyRange) -> Option<&Key> {
+    let rest = range.end.strip_prefix(range.start.as_ref())?;
+    (rest == [0x00]).then_some(&range.start)
+}
+
+struct PageCutter<'a> {
+    filter: Option<&'a Filter>,
+    page_size: usize,
+    max_bytes: usize,
+    sink: &'a mut dyn EntitySink,
+    cost: QueryCost,
+    /// The last key that was looked at.
+    last: Option<Key>,
+}
+
+impl PageCutter<'_> {
+    /// Looks at one row. If it matches and no longer fits, the next page starts with it: so a page that
+    /// is just full has no next one.
+    fn take(&mut self, key: Key, value: &Value) -> Result<Option<Continuation>, ServiceError> {
+        let unreadable =
+            || ServiceError::new(ErrorCode::InternalError).with_cause("an entity cannot be read");
+        let (partition_key, row_key) = keyspace::entity_keys(&key).ok_or_else(unreadable)?;
+        let (timestamp, packed) = record::entity_parts(value).ok_or_else(unreadable)?;
+        let view = EntityView { partition_key: &partition_key, row_key: &row_key, timestamp, packed };
+        self.cost.entities_scanned += 1;
+        if self.filter.is_none_or(|filter| filter.matches(&view)) {
+            if self.cost.entities_returned == self.page_size || self.sink.bytes() >= self.max_bytes {
+                return Ok(keyspace::continuation(&key));
+            }
+            self.sink.accept(&view);
+            self.cost.entities_returned += 1;
+        }
+        self.last = Some(key);
+        Ok(None)
+    }
+
+    /// Right after the last row that was looked at: no text lies between a row key and the same with a zero behind it.
+    fn after_last(&self) -> Option<Continuation> {
+        let mut next = keyspace::continuation(self.last.as_ref()?)?;
+        next.row_key.push('\0');
+        Some(next)
+    }
+}

@@ -1,0 +1,343 @@
+//! The Table service of all accounts of a server.
+
+use super::entities::{self, Decision};
+use super::query::{self, QueryBudget};
+use super::{plan, tables};
+use crate::keyspace::{self, Incarnation};
+use crate::record::{self, StoredEntity, StoredTable};
+use crate::transact::{Attempt, Outcome, commit, engine_error};
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+use tepui_engine::{CommitError, Engine, EngineError, Key, ScanLimit, Snapshot, Write};
+use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::grant::KeyBounds;
+use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
+use tepui_model::table::{
+    Change, ChangeSet, Entity, EntityKey, EntityPage, EntitySink, Operation, QueryEntities, Reply, Written,
+};
+use tepui_model::{Clock, ErrorCode, ServiceError};
+use tokio::sync::Notify;
+
+/// How the Table service behaves where there is a choice.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TableOptions {
+    pub budget: QueryBudget,
+    /// How long the name of a deleted table cannot be used again. Azure takes some 40 s; here it is at once.
+    pub deleted_name_rests: Duration,
+}
+
+/// How long service properties are remembered: another server on the same data may change them.
+const SERVICE_PROPERTIES_AGE: Duration = Duration::from_secs(5);
+/// How often a write is decided again before the caller is told that the server is busy. Each time
+/// at least one other write of the same entity went through.
+const MAX_ATTEMPTS: u32 = 1000;
+
+pub struct TableService<E> {
+    engine: Arc<E>,
+    clock: Arc<dyn Clock>,
+    options: TableOptions,
+    remembered_properties: RwLock<HashMap<String, (Instant, Arc<ServiceProperties>)>>,
+    dropped: Notify,
+}
+
+impl<E: Engine> TableService<E> {
+    pub fn new(engine: Arc<E>, clock: Arc<dyn Clock>, options: TableOptions) -> Self {
+        Self { engine, clock, options, remembered_properties: RwLock::default(), dropped: Notify::new() }
+    }
+
+    /// Carries out any operation but a query for entities, which wants a sink: see [`Self::query_entities`].
+    /// Writes outside `bounds` are refused.
+    pub async fn execute(
+        &self,
+        account: &str,
+        operation: &Operation,
+        bounds: &KeyBounds,
+    ) -> Result<Reply, ServiceError> {
+        let mut attempts = 0;
+        loop {
+            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+            let outcome = self.decide(&snapshot, account, operation, bounds).await?;
+            match commit(&*self.engine, &snapshot, outcome).await? {
+                Attempt::Done(reply) => {
+                    self.after(account, operation);
+                    return Ok(reply);
+                }
+                Attempt::Again if attempts == MAX_ATTEMPTS => return Err(ErrorCode::ServerBusy.into()),
+                Attempt::Again => attempts += 1,
+            }
+        }
+    }
+
+    async fn decide(
+        &self,
+        snapshot: &E::Snapshot,
+        account: &str,
+        operation: &Operation,
+        bounds: &KeyBounds,
+    ) -> Result<Outcome<Reply>, ServiceError> {
+        match operation {
+            Operation::GetEntity { table, key } => {
+                self.get_entity(snapshot, account, table, key, bounds).await.map(Outcome::read)
+            }
+            Operation::ChangeEntity { table, change } => {
+                self.change(snapshot, account, table, change, bounds).await
+            }
+            Operation::EntityGroupTransaction(set) => self.change_all(snapshot, account, set, bounds).await,
+            Operation::QueryTables(query) => {
+                tables::query(snapshot, account, query).await.map(Reply::Tables).map(Outcome::read)
+            }
+            Operation::GetTable { table } => tables::get(snapshot, account, table).await.map(Outcome::read),
+            Operation::CreateTable { name } => {
+                tables::create(snapshot, account, name, self.clock.now()).await
+            }
+            Operation::DeleteTable { table } => {
+                let rests = self.options.deleted_name_rests;
+                let until = (!rests.is_zero()).then(|| self.clock.now().saturating_add(rests));
+                tables::delete(snapshot, account, table, until).await
+            }
+            Operation::GetTableAcl { table } => {
+                tables::acl(snapshot, account, table).await.map(Reply::Acl).map(Outcome::read)
+            }
+            Operation::SetTableAcl { table, identifiers } => {
+                tables::set_acl(snapshot, account, table, identifiers).await
+            }
+            Operation::GetServiceProperties => {
+                let properties = read_service_properties(snapshot, account).await?;
+                Ok(Outcome::read(Reply::ServiceProperties(properties)))
+            }
+            Operation::SetServiceProperties(change) => {
+                set_service_properties(snapshot, account, change).await
+            }
+            Operation::GetServiceStats => {
+                Ok(Outcome::read(Reply::ServiceStats { last_sync: self.clock.now() }))
+            }
+            Operation::QueryEntities(_) => {
+                let error = ServiceError::new(ErrorCode::InternalError);
+                Err(error.with_cause("a query for entities was executed without a sink"))
+            }
+        }
+    }
+
+    /// What this process remembers may have become wrong by what it just did.
+    fn after(&self, account: &str, operation: &Operation) {
+        match operation {
+            Operation::SetServiceProperties(_) => {
+                let mut remembered =
+                    self.remembered_properties.write().unwrap_or_else(|broken| broken.into_inner());
+                remembered.remove(account);
+            }
+            Operation::DeleteTable { .. } => self.dropped.notify_one(),
+            _ => {}
+        }
+    }
+
+    /// Answers a page of entities that `bounds` reach, one by one to `sink`.
+    pub async fn query_entities(
+        &self,
+        account: &str,
+        query: &QueryEntities,
+        bounds: &KeyBounds,
+        sink: &mut dyn EntitySink,
+    ) -> Result<EntityPage, ServiceError> {
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let (_, table) = self.table(&snapshot, account, &query.table).await?;
+        let plan = plan::entities(table, query.filter.as_ref(), bounds);
+        let from = query.from.as_ref().map(|from| keyspace::continued_at(table, from));
+        let page_size = query.page_size.get();
+        query::run(&snapshot, plan, query.filter.as_ref(), page_size, from, self.options.budget, sink).await
+    }
+
+    async fn get_entity(
+        &self,
+        snapshot: &E::Snapshot,
+        account: &str,
+        table: &str,
+        key: &EntityKey,
+        bounds: &KeyBounds,
+    ) -> Result<Reply, ServiceError> {
+        let (_, table) = self.table(snapshot, account, table).await?;
+        within(bounds, key)?;
+        let value = snapshot.get(&keyspace::of(table, key)).await.map_err(engine_error)?;
+        let StoredEntity { timestamp, properties } =
+            StoredEntity::decode(&value.ok_or(ErrorCode::ResourceNotFound)?)?;
+        Ok(Reply::Entity(Entity { key: key.clone(), timestamp, properties }))
+    }
+
+    async fn change(
+        &self,
+        snapshot: &E::Snapshot,
+        account: &str,
+        table: &str,
+        change: &Change,
+        bounds: &KeyBounds,
+    ) -> Result<Outcome<Reply>, ServiceError> {
+        let (table_key, table) = self.table(snapshot, account, table).await?;
+        let (write, written) = self.decide_change(snapshot, table, change, bounds).await?;
+        // A table that is deleted meanwhile takes the write with it.
+        Ok(Outcome { reply: Reply::Written(written), guards: vec![table_key], writes: vec![write] })
+    }
+
+    /// Every change is decided on the same snapshot; the first refusal drops them all.
+    async fn change_all(
+        &self,
+        snapshot: &E::Snapshot,
+        account: &str,
+        set: &ChangeSet,
+        bounds: &KeyBounds,
+    ) -> Result<Outcome<Reply>, ServiceError> {
+        if set.changes().is_empty() {
+            return Ok(Outcome::read(Reply::Transaction(Vec::new())));
+        }
+        let (table_key, table) =
+            self.table(snapshot, account, set.table()).await.map_err(|error| error.at_change(0))?;
+        let mut writes = Vec::with_capacity(set.changes().len());
+        let mut all_written = Vec::with_capacity(set.changes().len());
+        for (index, change) in set.changes().iter().enumerate() {
+            let decided = self.decide_change(snapshot, table, change, bounds).await;
+            let (write, written) = decided.map_err(|error| error.at_change(index))?;
+            writes.push(write);
+            all_written.push(written);
+        }
+        Ok(Outcome { reply: Reply::Transaction(all_written), guards: vec![table_key], writes })
+    }
+
+    async fn decide_change(
+        &self,
+        snapshot: &E::Snapshot,
+        table: Incarnation,
+        change: &Change,
+        bounds: &KeyBounds,
+    ) -> Result<(Write, Written), ServiceError> {
+        within(bounds, &change.key)?;
+        let key = keyspace::of(table, &change.key);
+        let stored = snapshot.get(&key).await.map_err(engine_error)?;
+        let stored = stored.as_ref().map(StoredEntity::decode).transpose()?;
+        Ok(match entities::decide(stored.as_ref(), change, self.clock.tick())? {
+            Decision::Store(entity) => (Write::Put(key, entity.encode()), Written::Stored(entity.timestamp)),
+            Decision::Delete => (Write::Delete(key), Written::Deleted),
+        })
+    }
+
+    /// The key of the catalogue's row, to guard it, and the table's incarnation.
+    async fn table(
+        &self,
+        snapshot: &E::Snapshot,
+        account: &str,
+        table: &str,
+    ) -> Result<(Key, Incarnation), ServiceError> {
+        let found = tables::find(snapshot, account, table).await?;
+        let (key, value) = found.ok_or(ErrorCode::TableNotFound)?;
+        Ok((key, StoredTable::incarnation_of(&value)?))
+    }
+
+    /// Fails if there is no such table.
+    pub async fn require_table(&self, account: &str, table: &str) -> Result<(), ServiceError> {
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        self.table(&snapshot, account, table).await.map(drop)
+    }
+
+    /// The stored access policy `id` of a table, if there is one.
+    pub async fn signed_identifier(
+        &self,
+        account: &str,
+        table: &str,
+        id: &str,
+    ) -> Result<Option<SignedIdentifier>, ServiceError> {
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        match tables::acl(&snapshot, account, table).await {
+            Ok(acl) => Ok(acl.into_iter().find(|identifier| identifier.id == id)),
+            Err(error) if error.code == ErrorCode::TableNotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The service properties of an account, as they are asked for with every request: changes made
+    /// by this process hold at once, those of another after a few seconds.
+    pub async fn service_properties(&self, account: &str) -> Result<Arc<ServiceProperties>, ServiceError> {
+        {
+            let remembered = self.remembered_properties.read().unwrap_or_else(|broken| broken.into_inner());
+            if let Some((since, properties)) = remembered.get(account)
+                && since.elapsed() < SERVICE_PROPERTIES_AGE
+            {
+                return Ok(Arc::clone(properties));
+            }
+        }
+        let now = Instant::now();
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let properties = Arc::new(read_service_properties(&snapshot, account).await?);
+        let mut remembered = self.remembered_properties.write().unwrap_or_else(|broken| broken.into_inner());
+        remembered.insert(account.to_owned(), (now, Arc::clone(&properties)));
+        Ok(properties)
+    }
+
+    /// Whether the engine takes writes now.
+    pub fn health(&self) -> Result<(), EngineError> {
+        self.engine.health()
+    }
+
+    /// Gives back the space of deleted tables, for ever. Run it in the background; it can be stopped at any time.
+    pub async fn reclaim_dropped_tables(&self) {
+        loop {
+            if let Err(error) = self.reclaim_all().await {
+                tracing::warn!(%error, "cannot reclaim the space of deleted tables yet");
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                continue;
+            }
+            self.dropped.notified().await;
+        }
+    }
+
+    async fn reclaim_all(&self) -> Result<(), CommitError> {
+        loop {
+            let snapshot = self.engine.snapshot().await?;
+            let limit = ScanLimit { max_rows: 100, max_bytes: 1024 * 1024 };
+            let notes = snapshot.scan(&keyspace::all_dropped(), limit).await?;
+            if notes.rows.is_empty() {
+                return Ok(());
+            }
+            drop(snapshot);
+            for (note, _) in notes.rows {
+                if let Some(incarnation) = keyspace::dropped_incarnation(&note) {
+                    self.engine.reclaim(keyspace::entities(incarnation)).await?;
+                }
+                let at = self.engine.snapshot().await?.version();
+                match self.engine.commit(at, Vec::new(), vec![Write::Delete(note)]).await {
+                    // The note is still there and will be read again.
+                    Ok(()) | Err(CommitError::Conflict) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+}
+
+fn within(bounds: &KeyBounds, key: &EntityKey) -> Result<(), ServiceError> {
+    if bounds.is_everything() || bounds.contains(&key.partition_key, &key.row_key) {
+        Ok(())
+    } else {
+        Err(ErrorCode::AuthorizationFailure.into())
+    }
+}
+
+async fn read_service_properties<S: Snapshot>(
+    snapshot: &S,
+    account: &str,
+) -> Result<ServiceProperties, ServiceError> {
+    match snapshot.get(&keyspace::table_service_properties(account)).await.map_err(engine_error)? {
+        Some(value) => record::decode_service_properties(&value),
+        None => Ok(ServiceProperties::default()),
+    }
+}
+
+async fn set_service_properties<S: Snapshot>(
+    snapshot: &S,
+    account: &str,
+    change: &ServicePropertiesChange,
+) -> Result<Outcome<Reply>, ServiceError> {
+    let mut properties = read_service_properties(snapshot, account).await?;
+    change.apply(&mut properties);
+    let key = keyspace::table_service_properties(account);
+    let writes = vec![Write::Put(key, record::encode_service_properties(&properties))];
+    Ok(Outcome { reply: Reply::ServicePropertiesSet, guards: Vec::new(), writes })
+}

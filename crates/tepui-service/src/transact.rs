@@ -1,0 +1,77 @@
+//! Snapshot, decide, commit: the one loop in which conflicts are met.
+
+use tepui_engine::{CommitError, Engine, EngineError, Key, Snapshot, Write};
+use tepui_model::{ErrorCode, ServiceError};
+
+/// What a decision comes to: what to answer, and what to store for it to be true.
+pub(crate) struct Outcome<T> {
+    pub(crate) reply: T,
+    /// Keys that were read and must not have changed; those in `writes` need not be named again.
+    pub(crate) guards: Vec<Key>,
+    pub(crate) writes: Vec<Write>,
+}
+
+impl<T> Outcome<T> {
+    /// An answer that changes nothing.
+    pub(crate) fn read(reply: T) -> Self {
+        Self { reply, guards: Vec::new(), writes: Vec::new() }
+    }
+}
+
+/// What became of an attempt to commit an outcome.
+pub(crate) enum Attempt<T> {
+    Done(T),
+    /// Something changed meanwhile: read and decide again.
+    Again,
+}
+
+/// Commits an outcome that was decided on `snapshot`.
+pub(crate) async fn commit<E: Engine, T>(
+    engine: &E,
+    snapshot: &E::Snapshot,
+    outcome: Outcome<T>,
+) -> Result<Attempt<T>, ServiceError> {
+    let Outcome { reply, guards, writes } = outcome;
+    if writes.is_empty() {
+        return Ok(Attempt::Done(reply));
+    }
+    // Values are shared, not copied: this is cheap.
+    let intended = writes.clone();
+    match engine.commit(snapshot.version(), guards, writes).await {
+        Ok(()) => Ok(Attempt::Done(reply)),
+        Err(CommitError::Conflict) => Ok(Attempt::Again),
+        Err(CommitError::Unknown(why)) => {
+            if is_there(engine, &intended).await? {
+                return Ok(Attempt::Done(reply));
+            }
+            Err(ServiceError::new(ErrorCode::InternalError)
+                .with_cause(format!("commit with unknown outcome: {why}")))
+        }
+        Err(CommitError::Engine(error)) => Err(engine_error(error)),
+    }
+}
+
+/// Whether a commit of unknown outcome can be seen. Every stored entity carries a timestamp that no
+/// other write has, so finding the very bytes proves it; a deletion proves nothing.
+async fn is_there<E: Engine>(engine: &E, writes: &[Write]) -> Result<bool, ServiceError> {
+    let snapshot = engine.snapshot().await.map_err(engine_error)?;
+    let mut proven = false;
+    for write in writes {
+        if let Write::Put(key, value) = write {
+            proven = true;
+            if snapshot.get(key).await.map_err(engine_error)?.as_ref() != Some(value) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(proven)
+}
+
+/// What the caller is told of a failure below.
+pub(crate) fn engine_error(error: EngineError) -> ServiceError {
+    let code = match &error {
+        EngineError::Unavailable(_) => ErrorCode::ServerBusy,
+        EngineError::Corrupt(_) | EngineError::Failed(_) => ErrorCode::InternalError,
+    };
+    ServiceError::new(code).with_cause(error)
+}
