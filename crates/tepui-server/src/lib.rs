@@ -22,15 +22,16 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
+use tepui_engine::{DiskEngine, DiskOptions, EngineError, MemoryEngine};
 use tokio::net::TcpListener;
 
 /// A server that listens, and serves once it [runs](Self::run).
 pub struct Server {
     table: Listener,
     shared: Arc<Shared>,
-    handler: Arc<TableHandler>,
+    engine: AnyEngine,
+    config: Config,
 }
 
 /// A socket that listens, and where.
@@ -39,30 +40,35 @@ struct Listener {
     address: SocketAddr,
 }
 
+enum AnyEngine {
+    Memory(Arc<MemoryEngine>),
+    Disk(Arc<DiskEngine>),
+}
+
 /// Why a server could not start.
 #[derive(Debug)]
 pub enum StartError {
     Config(ConfigError),
     /// The address, and what the system said.
     Listen(String, io::Error),
-    /// The data directory, and why it could not be opened.
-    Data(PathBuf, String),
+    /// The data could not be opened.
+    Data(EngineError),
 }
 
 /// Starts a server and runs it until `shutdown`.
 pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
-    Server::start(&config).await?.run(shutdown).await;
+    Server::start(config).await?.run(shutdown).await;
     Ok(())
 }
 
 impl Server {
-    /// Opens the data and the listeners.
-    pub async fn start(config: &Config) -> Result<Self, StartError> {
+    /// Opens the listeners and the data.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
         config.check().map_err(StartError::Config)?;
-        // First, as it fails most often: nothing is to be undone then.
+        // First, as it fails most often and leaves nothing behind.
         let table = Listener::open(&config.table_host, config.table_port).await?;
-        let handler = Arc::new(TableHandler);
-        Ok(Self { table, shared: Shared::new(config.limits.clone()), handler })
+        let engine = AnyEngine::open(&config).await?;
+        Ok(Self { table, shared: Shared::new(config.limits.clone()), engine, config })
     }
 
     /// Where the Table service listens.
@@ -70,16 +76,53 @@ impl Server {
         self.table.address
     }
 
-    /// Serves until `shutdown`, then ends what is under way.
+    /// Serves until `shutdown`, then ends what is under way and closes the data.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let table = accept::serve(self.table.socket, self.handler, Arc::clone(&self.shared));
-        let table = tokio::spawn(table);
-        shutdown.await;
-        let cut_off = self.shared.stop().await;
-        if cut_off > 0 {
-            tracing::warn!(connections = cut_off, "connections cut off: their requests took too long");
+        let Self { table, shared, engine, config } = self;
+        match &engine {
+            AnyEngine::Memory(engine) => {
+                let handler = TableHandler::new(Arc::clone(engine), &config);
+                run_listener(table.socket, handler, shared, shutdown).await;
+            }
+            AnyEngine::Disk(engine) => {
+                let handler = TableHandler::new(Arc::clone(engine), &config);
+                run_listener(table.socket, handler, shared, shutdown).await;
+            }
         }
-        let _ = table.await;
+        engine.close().await;
+    }
+}
+
+async fn run_listener<H: Handler>(
+    socket: TcpListener,
+    handler: H,
+    shared: Arc<Shared>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let accepting = tokio::spawn(accept::serve(socket, Arc::new(handler), Arc::clone(&shared)));
+    shutdown.await;
+    let cut_off = shared.stop().await;
+    if cut_off > 0 {
+        tracing::warn!(connections = cut_off, "connections cut off: their requests took too long");
+    }
+    let _ = accepting.await;
+}
+
+impl AnyEngine {
+    async fn open(config: &Config) -> Result<Self, StartError> {
+        if config.in_memory {
+            return Ok(Self::Memory(Arc::new(MemoryEngine::new())));
+        }
+        let options = DiskOptions::new(config.data_dir().map_err(StartError::Config)?);
+        let opened = tokio::task::spawn_blocking(|| DiskEngine::open(options)).await;
+        let engine = opened.unwrap_or_else(|panic| Err(EngineError::Failed(panic.to_string())));
+        Ok(Self::Disk(Arc::new(engine.map_err(StartError::Data)?)))
+    }
+
+    async fn close(self) {
+        if let Self::Disk(engine) = self {
+            let _ = tokio::task::spawn_blocking(move || engine.close()).await;
+        }
     }
 }
 
@@ -100,7 +143,7 @@ impl fmt::Display for StartError {
                 write!(f, "the port is in use by another process: {address}")
             }
             Self::Listen(address, error) => write!(f, "cannot listen ({error}): {address}"),
-            Self::Data(path, why) => write!(f, "cannot open the data ({why}): {}", path.display()),
+            Self::Data(error) => error.fmt(f),
         }
     }
 }

@@ -1,1 +1,79 @@
-fn main() {}
+//! The `tepui` command.
+
+mod options;
+mod ready;
+mod serve;
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Azure Storage that you can run yourself.
+///
+/// Without a command, `tepui` is `tepui serve`: it serves the development account on the ports that
+/// Azure's tools expect. Options of `serve` may follow at once: `tepui --table-port 0`.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = false)]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Serve(Box<options::Options>),
+}
+
+/// Something went wrong while running.
+const FAILED: u8 = 1;
+/// What was asked for makes no sense. Also clap's code for wrong arguments.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let What::Serve(options) = Command::parse_from(with_serve(std::env::args_os())).what;
+    match serve::serve(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("tepui: {}", failure.message);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Puts the word `serve` in front of options that stand alone.
+fn with_serve(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut all: Vec<OsString> = arguments.collect();
+    match all.get(1).and_then(|first| first.to_str()) {
+        Some("-h" | "--help" | "-V" | "--version") => {}
+        // As Azurite has it.
+        Some("-v") => all[1] = "--version".into(),
+        Some(first) if !first.starts_with('-') => {}
+        _ => all.insert(all.len().min(1), "serve".into()),
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_alone_mean_serve() {
+        for (case, given, expected) in [
+            ("nothing", vec!["tepui"], vec!["tepui", "serve"]),
+            ("options", vec!["tepui", "-l", "x"], vec!["tepui", "serve", "-l", "x"]),
+            ("a command", vec!["tepui", "serve", "-s"], vec!["tepui", "serve", "-s"]),
+            ("help", vec!["tepui", "--help"], vec!["tepui", "--help"]),
+            ("the version", vec!["tepui", "-v"], vec!["tepui", "--version"]),
+        ] {
+            let all = with_serve(given.into_iter().map(OsString::from));
+            assert_eq!(all, expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn clap_agrees_with_the_declarations() {
+        use clap::CommandFactory;
+        Command::command().debug_assert();
+    }
+}

@@ -1,0 +1,318 @@
+//! The options of `tepui serve`, and how they become a configuration.
+//!
+//! A flag wins over the environment, which wins over the file, which wins over the defaults. The
+//! spellings of Azurite are understood beside our own; what it serves and we do not is said, not hidden.
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use std::path::PathBuf;
+use std::time::Duration;
+use tepui_model::account::Account;
+use tepui_server::config::{self, Config, ConfigError, LogFormat, LogLevel};
+
+/// Serves Azure Storage.
+///
+/// Every option may stand in the configuration file under its long name (`table-port = 10002`),
+/// accounts as `[[account]]` with `name` and `keys`, and limits under `[limits]`.
+/// A flag wins over the environment, and that over the file.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Options {
+    /// Read this TOML file first
+    #[arg(long, value_name = "FILE", env = "TEPUI_CONFIG", help_heading = "General")]
+    config: Option<PathBuf>,
+
+    /// Keep the data here [default: tepui in the user's data directory, ~/.local/share/tepui]
+    #[arg(
+        long,
+        short = 'l',
+        alias = "location",
+        value_name = "DIR",
+        env = "TEPUI_DATA_DIR",
+        help_heading = "General"
+    )]
+    data_dir: Option<PathBuf>,
+
+    /// Keep everything in memory: it is gone when the server stops (also --inMemoryPersistence)
+    #[arg(long, alias = "inMemoryPersistence", env = "TEPUI_IN_MEMORY", help_heading = "General",
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
+        value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    in_memory: Option<bool>,
+
+    /// Serve this account instead of the development account; may be repeated
+    ///
+    /// Everyone on the machine can see the arguments of a process: keep real keys in the configuration
+    /// file, or in the environment as TEPUI_ACCOUNTS (or AZURITE_ACCOUNTS): NAME:KEY[:KEY2];NAME:KEY
+    #[arg(long, value_name = "NAME:KEY[:KEY2]", help_heading = "General")]
+    account: Vec<String>,
+
+    /// Show the keys of configured accounts in the connection strings printed at the start
+    #[arg(long, help_heading = "General")]
+    pub(crate) show_keys: bool,
+
+    /// Listen on this address for the Table service [default: 127.0.0.1]
+    #[arg(
+        long,
+        alias = "tableHost",
+        value_name = "HOST",
+        env = "TEPUI_TABLE_HOST",
+        help_heading = "Network"
+    )]
+    table_host: Option<String>,
+
+    /// Listen on this port for the Table service; 0 picks a free one [default: 10002]
+    #[arg(
+        long,
+        alias = "tablePort",
+        value_name = "PORT",
+        env = "TEPUI_TABLE_PORT",
+        help_heading = "Network"
+    )]
+    table_port: Option<u16>,
+
+    /// Write the ports to this file once the server listens, as JSON
+    #[arg(long, value_name = "FILE", env = "TEPUI_PORTS_FILE", help_heading = "Network")]
+    pub(crate) ports_file: Option<PathBuf>,
+
+    /// Close connections that are idle for so long [default: 180]
+    #[arg(long, alias = "tableKeepAliveTimeout", value_name = "SECONDS", help_heading = "Network")]
+    table_keep_alive_timeout: Option<u64>,
+
+    /// Take the account from the path always, never from the host name
+    #[arg(long, alias = "disableProductStyleUrl", env = "TEPUI_DISABLE_PRODUCT_STYLE_URL",
+        help_heading = "Network",
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
+        value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    disable_product_style_url: Option<bool>,
+
+    /// Ignore what a request asks for beyond what the server does, rather than refuse it
+    #[arg(long, short = 'L', env = "TEPUI_LOOSE", help_heading = "Protocol",
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
+        value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    loose: Option<bool>,
+
+    /// Serve requests whatever version of the protocol they name
+    #[arg(long, alias = "skipApiVersionCheck", env = "TEPUI_SKIP_API_VERSION_CHECK", help_heading = "Protocol",
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
+        value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    skip_api_version_check: Option<bool>,
+
+    /// Answer reads at ACCOUNT-secondary [default: true]
+    #[arg(long, env = "TEPUI_SECONDARY", help_heading = "Protocol",
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
+        value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    secondary: Option<bool>,
+
+    /// Write the log as text or as json [default: text]
+    #[arg(long, value_name = "FORMAT", env = "TEPUI_LOG_FORMAT", help_heading = "Log")]
+    log_format: Option<LogFormat>,
+
+    /// Log off, error, warn, info, debug or trace [default: info]
+    #[arg(long, value_name = "LEVEL", env = "TEPUI_LOG_LEVEL", help_heading = "Log")]
+    log_level: Option<LogLevel>,
+
+    /// Write the log to this file instead of standard error
+    #[arg(long, value_name = "FILE", env = "TEPUI_LOG_FILE", help_heading = "Log")]
+    log_file: Option<PathBuf>,
+
+    /// Write no line for each request
+    #[arg(long, short = 's', help_heading = "Log")]
+    silent: bool,
+
+    /// Write a log of level debug to this file: --log-level debug --log-file FILE
+    #[arg(long, short = 'd', value_name = "FILE", help_heading = "Log")]
+    debug: Option<PathBuf>,
+
+    #[command(flatten)]
+    azurite: AzuriteOptions,
+}
+
+/// Options of Azurite that change nothing here, or cannot be honoured yet.
+#[derive(Args, Debug, Default)]
+struct AzuriteOptions {
+    #[arg(long = "blobHost", alias = "blob-host", hide = true)]
+    blob_host: Option<String>,
+    #[arg(long = "blobPort", alias = "blob-port", hide = true)]
+    blob_port: Option<String>,
+    #[arg(long = "blobKeepAliveTimeout", hide = true)]
+    blob_keep_alive_timeout: Option<String>,
+    #[arg(long = "queueHost", alias = "queue-host", hide = true)]
+    queue_host: Option<String>,
+    #[arg(long = "queuePort", alias = "queue-port", hide = true)]
+    queue_port: Option<String>,
+    #[arg(long = "queueKeepAliveTimeout", hide = true)]
+    queue_keep_alive_timeout: Option<String>,
+    #[arg(long = "extentMemoryLimit", hide = true)]
+    extent_memory_limit: Option<String>,
+    #[arg(long = "disableTelemetry", hide = true)]
+    disable_telemetry: bool,
+    #[arg(long, hide = true)]
+    oauth: Option<String>,
+    #[arg(long, hide = true)]
+    cert: Option<String>,
+    #[arg(long, hide = true)]
+    key: Option<String>,
+    #[arg(long, hide = true)]
+    pwd: Option<String>,
+}
+
+impl Options {
+    /// The configuration: the file, then the environment and the flags on top of it.
+    pub(crate) fn config(&self, environment: impl Fn(&str) -> Option<String>) -> Result<Config, String> {
+        self.azurite.refuse_unsupported()?;
+        let mut config = match &self.config {
+            Some(path) => Config::from_file(path).map_err(|error| error.to_string())?,
+            None => Config::default(),
+        };
+        let accounts = self.accounts(environment).map_err(|error| error.to_string())?;
+        if !accounts.is_empty() {
+            config.accounts = accounts;
+        }
+        put(&mut config.in_memory, self.in_memory);
+        put(&mut config.table_host, self.table_host.clone());
+        put(&mut config.table_port, self.table_port);
+        put(&mut config.disable_product_style_url, self.disable_product_style_url);
+        put(&mut config.loose, self.loose);
+        put(&mut config.skip_api_version_check, self.skip_api_version_check);
+        put(&mut config.secondary, self.secondary);
+        put(&mut config.log_format, self.log_format);
+        put(&mut config.limits.idle_timeout, self.table_keep_alive_timeout.map(Duration::from_secs));
+        put(&mut config.log_level, self.debug.as_ref().map(|_| LogLevel::Debug));
+        put(&mut config.log_level, self.log_level);
+        config.data_dir = self.data_dir.clone().or(config.data_dir);
+        config.log_file = self.log_file.clone().or(self.debug.clone()).or(config.log_file);
+        config.log_requests &= !self.silent;
+        config.check().map_err(|error| error.to_string())?;
+        Ok(config)
+    }
+
+    /// What the user should know about options that have no effect.
+    pub(crate) fn warnings(&self, config: &Config) -> Vec<String> {
+        let azurite = &self.azurite;
+        let blob = [&azurite.blob_host, &azurite.blob_port, &azurite.blob_keep_alive_timeout];
+        let queue = [&azurite.queue_host, &azurite.queue_port, &azurite.queue_keep_alive_timeout];
+        let mut warnings = Vec::new();
+        if blob.iter().any(|option| option.is_some()) || azurite.extent_memory_limit.is_some() {
+            warnings.push("the Blob service is not served yet: its options have no effect".to_owned());
+        }
+        if queue.iter().any(|option| option.is_some()) {
+            warnings.push("the Queue service is not served yet: its options have no effect".to_owned());
+        }
+        if config.in_memory && self.data_dir.is_some() {
+            warnings.push("everything is kept in memory: the data directory is not used".to_owned());
+        }
+        warnings
+    }
+
+    fn accounts(&self, environment: impl Fn(&str) -> Option<String>) -> Result<Vec<Account>, ConfigError> {
+        if !self.account.is_empty() {
+            return self.account.iter().map(|text| config::parse_account(text)).collect();
+        }
+        let from = |name: &str| environment(name).filter(|text| !text.trim().is_empty());
+        match from("TEPUI_ACCOUNTS").or_else(|| from("AZURITE_ACCOUNTS")) {
+            Some(text) => config::parse_accounts(&text),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+impl AzuriteOptions {
+    fn refuse_unsupported(&self) -> Result<(), String> {
+        for (flag, given, what) in [
+            ("--oauth", &self.oauth, "OAuth"),
+            ("--cert", &self.cert, "TLS"),
+            ("--key", &self.key, "TLS"),
+            ("--pwd", &self.pwd, "TLS"),
+        ] {
+            if given.is_some() {
+                return Err(format!(
+                    "{what} is not supported yet, so this option cannot be honoured: {flag}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put<T>(into: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *into = given;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn config(line: &str, environment: &[(&str, &str)]) -> Result<Config, String> {
+        let line = Line::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())?;
+        line.options
+            .config(|name| environment.iter().find(|(key, _)| *key == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn the_spellings_of_azurite_are_understood() {
+        let line = "tepui -l data --tableHost 0.0.0.0 --tablePort 1 -s -L --skipApiVersionCheck \
+                    --disableProductStyleUrl --disableTelemetry --blobPort 2 --queueHost h -d log \
+                    --tableKeepAliveTimeout 5";
+        let config = config(line, &[]).unwrap();
+        assert_eq!(config.data_dir, Some("data".into()));
+        assert_eq!((config.table_host.as_str(), config.table_port), ("0.0.0.0", 1));
+        assert!(config.loose && config.skip_api_version_check && config.disable_product_style_url);
+        assert!(!config.log_requests);
+        assert_eq!((config.log_level, config.log_file), (LogLevel::Debug, Some("log".into())));
+        assert_eq!(config.limits.idle_timeout, Duration::from_secs(5));
+        assert!(super::tests::config("tepui --inMemoryPersistence", &[]).unwrap().in_memory);
+        assert!(super::tests::config("tepui --location here", &[]).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_honoured_is_refused() {
+        for (line, says) in [
+            ("tepui --oauth basic", "OAuth is not supported yet"),
+            ("tepui --cert a.pem --key b.pem", "TLS is not supported yet"),
+            ("tepui --account one:nonsense!", "not base64"),
+            ("tepui --tablePort 70000", "70000"),
+            ("tepui --tabel-port 1", "--tabel-port"),
+        ] {
+            let error = config(line, &[]).unwrap_err();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_effect_is_said() {
+        let line = "tepui --blobPort 1 --queuePort 2 --in-memory -l x";
+        let options = Line::try_parse_from(line.split_whitespace()).unwrap().options;
+        let config = options.config(|_| None).unwrap();
+        assert_eq!(options.warnings(&config).len(), 3);
+        assert!(Options::default().warnings(&config).is_empty());
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tepui.toml");
+        std::fs::write(&file, "loose = true\n[[account]]\nname = 'file'\nkeys = ['YQ==']\n").unwrap();
+        let file = format!("tepui --config {}", file.display());
+        let environment = [("TEPUI_ACCOUNTS", "ours:YQ=="), ("AZURITE_ACCOUNTS", "theirs:YQ==")];
+        for (case, line, environment, account) in [
+            ("the default", "tepui", &[][..], "devstoreaccount1"),
+            ("the file", &file, &[], "file"),
+            ("Azurite's variable", &file, &environment[1..], "theirs"),
+            ("our variable", &file, &environment[..], "ours"),
+            ("a flag", &format!("{file} --account flag:YQ=="), &environment[..], "flag"),
+        ] {
+            let config = config(line, environment).unwrap();
+            assert_eq!(config.effective_accounts()[0].name, account, "{case}");
+        }
+        assert!(config(&file, &[]).unwrap().loose);
+        assert!(!config(&format!("{file} --loose=false"), &[]).unwrap().loose);
+    }
+}

@@ -1,0 +1,138 @@
+//! `tepui serve`: starts a server, says where it is, and stops it when told to.
+
+use crate::options::Options;
+use crate::{FAILED, USAGE, ready};
+use std::io::{self, Write};
+use tepui_server::{Config, Server, StartError, telemetry};
+
+/// Why the command ends without success.
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    pub(crate) code: u8,
+}
+
+pub(crate) fn serve(options: &Options) -> Result<(), Failure> {
+    let usage = |message| Failure { message, code: USAGE };
+    let mut config = options.config(|name| std::env::var(name).ok()).map_err(usage)?;
+    let log = telemetry::start(&config).map_err(|error| match &config.log_file {
+        Some(path) => usage(format!("cannot write the log ({error}): {}", path.display())),
+        None => usage(format!("cannot start the log: {error}")),
+    })?;
+    for warning in options.warnings(&config) {
+        eprintln!("tepui: {warning}");
+    }
+    fit_open_files(&mut config);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| failed(format!("cannot start threads: {error}")))?;
+    let outcome = runtime.block_on(run(options, config));
+    drop(log);
+    outcome
+}
+
+async fn run(options: &Options, config: Config) -> Result<(), Failure> {
+    // From here on a signal means an orderly end, even if it comes before the server is up.
+    let mut signals = Signals::new().map_err(|error| failed(format!("cannot watch for signals: {error}")))?;
+    let server = Server::start(config.clone()).await.map_err(explain)?;
+    let table = server.table_address();
+    if let Some(path) = &options.ports_file {
+        ready::write_atomically(path, &ready::ports(table))
+            .map_err(|error| failed(format!("cannot write the ports ({error}): {}", path.display())))?;
+    }
+    // Nobody reads it if it cannot be written, and that is no reason to stop.
+    let _ = io::stdout().write_all(ready::greeting(&config, table, options.show_keys).as_bytes());
+    let _ = io::stdout().flush();
+    tracing::info!(%table, "listening");
+    ready::notify_service_manager("READY=1");
+
+    server
+        .run(async {
+            let name = signals.next().await;
+            tracing::info!(signal = name, "stopping");
+            ready::notify_service_manager("STOPPING=1");
+            tokio::spawn(async move {
+                signals.next().await;
+                std::process::exit(i32::from(FAILED));
+            });
+        })
+        .await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn failed(message: String) -> Failure {
+    Failure { message, code: FAILED }
+}
+
+fn explain(error: StartError) -> Failure {
+    match &error {
+        StartError::Config(_) => Failure { message: error.to_string(), code: USAGE },
+        StartError::Listen(..) => failed(format!("{error} (--table-port chooses another, 0 any free one)")),
+        StartError::Data(_) => failed(error.to_string()),
+    }
+}
+
+/// Files that the engine and the rest of the process need beside the connections.
+#[cfg(unix)]
+const OTHER_FILES: u64 = 512;
+
+/// Lets the process open as many files as the system allows it, and no more connections than that:
+/// an engine that runs out of files cannot write.
+#[cfg(unix)]
+fn fit_open_files(config: &mut Config) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let granted = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    let Some(files) = granted else { return };
+    let room = files.saturating_sub(OTHER_FILES).max(files / 2).max(1);
+    if (config.limits.max_connections as u64) > room {
+        tracing::warn!(
+            max_connections = room,
+            open_files = files,
+            "fewer connections, for want of open files"
+        );
+        config.limits.max_connections = room as usize;
+    }
+}
+
+#[cfg(not(unix))]
+fn fit_open_files(_config: &mut Config) {}
+
+/// The signals that end the server.
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) -> &'static str {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        "Ctrl-C"
+    }
+}
