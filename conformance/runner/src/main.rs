@@ -16,6 +16,7 @@ mod scenario;
 mod sign;
 mod template;
 
+use crate::check::Rigour;
 use crate::request::Endpoint;
 use crate::run::Failure;
 use crate::scenario::Scenario;
@@ -33,6 +34,7 @@ usage: tepui-scenarios --endpoint URL [options] FILE-or-DIR...
   --filter TEXT    only scenarios whose name or file contains it
   --jobs N         scenarios at a time, 4 by default
   --list           name the scenarios and stop
+  --loose          compare codes and values, not the dress of answers
   --brief          no traffic of failed steps";
 
 const DEVELOPMENT_KEY: &str =
@@ -46,6 +48,7 @@ struct Options {
     filter: String,
     jobs: usize,
     list: bool,
+    loose: bool,
     brief: bool,
     paths: Vec<PathBuf>,
 }
@@ -75,8 +78,9 @@ fn work() -> Result<bool, String> {
     let key = options.key.as_deref().unwrap_or(DEVELOPMENT_KEY);
     let endpoint = Endpoint::parse(url, options.account.as_deref(), key)?;
     let (serial, parallel): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.serial);
-    let mut failed = run_all(&parallel, &endpoint, options.jobs);
-    failed.extend(run_all(&serial, &endpoint, 1));
+    let rigour = if options.loose { Rigour::Loose } else { Rigour::Exact };
+    let mut failed = run_all(&parallel, &endpoint, rigour, options.jobs);
+    failed.extend(run_all(&serial, &endpoint, rigour, 1));
     for (scenario, failures) in &failed {
         report(scenario, failures, options.brief);
     }
@@ -96,6 +100,7 @@ fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
             "--filter" => options.filter = value()?,
             "--jobs" => options.jobs = value()?.parse().map_err(|_| "--jobs needs a number".to_owned())?,
             "--list" => options.list = true,
+            "--loose" => options.loose = true,
             "--brief" => options.brief = true,
             "--help" => return Err(USAGE.to_owned()),
             other if other.starts_with('-') => return Err(format!("unknown option: {other}\n{USAGE}")),
@@ -149,6 +154,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
 fn run_all<'a>(
     scenarios: &[&'a Scenario],
     endpoint: &Endpoint,
+    rigour: Rigour,
     jobs: usize,
 ) -> Vec<(&'a Scenario, Vec<Failure>)> {
     let next = AtomicUsize::new(0);
@@ -157,7 +163,7 @@ fn run_all<'a>(
         for _ in 0..jobs.clamp(1, 64) {
             threads.spawn(|| {
                 while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let failures = run::run(scenario, endpoint);
+                    let failures = run::run(scenario, endpoint, rigour);
                     if !failures.is_empty() {
                         failed.lock().expect("no thread panics with the list").push((*scenario, failures));
                     }

@@ -153,7 +153,8 @@ impl<'a> Reader<'a> {
         self.at += 1;
         if first.trim() != "raw" {
             let (verb, target) = first.split_once(' ').ok_or_else(|| format!("not a request: {first}"))?;
-            if verb.is_empty() || !verb.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            let filled_in = verb.starts_with('{') && verb.ends_with('}') && target.starts_with(['/', '{']);
+            if verb.is_empty() || !(filled_in || verb.bytes().all(|byte| byte.is_ascii_uppercase())) {
                 self.at -= 1;
                 return Err(format!("not a request: {first}"));
             }

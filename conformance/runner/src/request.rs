@@ -98,6 +98,7 @@ pub(crate) fn build(endpoint: &Endpoint, scope: &Scope, step: &Step) -> Result<O
         let head = lines(scope, &step.body)?;
         return Ok(Outgoing { head, ..Outgoing::default() });
     }
+    let verb = scope.text(&step.verb)?;
     let address = Address::parse(&scope.text(&step.address)?)?;
     let (host, before) = endpoint.place(&address);
     let mut headers = Headers::default();
@@ -127,7 +128,7 @@ pub(crate) fn build(endpoint: &Endpoint, scope: &Scope, step: &Step) -> Result<O
     let body = body.unwrap_or_default();
     if send.contains(&"chunked") {
         default("Transfer-Encoding", "chunked");
-    } else if !body.is_empty() || ["POST", "PUT", "MERGE", "PATCH"].contains(&step.verb.as_str()) {
+    } else if !body.is_empty() || ["POST", "PUT", "MERGE", "PATCH"].contains(&verb.as_str()) {
         default("Content-Length", &body.len().to_string());
     }
     let waits = send.contains(&"expect-continue");
@@ -137,7 +138,7 @@ pub(crate) fn build(endpoint: &Endpoint, scope: &Scope, step: &Step) -> Result<O
 
     let signed = headers.clone();
     let header = |name: &str| signed.get(name).map(|value| String::from_utf8_lossy(value).trim().to_owned());
-    let target = match Credentials::parse(&auth, scope)?.apply(endpoint, &step.verb, &target, header)? {
+    let target = match Credentials::parse(&auth, scope)?.apply(endpoint, &verb, &target, header)? {
         (target, Some(authorization)) => {
             if headers.get("Authorization").is_none() && !without("Authorization") {
                 headers.0.push(("Authorization".to_owned(), authorization.into_bytes()));
@@ -147,13 +148,13 @@ pub(crate) fn build(endpoint: &Endpoint, scope: &Scope, step: &Step) -> Result<O
         (target, None) => target,
     };
     let target = if send.contains(&"absolute-form") { format!("http://{host}{target}") } else { target };
-    let mut head = format!("{} {target} HTTP/1.1\r\n", step.verb).into_bytes();
+    let mut head = format!("{} {target} HTTP/1.1\r\n", verb).into_bytes();
     for (name, value) in &headers.0 {
         head.extend_from_slice(&[name.as_bytes(), b": ", value, b"\r\n"].concat());
     }
     head.extend_from_slice(b"\r\n");
     let body = if send.contains(&"chunked") { in_chunks(&body) } else { body };
-    Ok(Outgoing { head, body, waits, is_head: step.verb == "HEAD" })
+    Ok(Outgoing { head, body, waits, is_head: verb == "HEAD" })
 }
 
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! Walking through a scenario against a server.
 
-use crate::check::{self, Mismatch};
+use crate::check::{self, Mismatch, Rigour};
 use crate::http::{Client, Outgoing, Response};
 use crate::request::{self, Endpoint};
 use crate::scenario::{Body, Item, Scenario, Step};
@@ -18,15 +18,15 @@ pub(crate) struct Failure {
 }
 
 /// Runs a scenario on a connection and with tables of its own. An empty list means that it passed.
-pub(crate) fn run(scenario: &Scenario, endpoint: &Endpoint) -> Vec<Failure> {
+pub(crate) fn run(scenario: &Scenario, endpoint: &Endpoint, rigour: Rigour) -> Vec<Failure> {
     let mut scope = Scope::new();
     scope.set("base", endpoint.base());
     scope.set("hostbase", endpoint.host_base());
     scope.set("account", endpoint.account.clone());
     scope.set("authority", endpoint.authority.clone());
     let client = Client::new(&endpoint.authority);
-    let mut runner =
-        Runner { endpoint, client, scope, failures: Vec::new(), pipeline: Vec::new(), row: String::new() };
+    let (failures, pipeline, row) = (Vec::new(), Vec::new(), String::new());
+    let mut runner = Runner { endpoint, rigour, client, scope, failures, pipeline, row };
     runner.items(&scenario.items);
     runner.clean_up();
     runner.failures
@@ -34,6 +34,7 @@ pub(crate) fn run(scenario: &Scenario, endpoint: &Endpoint) -> Vec<Failure> {
 
 struct Runner<'a> {
     endpoint: &'a Endpoint,
+    rigour: Rigour,
     client: Client,
     scope: Scope,
     failures: Vec<Failure>,
@@ -126,7 +127,7 @@ impl Runner<'_> {
         };
         let mut fine = true;
         for ((step, request), response) in steps.iter().zip(&requests).zip(&responses) {
-            let mismatches = check::check(step, response, &mut self.scope);
+            let mismatches = check::check(step, response, &mut self.scope, self.rigour);
             if !mismatches.is_empty() {
                 fine = false;
                 self.failures.push(Failure {
