@@ -41,7 +41,7 @@ impl Properties {
     }
 
     pub fn iter(&self) -> Iter<'_> {
-        Iter { rest: &self.0 }
+        iter(&self.0)
     }
 
     pub fn get(&self, name: &str) -> Option<ValueRef<'_>> {
@@ -103,6 +103,11 @@ pub fn get<'a>(packed: &'a [u8], name: &str) -> Option<ValueRef<'a>> {
         skip_value(&mut rest)?;
     }
     None
+}
+
+/// The properties in packed bytes, in their order.
+pub fn iter(packed: &[u8]) -> Iter<'_> {
+    Iter { rest: packed }
 }
 
 /// Walks the properties in their order. Ends early at bytes that no builder wrote.

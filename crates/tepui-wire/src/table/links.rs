@@ -1,5 +1,7 @@
 //! Where tables and entities are, as the caller addressed them: links in bodies and in `Location`.
 
+use crate::percent;
+
 /// An entity set as the caller addressed it.
 #[derive(Debug, Clone, Copy)]
 pub struct TableLinks<'a> {
@@ -29,9 +31,9 @@ impl TableLinks<'_> {
     fn push_entity(&self, out: &mut String, partition_key: &str, row_key: &str) {
         out.push_str(self.table);
         out.push_str("(PartitionKey='");
-        push_key(out, partition_key);
+        percent::encode_key(partition_key, out);
         out.push_str("',RowKey='");
-        push_key(out, row_key);
+        percent::encode_key(row_key, out);
         out.push_str("')");
     }
 }
@@ -39,23 +41,6 @@ impl TableLinks<'_> {
 /// The address of a table relative to the base.
 pub fn table_path(name: &str) -> String {
     format!("Tables('{name}')")
-}
-
-/// Appends a key as it stands in a URL: a quote is doubled, everything but unreserved characters is
-/// percent-encoded.
-fn push_key(out: &mut String, key: &str) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in key.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            b'\'' => out.push_str("''"),
-            _ => {
-                out.push('%');
-                out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-                out.push(char::from(DIGITS[usize::from(byte & 15)]));
-            }
-        }
-    }
 }
 
 #[cfg(test)]

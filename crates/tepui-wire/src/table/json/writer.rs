@@ -1,30 +1,68 @@
 //! Entities and tables to JSON.
+//!
+//! Members are written with a comma behind each; the last one is exchanged for the closing brace.
 
+use super::text::write_json_string;
 use crate::table::format::MetadataLevel;
-use crate::table::links::TableLinks;
+use crate::table::links::{TableLinks, table_path};
+use crate::table::number::write_double;
 use crate::table::select::Select;
-use tepui_model::table::{EntitySink, EntityView};
+use crate::table::value::write_base64;
+use tepui_model::table::{EntitySink, EntityView, ValueRef, properties};
+use tepui_model::{Timestamp, etag};
+
+/// The buffer that a set starts with.
+const FIRST_CAPACITY: usize = 16 * 1024;
 
 /// Writes the entities of a page as they are found.
 #[derive(Debug)]
 pub struct EntityWriter {
     out: Vec<u8>,
+    level: MetadataLevel,
+    base: String,
+    account: String,
+    table: String,
+    select: Select,
 }
 
 impl EntityWriter {
     /// Starts a set.
-    pub fn set(_level: MetadataLevel, _links: &TableLinks<'_>, _select: Select) -> Self {
-        Self { out: Vec::new() }
+    pub fn set(level: MetadataLevel, links: &TableLinks<'_>, select: Select) -> Self {
+        let mut out = Vec::with_capacity(FIRST_CAPACITY);
+        out.push(b'{');
+        if level != MetadataLevel::None {
+            write_metadata(&mut out, links.base, links.table, "", &select);
+        }
+        out.extend_from_slice(b"\"value\":[");
+        let TableLinks { base, account, table } = *links;
+        Self {
+            out,
+            level,
+            base: base.to_owned(),
+            account: account.to_owned(),
+            table: table.to_owned(),
+            select,
+        }
     }
 
     /// The body of the answer.
-    pub fn finish(self) -> Vec<u8> {
+    pub fn finish(mut self) -> Vec<u8> {
+        if self.out.last() == Some(&b',') {
+            self.out.pop();
+        }
+        self.out.extend_from_slice(b"]}");
         self.out
     }
 }
 
 impl EntitySink for EntityWriter {
-    fn accept(&mut self, _entity: &EntityView<'_>) {}
+    fn accept(&mut self, entity: &EntityView<'_>) {
+        let links = TableLinks { base: &self.base, account: &self.account, table: &self.table };
+        self.out.push(b'{');
+        write_members(&mut self.out, self.level, &links, &self.select, entity);
+        close_object(&mut self.out);
+        self.out.push(b',');
+    }
 
     fn bytes(&self) -> usize {
         self.out.len()
@@ -45,20 +83,226 @@ pub fn entity_body(
 
 /// Appends the body of an answer that holds one entity.
 pub fn write_entity(
-    _out: &mut Vec<u8>,
-    _level: MetadataLevel,
-    _links: &TableLinks<'_>,
-    _select: &Select,
-    _entity: &EntityView<'_>,
+    out: &mut Vec<u8>,
+    level: MetadataLevel,
+    links: &TableLinks<'_>,
+    select: &Select,
+    entity: &EntityView<'_>,
 ) {
+    out.push(b'{');
+    if level != MetadataLevel::None {
+        write_metadata(out, links.base, links.table, "/@Element", select);
+    }
+    write_members(out, level, links, select, entity);
+    close_object(out);
 }
 
 /// The body of an answer that lists tables.
-pub fn tables_body(_level: MetadataLevel, _base: &str, _account: &str, _names: &[String]) -> Vec<u8> {
-    Vec::new()
+pub fn tables_body(level: MetadataLevel, base: &str, account: &str, names: &[String]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(names.len() * 96 + 128);
+    out.push(b'{');
+    if level != MetadataLevel::None {
+        write_metadata(&mut out, base, "Tables", "", &Select::everything());
+    }
+    out.extend_from_slice(b"\"value\":[");
+    for (index, name) in names.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
+        write_table(&mut out, level, base, account, name);
+    }
+    out.extend_from_slice(b"]}");
+    out
 }
 
 /// The body of an answer that holds one table.
-pub fn table_body(_level: MetadataLevel, _base: &str, _account: &str, _name: &str) -> Vec<u8> {
-    Vec::new()
+pub fn table_body(level: MetadataLevel, base: &str, account: &str, name: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    out.push(b'{');
+    if level != MetadataLevel::None {
+        write_metadata(&mut out, base, "Tables", "/@Element", &Select::everything());
+    }
+    write_table(&mut out, level, base, account, name);
+    out
 }
+
+fn write_table(out: &mut Vec<u8>, level: MetadataLevel, base: &str, account: &str, name: &str) {
+    if level == MetadataLevel::Full {
+        let path = table_path(name);
+        write_text_member(out, "odata.type", &format!("{account}.Tables"));
+        write_text_member(out, "odata.id", &format!("{base}/{path}"));
+        write_text_member(out, "odata.editLink", &path);
+    }
+    write_text_member(out, "TableName", name);
+    close_object(out);
+}
+
+fn write_metadata(out: &mut Vec<u8>, base: &str, set: &str, element: &str, select: &Select) {
+    let mut url = format!("{base}/$metadata#{set}{element}");
+    if let Some(list) = select.as_sent() {
+        url.push_str("&$select=");
+        url.push_str(&list.replace(' ', "%20"));
+    }
+    write_text_member(out, "odata.metadata", &url);
+}
+
+fn write_text_member(out: &mut Vec<u8>, name: &str, text: &str) {
+    write_json_string(out, name.as_bytes());
+    out.push(b':');
+    write_json_string(out, text.as_bytes());
+    out.push(b',');
+}
+
+/// Exchanges the last comma for the closing brace.
+fn close_object(out: &mut Vec<u8>) {
+    if out.last() == Some(&b',') {
+        out.pop();
+    }
+    out.push(b'}');
+}
+
+/// Appends the members of an entity, all but `odata.metadata`.
+fn write_members(
+    out: &mut Vec<u8>,
+    level: MetadataLevel,
+    links: &TableLinks<'_>,
+    select: &Select,
+    entity: &EntityView<'_>,
+) {
+    out.reserve(entity.packed.len() + 512);
+    if level == MetadataLevel::Full {
+        write_text_member(out, "odata.type", &format!("{}.{}", links.account, links.table));
+        write_text_member(out, "odata.id", &links.entity_url(entity.partition_key, entity.row_key));
+    }
+    if level != MetadataLevel::None {
+        write_text_member(out, "odata.etag", &etag::to_text(entity.timestamp));
+    }
+    if level == MetadataLevel::Full {
+        write_text_member(out, "odata.editLink", &links.entity_path(entity.partition_key, entity.row_key));
+    }
+    match select.names() {
+        None => {
+            write_key(out, b"\"PartitionKey\":", entity.partition_key);
+            write_key(out, b"\"RowKey\":", entity.row_key);
+            write_timestamp(out, level, entity.timestamp);
+            for (name, value) in properties::iter(entity.packed) {
+                write_property(out, level, name, value);
+            }
+        }
+        Some(names) => write_selected(out, level, names, entity),
+    }
+}
+
+/// The keys and the timestamp come first, as always; the others in the order in which they were named.
+fn write_selected(out: &mut Vec<u8>, level: MetadataLevel, names: &[String], entity: &EntityView<'_>) {
+    let named = |name: &str| names.iter().any(|other| other == name);
+    if named("PartitionKey") {
+        write_key(out, b"\"PartitionKey\":", entity.partition_key);
+    }
+    if named("RowKey") {
+        write_key(out, b"\"RowKey\":", entity.row_key);
+    }
+    if named("Timestamp") {
+        write_timestamp(out, level, entity.timestamp);
+    }
+    for name in names {
+        match name.as_str() {
+            "PartitionKey" | "RowKey" | "Timestamp" => {}
+            // The ETag is already there, and must not be covered by a null.
+            "odata.etag" if level != MetadataLevel::None => {}
+            name => match properties::get(entity.packed, name) {
+                Some(value) => write_property(out, level, name, value),
+                // Fidelity: a missing property is null, not absent. scenario: select-missing-property
+                None => {
+                    write_json_string(out, name.as_bytes());
+                    out.extend_from_slice(b":null,");
+                }
+            },
+        }
+    }
+}
+
+fn write_key(out: &mut Vec<u8>, name: &[u8], key: &str) {
+    out.extend_from_slice(name);
+    write_json_string(out, key.as_bytes());
+    out.push(b',');
+}
+
+fn write_timestamp(out: &mut Vec<u8>, level: MetadataLevel, timestamp: Timestamp) {
+    if level == MetadataLevel::Full {
+        out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
+    }
+    out.extend_from_slice(b"\"Timestamp\":\"");
+    timestamp.write_iso(out, b":");
+    out.extend_from_slice(b"\",");
+}
+
+/// Appends a property with its annotation, if it needs one to read back as the same type.
+fn write_property(out: &mut Vec<u8>, level: MetadataLevel, name: &str, value: ValueRef<'_>) {
+    let annotated = match value {
+        ValueRef::DateTime(_) | ValueRef::Guid(_) | ValueRef::Binary(_) | ValueRef::Int64(_) => true,
+        ValueRef::Double(number) => !number.is_finite(),
+        ValueRef::String(_) | ValueRef::Int32(_) | ValueRef::Boolean(_) => false,
+    };
+    if annotated && level != MetadataLevel::None {
+        write_name(out, name);
+        out.extend_from_slice(b"@odata.type\":\"");
+        out.extend_from_slice(value.edm_type().name().as_bytes());
+        out.extend_from_slice(b"\",");
+    }
+    write_name(out, name);
+    match value {
+        ValueRef::String(text) if text.is_plain() => {
+            out.extend_from_slice(b"\":\"");
+            out.extend_from_slice(text.bytes());
+            out.extend_from_slice(b"\",");
+        }
+        ValueRef::String(text) => {
+            out.extend_from_slice(b"\":");
+            write_json_string(out, text.bytes());
+            out.push(b',');
+        }
+        ValueRef::Int32(number) => {
+            out.extend_from_slice(b"\":");
+            out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            out.push(b',');
+        }
+        ValueRef::Boolean(true) => out.extend_from_slice(b"\":true,"),
+        ValueRef::Boolean(false) => out.extend_from_slice(b"\":false,"),
+        ValueRef::Double(number) if number.is_finite() => {
+            out.extend_from_slice(b"\":");
+            write_double(out, number);
+            out.push(b',');
+        }
+        quoted => {
+            out.extend_from_slice(b"\":\"");
+            write_quoted(out, quoted);
+            out.extend_from_slice(b"\",");
+        }
+    }
+}
+
+/// Appends what stands between quotes, and never holds anything that needs an escape there.
+fn write_quoted(out: &mut Vec<u8>, value: ValueRef<'_>) {
+    match value {
+        ValueRef::Int64(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+        ValueRef::Double(number) => write_double(out, number),
+        ValueRef::DateTime(moment) => moment.write_iso(out, b":"),
+        ValueRef::Guid(guid) => guid.write(out),
+        ValueRef::Binary(bytes) => write_base64(out, bytes),
+        ValueRef::String(_) | ValueRef::Int32(_) | ValueRef::Boolean(_) => {}
+    }
+}
+
+/// Appends a name and the quote before it. It is an identifier: no part of it needs a backslash.
+fn write_name(out: &mut Vec<u8>, name: &str) {
+    if name.is_ascii() {
+        out.push(b'"');
+        out.extend_from_slice(name.as_bytes());
+    } else {
+        write_json_string(out, name.as_bytes());
+        out.pop();
+    }
+}
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;
