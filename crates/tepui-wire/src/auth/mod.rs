@@ -1,44 +1,30 @@
-//! Who sends a request: signatures with an account key, and shared access signatures.
+//! Who sends a request: signatures made with an account key, and shared access signatures.
+//!
+//! See the REST pages "Authorize with Shared Key" and "Delegate access with a shared access signature".
+//! Neither keys nor signatures ever appear in errors.
+
+mod keys;
+mod sas;
+mod sas_layout;
+mod shared_key;
+mod string_to_sign;
+
+pub use keys::{InvalidKey, KeyRing, SigningKeys, decode_key};
+pub use sas::{SasToken, sas_version};
 
 use crate::address::{Service, Target};
 use crate::query::Query;
 use crate::version::ServiceVersion;
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method};
 use std::net::IpAddr;
-use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::account::{AccountKey, Accounts};
-use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-/// The keys of all accounts, ready to sign with.
-#[derive(Clone, Default)]
-pub struct KeyRing {}
-
-impl KeyRing {
-    pub fn new(_accounts: &Accounts) -> Self {
-        Self {}
-    }
-
-    pub fn get(&self, _account: &str) -> Option<&SigningKeys> {
-        None
-    }
-}
-
-/// The keys of one account, ready to sign with.
-pub struct SigningKeys {}
-
-/// A key as configuration and connection strings have it.
-pub fn decode_key(_base64: &str) -> Result<AccountKey, InvalidKey> {
-    Err(InvalidKey)
-}
-
-/// The text of a key was not base64, or empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InvalidKey;
-
 /// The parts of a request that signatures cover, and what they are checked against.
+#[derive(Clone, Copy)]
 pub struct Signed<'a> {
     pub service: Service,
+    /// As on the request line, also where another method is tunnelled through POST.
     pub method: &'a Method,
     pub headers: &'a HeaderMap,
     pub query: &'a Query,
@@ -52,41 +38,62 @@ pub struct Signed<'a> {
 }
 
 /// Credentials whose signature is good.
+#[derive(Debug)]
 pub enum Credentials {
     AccountKey,
+    /// Still to be resolved: what it allows may depend on a stored access policy.
     Sas(SasToken),
 }
 
-/// The version of the SAS of a request, if it has one: what [`crate::version::negotiate`] asks for.
-pub fn sas_version(_query: &Query) -> Option<ServiceVersion> {
-    None
+/// Checks the signature of a request.
+pub fn authenticate(request: &Signed<'_>) -> Result<Credentials, ServiceError> {
+    let Some(authorization) = request.headers.get(AUTHORIZATION) else {
+        return match request.query.get("sig") {
+            Some(_) => sas::authenticate(request).map(Credentials::Sas),
+            None => Err(no_credentials(request.version)),
+        };
+    };
+    let text = authorization.to_str().map_err(|_| ErrorCode::InvalidAuthenticationInfo)?.trim();
+    let (scheme, value) = text.split_once(' ').unwrap_or((text, ""));
+    match scheme {
+        "SharedKey" => shared_key::check(request, shared_key::Scheme::SharedKey, value)?,
+        "SharedKeyLite" => shared_key::check(request, shared_key::Scheme::SharedKeyLite, value)?,
+        _ if scheme.eq_ignore_ascii_case("Bearer") => return Err(refuse_token(request)),
+        _ => return Err(ErrorCode::InvalidAuthenticationInfo.into()),
+    }
+    Ok(Credentials::AccountKey)
 }
 
-/// Checks the signature of a request. A SAS is still to be resolved.
-pub fn authenticate(_request: &Signed<'_>) -> Result<Credentials, ServiceError> {
-    Err(ErrorCode::AuthenticationFailed.into())
-}
-
-/// A SAS whose signature is good.
-pub struct SasToken {}
-
-impl SasToken {
-    /// The stored access policy that it refers to.
-    pub fn policy_id(&self) -> Option<&str> {
-        None
-    }
-
-    /// The table that it is for: where the policy is stored.
-    pub fn table(&self) -> Option<&str> {
-        None
-    }
-
-    /// What the token allows, given the policy that it refers to.
-    pub fn resolve(
-        self,
-        _policy: Option<&SignedIdentifier>,
-        _request: &Signed<'_>,
-    ) -> Result<Grant, ServiceError> {
-        Err(ErrorCode::AuthenticationFailed.into())
+/// Fidelity: only versions that know tokens answer 401 and ask for one. scenario: no-credentials
+fn no_credentials(version: ServiceVersion) -> ServiceError {
+    if version.challenges_bearer() {
+        ServiceError::new(ErrorCode::NoAuthenticationInformation)
+    } else {
+        failed("no credentials")
     }
 }
+
+/// Tokens are not served: there is no directory that could vouch for them.
+fn refuse_token(request: &Signed<'_>) -> ServiceError {
+    if !request.secure {
+        failed("Authentication scheme Bearer is not allowed with HTTP.")
+    } else if request.version.challenges_bearer() {
+        ServiceError::new(ErrorCode::InvalidAuthenticationInfo)
+            .with_message(ErrorCode::NoAuthenticationInformation.message())
+            .with_status(401)
+    } else {
+        failed("bearer tokens are not accepted")
+    }
+}
+
+/// The answer to credentials that are not good. The detail is for the log, and for callers of those
+/// services that tell them.
+fn failed(detail: impl Into<String>) -> ServiceError {
+    let detail = detail.into();
+    ServiceError::new(ErrorCode::AuthenticationFailed)
+        .with_cause(&detail)
+        .with_detail("AuthenticationErrorDetail", detail)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Account keys, ready to sign with.
+//!
+//! The first half of an HMAC depends on the key alone. It is computed once per key, and copied for each
+//! request.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac as _};
+use sha2::Sha256;
+use std::collections::HashMap;
+use std::fmt;
+use subtle::ConstantTimeEq;
+use tepui_model::account::{Account, AccountKey, Accounts};
+
+/// The keys of all accounts.
+#[derive(Clone, Default)]
+pub struct KeyRing(HashMap<String, SigningKeys>);
+
+impl KeyRing {
+    pub fn new(accounts: &Accounts) -> Self {
+        let keys = |name: &str| Some((name.to_owned(), SigningKeys::new(accounts.get(name)?)));
+        Self(accounts.names().filter_map(keys).collect())
+    }
+
+    /// `None` if there is no such account.
+    pub fn get(&self, account: &str) -> Option<&SigningKeys> {
+        self.0.get(account)
+    }
+}
+
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// The keys of one account. Each of them is good.
+#[derive(Clone)]
+pub struct SigningKeys(Vec<Hmac<Sha256>>);
+
+impl SigningKeys {
+    pub fn new(account: &Account) -> Self {
+        let prepare = |key: &AccountKey| Hmac::new_from_slice(key.bytes()).ok();
+        Self(account.keys.iter().filter_map(prepare).collect())
+    }
+
+    /// Whether one of the keys makes this signature for the text that `write` writes.
+    pub(super) fn verify(&self, signature: &Signature, write: impl Fn(&mut Hmac<Sha256>)) -> bool {
+        self.0.iter().any(|key| {
+            let mut mac = key.clone();
+            write(&mut mac);
+            bool::from(mac.finalize().into_bytes().as_slice().ct_eq(&signature.0))
+        })
+    }
+}
+
+impl fmt::Debug for SigningKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKeys(…)")
+    }
+}
+
+/// Where a string to sign is written to, piece by piece: into a MAC, or out for people to read.
+pub(super) trait Sink {
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Hmac<Sha256> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.update(bytes);
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// A signature that a request came with. Never printed.
+pub(super) struct Signature([u8; 32]);
+
+pub(super) enum SignatureError {
+    NotBase64,
+    WrongLength,
+}
+
+impl Signature {
+    pub(super) fn decode(base64: &[u8]) -> Result<Self, SignatureError> {
+        let mut buffer = [0; 48];
+        if base64.len() > 64 {
+            return Err(SignatureError::WrongLength);
+        }
+        let length = STANDARD.decode_slice(base64, &mut buffer).map_err(|_| SignatureError::NotBase64)?;
+        buffer[..length].try_into().map(Self).map_err(|_| SignatureError::WrongLength)
+    }
+}
+
+/// A key as configuration and connection strings have it.
+pub fn decode_key(base64: &str) -> Result<AccountKey, InvalidKey> {
+    match STANDARD.decode(base64.trim()) {
+        Ok(bytes) if !bytes.is_empty() => Ok(AccountKey::new(bytes)),
+        _ => Err(InvalidKey),
+    }
+}
+
+/// The text of a key is empty or not base64. Does not say which text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidKey;
+
+impl fmt::Display for InvalidKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an account key must be base64 and not empty")
+    }
+}
+
+impl std::error::Error for InvalidKey {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tepui_model::account::DEVELOPMENT_KEY_BASE64;
+
+    #[test]
+    fn keys_are_decoded() {
+        for (text, length) in [
+            (DEVELOPMENT_KEY_BASE64, Some(64)),
+            (" AQI= ", Some(2)),
+            ("", None),
+            ("AQI", None),
+            ("***", None),
+        ] {
+            assert_eq!(decode_key(text).ok().map(|key| key.bytes().len()), length, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_key_of_an_account_is_good_and_none_is_printed() {
+        let account = Account {
+            name: "a".to_owned(),
+            keys: vec![AccountKey::new(b"one".to_vec()), AccountKey::new(b"two".to_vec())],
+        };
+        let ring = KeyRing::new(&Accounts::new([account]));
+        let keys = ring.get("a").unwrap();
+        for (key, good) in [(b"one", true), (b"two", true), (b"six", false)] {
+            let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+            mac.update(b"text");
+            let signature = Signature(mac.finalize().into_bytes().into());
+            assert_eq!(keys.verify(&signature, |mac| mac.put(b"text")), good);
+        }
+        assert!(ring.get("b").is_none());
+        assert_eq!(format!("{ring:?} {keys:?}"), "{\"a\"} SigningKeys(…)");
+    }
+}

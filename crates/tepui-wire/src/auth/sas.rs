@@ -1,0 +1,255 @@
+//! Shared access signatures: what someone with a key has allowed someone without.
+
+use super::keys::Signature;
+use super::sas_layout::{self, Kind};
+use super::{Signed, failed};
+use crate::address::Service;
+use crate::query::Query;
+use crate::version::ServiceVersion;
+use std::net::IpAddr;
+use std::time::Duration;
+use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::grant::{Grant, KeyBounds};
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
+
+/// A SAS whose signature is good.
+#[derive(Debug)]
+pub struct SasToken {
+    reach: Reach,
+    permissions: Option<String>,
+    start: Option<Timestamp>,
+    expiry: Option<Timestamp>,
+    addresses: Option<(IpAddr, IpAddr)>,
+    https_only: bool,
+    policy_id: Option<String>,
+}
+
+#[derive(Debug)]
+enum Reach {
+    Account {
+        services: String,
+        resource_types: String,
+    },
+    Table {
+        name: String,
+        bounds: KeyBounds,
+        modern_errors: bool,
+    },
+    /// A SAS for a queue, a container or a blob. No grant has words for these yet.
+    Other,
+}
+
+/// How early a SAS is good: the clock of whoever made it may be ahead.
+const START_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// No SAS has any of these twice.
+#[rustfmt::skip]
+const PARAMETERS: [&str; 23] = [
+    "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "si", "sr", "tn", "spk", "srk", "epk", "erk", "sig",
+    "ses", "rscc", "rscd", "rsce", "rscl", "rsct", "sdd",
+];
+
+/// The version of the SAS of a request, if it has one: what [`crate::version::negotiate`] asks for.
+pub fn sas_version(query: &Query) -> Option<ServiceVersion> {
+    query.get("sig")?;
+    ServiceVersion::floor(query.get("sv")?)
+}
+
+/// Reads the SAS of a request and checks its signature.
+pub(super) fn authenticate(request: &Signed<'_>) -> Result<SasToken, ServiceError> {
+    let query = request.query;
+    if let Some(name) = PARAMETERS.iter().find(|name| query.count(name) > 1) {
+        return Err(failed(format!("{name} is given more than once")));
+    }
+    if query.get("skoid").is_some() {
+        return Err(failed("user delegation SAS is not accepted"));
+    }
+    let kind =
+        if query.get("ss").is_some() || query.get("srt").is_some() { Kind::Account } else { Kind::Service };
+    let version = sas_version(query).ok_or_else(|| failed("sv is mandatory and must be a version"))?;
+    let lines = sas_layout::lines(kind, request.service, version)
+        .ok_or_else(|| failed("this version has no such SAS"))?;
+    let resource = match kind {
+        Kind::Account => String::new(),
+        Kind::Service => sas_layout::resource(request, version)
+            .ok_or_else(|| failed("the SAS does not say what it is for"))?,
+    };
+    // A plus that was not escaped has been read as a blank.
+    let signature = given(query, "sig").unwrap_or_default().replace(' ', "+");
+    let signature =
+        Signature::decode(signature.as_bytes()).map_err(|_| failed("Signature size is invalid"))?;
+    if !request.keys.verify(&signature, |mac| sas_layout::write(mac, lines, request, &resource)) {
+        let mut text = Vec::new();
+        sas_layout::write(&mut text, lines, request, &resource);
+        let text = String::from_utf8_lossy(&text);
+        return Err(failed(format!("Signature did not match. String to sign used was {text}"))
+            .with_cause("the signature of the SAS does not match"));
+    }
+    read(request, kind, version)
+}
+
+/// The value of a parameter. An empty one counts as absent: the signature does not tell them apart.
+fn given<'a>(query: &'a Query, name: &str) -> Option<&'a str> {
+    query.get(name).filter(|value| !value.is_empty())
+}
+
+fn mandatory(name: &str) -> ServiceError {
+    failed(format!("{name} is mandatory. Cannot be empty"))
+}
+
+fn read(request: &Signed<'_>, kind: Kind, version: ServiceVersion) -> Result<SasToken, ServiceError> {
+    let query = request.query;
+    let owned = |name: &str| given(query, name).map(str::to_owned);
+    let required = |name: &str| owned(name).ok_or_else(|| mandatory(name));
+    let reach = match (kind, request.service) {
+        (Kind::Account, _) => Reach::Account { services: required("ss")?, resource_types: required("srt")? },
+        (Kind::Service, Service::Table) => Reach::Table {
+            name: required("tn")?,
+            bounds: bounds(query)?,
+            modern_errors: version.has_sas_mismatch_errors(),
+        },
+        (Kind::Service, Service::Queue | Service::Blob) => Reach::Other,
+    };
+    let time = |name: &str| match given(query, name) {
+        Some(text) => {
+            Timestamp::parse_iso(text).map(Some).ok_or_else(|| failed(format!("{name} is not a time")))
+        }
+        None => Ok(None),
+    };
+    let restricts = version.signs_ip_and_protocol();
+    Ok(SasToken {
+        reach,
+        permissions: owned("sp"),
+        start: time("st")?,
+        expiry: time("se")?,
+        addresses: given(query, "sip").filter(|_| restricts).map(parse_addresses).transpose()?,
+        https_only: given(query, "spr")
+            .filter(|_| restricts)
+            .map(parse_protocols)
+            .transpose()?
+            .unwrap_or(false),
+        policy_id: owned("si").filter(|_| kind == Kind::Service),
+    })
+}
+
+fn bounds(query: &Query) -> Result<KeyBounds, ServiceError> {
+    let owned = |name: &str| given(query, name).map(str::to_owned);
+    let bounds = KeyBounds {
+        start_partition: owned("spk"),
+        start_row: owned("srk"),
+        end_partition: owned("epk"),
+        end_row: owned("erk"),
+    };
+    let row_alone = (bounds.start_partition.is_none() && bounds.start_row.is_some())
+        || (bounds.end_partition.is_none() && bounds.end_row.is_some());
+    if row_alone { Err(failed("a row key needs its partition key")) } else { Ok(bounds) }
+}
+
+/// One address, or the first and the last of a range.
+fn parse_addresses(text: &str) -> Result<(IpAddr, IpAddr), ServiceError> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.trim().parse(), last.trim().parse()) {
+        (Ok(first), Ok(last)) => Ok((first, last)),
+        _ => Err(failed("sip is not an address or a range")),
+    }
+}
+
+/// Whether only HTTPS will do.
+fn parse_protocols(text: &str) -> Result<bool, ServiceError> {
+    match text {
+        "https" => Ok(true),
+        "https,http" | "http,https" => Ok(false),
+        _ => Err(failed("spr is neither https nor https,http")),
+    }
+}
+
+impl SasToken {
+    /// The stored access policy that it refers to.
+    pub fn policy_id(&self) -> Option<&str> {
+        self.policy_id.as_deref()
+    }
+
+    /// The table that it is for, as its maker wrote it: where the policy is stored.
+    pub fn table(&self) -> Option<&str> {
+        match &self.reach {
+            Reach::Table { name, .. } => Some(name),
+            Reach::Account { .. } | Reach::Other => None,
+        }
+    }
+
+    /// What the token allows now and to this caller, given the policy that it refers to.
+    pub fn resolve(
+        mut self,
+        policy: Option<&SignedIdentifier>,
+        request: &Signed<'_>,
+    ) -> Result<Grant, ServiceError> {
+        self.merge(policy)?;
+        let permissions = self.permissions.take().ok_or_else(|| mandatory("sp"))?;
+        self.check_lifetime(request.now)?;
+        self.check_caller(request)?;
+        match self.reach {
+            Reach::Account { services, resource_types } => {
+                Ok(Grant::AccountSas { services, resource_types, permissions })
+            }
+            Reach::Table { name, bounds, modern_errors } => {
+                Ok(Grant::TableSas { table: name, permissions, bounds, modern_errors })
+            }
+            Reach::Other => Err(ErrorCode::AuthorizationFailure.into()),
+        }
+    }
+
+    /// Takes from the policy what the token leaves open. Nothing may be said by both.
+    fn merge(&mut self, policy: Option<&SignedIdentifier>) -> Result<(), ServiceError> {
+        let Some(id) = &self.policy_id else { return Ok(()) };
+        let identifier = policy.filter(|policy| policy.id == *id).ok_or_else(|| failed("no such policy"))?;
+        let Some(policy) = &identifier.policy else { return Ok(()) };
+        // An empty permission is none.
+        let permission = policy.permission.as_ref().filter(|letters| !letters.is_empty());
+        let said_twice = (self.start.is_some() && policy.start.is_some())
+            || (self.expiry.is_some() && policy.expiry.is_some())
+            || (self.permissions.is_some() && permission.is_some());
+        if said_twice {
+            return Err(failed(
+                "Access policy fields can be associated with signature or SAS identifier but not both",
+            ));
+        }
+        self.start = self.start.or(policy.start);
+        self.expiry = self.expiry.or(policy.expiry);
+        self.permissions = self.permissions.take().or_else(|| permission.cloned());
+        Ok(())
+    }
+
+    fn check_lifetime(&self, now: Timestamp) -> Result<(), ServiceError> {
+        let expiry = self.expiry.ok_or_else(|| mandatory("se"))?;
+        let start = self.start.unwrap_or(Timestamp::MIN);
+        if expiry <= start {
+            return Err(failed(format!(
+                "Signed expiry time [{}] must be after signed start time [{}]",
+                expiry.to_http(),
+                start.to_http()
+            )));
+        }
+        if start > now.saturating_add(START_TOLERANCE) || expiry <= now {
+            return Err(failed(format!(
+                "Signature not valid in the specified time frame: Start [{}] - Expiry [{}] - Current [{}]",
+                self.start.map(Timestamp::to_http).unwrap_or_default(),
+                expiry.to_http(),
+                now.to_http()
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_caller(&self, request: &Signed<'_>) -> Result<(), ServiceError> {
+        let peer = request.peer_ip.to_canonical();
+        if self.addresses.is_some_and(|(first, last)| !(first..=last).contains(&peer)) {
+            return Err(ServiceError::new(ErrorCode::AuthorizationSourceIPMismatch).with_message(format!(
+                "This request is not authorized to perform this operation using this source IP {peer}."
+            )));
+        }
+        if self.https_only && !request.secure {
+            return Err(ErrorCode::AuthorizationProtocolMismatch.into());
+        }
+        Ok(())
+    }
+}
