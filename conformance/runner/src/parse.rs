@@ -118,10 +118,9 @@ impl<'a> Reader<'a> {
         loop {
             self.skip_blanks_and_comments();
             let Some(line) = self.peek().and_then(|line| line.strip_prefix('|')) else { break };
-            let mut cells: Vec<&str> = line.split(" | ").map(str::trim).collect();
-            if let Some(last) = cells.last_mut() {
-                *last = last.strip_suffix(" |").or(last.strip_suffix('|')).unwrap_or(last).trim_end();
-            }
+            // A bar at the end of the line opens an empty cell.
+            let line = format!("{line} ");
+            let cells: Vec<&str> = line.split(" | ").map(str::trim).collect();
             if cells.len() != names.len() {
                 return Err(format!("{} cells for {} names", cells.len(), names.len()));
             }

@@ -6,7 +6,8 @@ use crate::scenario::{ErrorDress, Expectation, Subject};
 pub(crate) fn parse(lines: &[(usize, String)]) -> Result<(String, Vec<Expectation>), String> {
     let (first_line, first) = lines.first().ok_or("no expectation")?;
     let (status, rest) = first.split_once(',').unwrap_or((first, ""));
-    if !status.split(" or ").all(|status| status.trim().parse::<u16>().is_ok()) {
+    let known = |status: &str| status.starts_with('{') || status.parse::<u16>().is_ok();
+    if !status.split(" or ").all(|status| known(status.trim())) {
         return Err(format!("not a status: {status}"));
     }
     let mut expectations = Vec::new();
@@ -41,7 +42,7 @@ fn split_inline(text: &str) -> Vec<&str> {
         let is_name = |name: &str| {
             !name.is_empty()
                 && (name.starts_with("body ")
-                    || name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@[]*".contains(&byte)))
+                    || name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@[]*{}".contains(&byte)))
         };
         if name.is_some_and(is_name) && !name.is_some_and(|name| name.starts_with("http")) {
             pieces.push(&text[start..at]);

@@ -36,7 +36,7 @@ fn reads_the_sample() {
 #[test]
 fn reads_loops_over_one_item_or_to_their_end() {
     let scenario = one("## loops: both\nfor i in 1..3\ninsert T {\"RowKey\": \"{i}\"}\n\
-        each filter | rows\n| A eq 1 | a b |\n| B eq 2 | \nGET /T()?$filter={filter}\n=> 200, rows: {rows}\n\
+        each filter | rows\n| A eq 1 | a b\n| B eq 2 | \nGET /T()?$filter={filter}\n=> 200, rows: {rows}\n\
         GET /T\n=> 200\nfor i in 1..2\nGET /A\n=> 200\nGET /B\n=> 200\nend\nGET /C\n=> 200\n");
     let sizes: Vec<_> = scenario
         .items
