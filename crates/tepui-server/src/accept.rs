@@ -86,10 +86,15 @@ impl Shared {
         if self.all_closed(self.limits.shutdown_grace).await {
             return 0;
         }
-        let left = self.limits.max_connections - self.connections.available_permits();
+        let left = self.open_connections();
         self.enter(Stage::Cutting);
         self.all_closed(Duration::from_secs(1)).await;
         left
+    }
+
+    /// How many connections are open now.
+    pub fn open_connections(&self) -> usize {
+        self.limits.max_connections - self.connections.available_permits()
     }
 
     async fn all_closed(&self, within: Duration) -> bool {

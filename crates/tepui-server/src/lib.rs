@@ -8,6 +8,7 @@ mod accept;
 mod body;
 pub mod config;
 mod connection;
+mod ids;
 mod limits;
 pub mod pipeline;
 pub mod telemetry;
@@ -15,6 +16,7 @@ pub mod telemetry;
 pub use accept::{Handler, Peer, Shared, serve as serve_handler};
 pub use body::{Body, BodyError, ReplyBody};
 pub use config::{Config, ConfigError};
+pub use ids::RequestIds;
 pub use limits::Limits;
 
 use pipeline::TableHandler;
@@ -23,7 +25,10 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tepui_engine::{DiskEngine, DiskOptions, EngineError, MemoryEngine};
+use tepui_engine::{DiskEngine, DiskOptions, Engine, EngineError, MemoryEngine};
+use tepui_model::Clock;
+use tepui_model::time::SystemClock;
+use tepui_service::{TableOptions, TableService};
 use tokio::net::TcpListener;
 
 /// A server that listens, and serves once it [runs](Self::run).
@@ -80,17 +85,30 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self { table, shared, engine, config } = self;
         match &engine {
-            AnyEngine::Memory(engine) => {
-                let handler = TableHandler::new(Arc::clone(engine), &config);
-                run_listener(table.socket, handler, shared, shutdown).await;
-            }
-            AnyEngine::Disk(engine) => {
-                let handler = TableHandler::new(Arc::clone(engine), &config);
-                run_listener(table.socket, handler, shared, shutdown).await;
-            }
+            AnyEngine::Memory(engine) => run_table(table.socket, engine, &config, shared, shutdown).await,
+            AnyEngine::Disk(engine) => run_table(table.socket, engine, &config, shared, shutdown).await,
         }
         engine.close().await;
     }
+}
+
+/// Serves the Table service on one engine until `shutdown`.
+async fn run_table<E: Engine>(
+    socket: TcpListener,
+    engine: &Arc<E>,
+    config: &Config,
+    shared: Arc<Shared>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let service =
+        Arc::new(TableService::new(Arc::clone(engine), Arc::clone(&clock), TableOptions::default()));
+    let reclaimer = Arc::clone(&service);
+    let reclaiming = tokio::spawn(async move { reclaimer.reclaim_dropped_tables().await });
+    let handler = TableHandler::new(service, clock, RequestIds::random(), config);
+    run_listener(socket, handler, shared, shutdown).await;
+    reclaiming.abort();
+    let _ = reclaiming.await;
 }
 
 async fn run_listener<H: Handler>(

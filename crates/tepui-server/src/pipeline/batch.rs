@@ -1,0 +1,228 @@
+//! Entity group transactions: every part goes through the same checks as a lone request.
+
+use super::{Known, TableHandler, content_type};
+use hyper::http::Response;
+use tepui_engine::Engine;
+use tepui_model::grant::Grant;
+use tepui_model::table::{Change, ChangeSet, Operation, OperationKind, Reply};
+use tepui_model::{ErrorCode, ServiceError, Stage};
+use tepui_service::access;
+use tepui_wire::address::Target;
+use tepui_wire::query::Query;
+use tepui_wire::table::batch::{self, Batch, Boundaries, ChangeAnswer, Inner};
+use tepui_wire::table::classify::classify;
+use tepui_wire::table::decode::{Request, decode, decode_change};
+use tepui_wire::table::encode::Context;
+use tepui_wire::table::presentation::{Prefer, Presentation, prefer};
+use tepui_wire::table::resource::Resource;
+use tepui_wire::version::ServiceVersion;
+
+/// One change of a batch, decoded.
+struct Decoded {
+    table: String,
+    change: Change,
+    presentation: Presentation,
+}
+
+impl<E: Engine> TableHandler<E> {
+    pub(super) async fn answer_batch(
+        &self,
+        known: &mut Known<'_>,
+        target: &Target,
+        grant: &Grant,
+        version: ServiceVersion,
+        body: &[u8],
+    ) -> Result<Response<Vec<u8>>, ServiceError> {
+        let suffix = if target.secondary { "-secondary" } else { "" };
+        let account_in_path = (!target.host_style).then(|| format!("{}{suffix}", target.account));
+        let ids = Boundaries::new(&self.ids.next(), &self.ids.next());
+        match batch::decode(content_type(known.head), body, account_in_path.as_deref())? {
+            Batch::Query(inner) => {
+                let answered = self.answer_inner_query(known, target, grant, version, &inner).await;
+                Ok(match answered {
+                    Ok(response) => batch::encode_query(&ids, &response),
+                    Err(error) => {
+                        known.error_code = Some(error.code.name());
+                        batch::encode_query_refusal(&ids, &error.at_change(0), known.request_id, known.now)
+                    }
+                })
+            }
+            Batch::ChangeSet(parts) => {
+                let answered = self.apply(known, target, grant, version, &parts, body, &ids).await;
+                Ok(answered.unwrap_or_else(|error| {
+                    known.error_code = Some(error.code.name());
+                    log_failure(known.request_id, &error);
+                    let error = batch::indexed(error, parts.len(), 0);
+                    let part = parts.get(error.change.unwrap_or(0));
+                    let content_id = part.and_then(|part| part.content_id.as_deref());
+                    let heard = part.map_or(Prefer::Unsaid, |part| prefer(&part.headers));
+                    batch::encode_refusal(&ids, &error, content_id, heard, known.request_id, known.now)
+                }))
+            }
+        }
+    }
+
+    /// Carries out a change set, or says which change was refused.
+    #[expect(clippy::too_many_arguments, reason = "one step of the pipeline; its state is what came before")]
+    async fn apply(
+        &self,
+        known: &Known<'_>,
+        target: &Target,
+        grant: &Grant,
+        version: ServiceVersion,
+        parts: &[Inner],
+        body: &[u8],
+        ids: &Boundaries,
+    ) -> Result<Response<Vec<u8>>, ServiceError> {
+        let outer_accept =
+            known.head.headers.get(hyper::header::ACCEPT).and_then(|value| value.to_str().ok());
+        let mut decoded = Vec::with_capacity(parts.len());
+        for (index, part) in parts.iter().enumerate() {
+            match decode_part(part, target, grant, version, outer_accept, body) {
+                Ok(change) => decoded.push(change),
+                Err((table, error)) => {
+                    let missing = match table {
+                        Some(table) if error.stage != Stage::Store || error.status() == 400 => {
+                            self.service.require_table(&target.account, &table).await.err()
+                        }
+                        _ => None,
+                    };
+                    return Err(
+                        missing.map_or_else(|| error.at_change(index), |missing| missing.at_change(0))
+                    );
+                }
+            }
+        }
+        let mut presentations = Vec::with_capacity(decoded.len());
+        let mut changes = Vec::with_capacity(decoded.len());
+        for Decoded { table, change, presentation } in decoded {
+            presentations.push((table.clone(), presentation));
+            changes.push((table, change));
+        }
+        let operation = Operation::EntityGroupTransaction(ChangeSet::new(changes)?);
+        let reply = self.service.execute(&target.account, &operation, access::bounds(grant)).await?;
+        let (Operation::EntityGroupTransaction(set), Reply::Transaction(written)) = (&operation, reply)
+        else {
+            return Err(ErrorCode::InternalError.into());
+        };
+        let answers: Vec<_> = set
+            .changes()
+            .iter()
+            .zip(written)
+            .zip(&presentations)
+            .zip(parts)
+            .map(|(((change, written), (table, presentation)), part)| ChangeAnswer {
+                context: Context {
+                    base: &target.base,
+                    account: &target.account,
+                    presentation,
+                    version,
+                    now: known.now,
+                },
+                table,
+                change,
+                written,
+                content_id: part.content_id.as_deref(),
+            })
+            .collect();
+        Ok(batch::encode_change_set(ids, &answers))
+    }
+
+    async fn answer_inner_query(
+        &self,
+        known: &mut Known<'_>,
+        target: &Target,
+        grant: &Grant,
+        version: ServiceVersion,
+        inner: &Inner,
+    ) -> Result<Response<Vec<u8>>, ServiceError> {
+        let query = Query::parse(inner.raw_query.as_deref());
+        let resource = Resource::parse(&inner.path, &target.account)?;
+        let kind = classify(&inner.method, &resource, &query, &inner.headers)?;
+        if !matches!(kind, OperationKind::GetEntity | OperationKind::QueryEntities) {
+            return Err(ErrorCode::InvalidInput.into());
+        }
+        access::check(grant, kind, resource.table())?;
+        let outer = known.head.headers.get(hyper::header::ACCEPT).and_then(|value| value.to_str().ok());
+        let accept = outer.or(Some("application/json;odata=minimalmetadata"));
+        let presentation = Presentation::negotiate(kind, &query, &inner.headers, version, accept)?;
+        let request = Request {
+            kind,
+            resource: &resource,
+            query: &query,
+            headers: &inner.headers,
+            version,
+            presentation: &presentation,
+        };
+        let operation = decode(&request, &[])?;
+        let context = Context {
+            base: &target.base,
+            account: &target.account,
+            presentation: &presentation,
+            version,
+            now: known.now,
+        };
+        let (response, cost) = self.carry_out(&context, &operation, grant).await?;
+        known.cost = cost;
+        Ok(response)
+    }
+}
+
+/// The table that a refused part is about, if that was clear, and why it was refused.
+type Refusal = (Option<String>, ServiceError);
+
+fn decode_part(
+    part: &Inner,
+    target: &Target,
+    grant: &Grant,
+    version: ServiceVersion,
+    outer_accept: Option<&str>,
+    body: &[u8],
+) -> Result<Decoded, Refusal> {
+    use OperationKind::*;
+    let query = Query::parse(part.raw_query.as_deref());
+    let resource = Resource::parse(&part.path, &target.account).map_err(|error| (None, error))?;
+    let kind = classify(&part.method, &resource, &query, &part.headers).map_err(|error| (None, error))?;
+    let is_change = matches!(
+        kind,
+        InsertEntity
+            | UpdateEntity
+            | MergeEntity
+            | InsertOrReplaceEntity
+            | InsertOrMergeEntity
+            | DeleteEntity
+    );
+    if !is_change {
+        return Err((None, ErrorCode::InvalidInput.into()));
+    }
+    access::check(grant, kind, resource.table()).map_err(|code| (None, code.into()))?;
+    let table = resource.table().unwrap_or_default().to_owned();
+    let refused = |error: ServiceError| (Some(table.clone()), error);
+    let accept = part_accept(outer_accept);
+    let presentation =
+        Presentation::negotiate(kind, &query, &part.headers, version, Some(accept)).map_err(refused)?;
+    let request = Request {
+        kind,
+        resource: &resource,
+        query: &query,
+        headers: &part.headers,
+        version,
+        presentation: &presentation,
+    };
+    let change = decode_change(&request, body.get(part.body.clone()).unwrap_or_default()).map_err(refused)?;
+    Ok(Decoded { table, change, presentation })
+}
+
+/// What a part accepts that does not say so itself.
+fn part_accept(outer: Option<&str>) -> &str {
+    match outer {
+        Some(accept) if accept.contains("json") => accept,
+        _ => "application/json;odata=minimalmetadata",
+    }
+}
+
+fn log_failure(request_id: &str, error: &ServiceError) {
+    if error.code == ErrorCode::InternalError {
+        tracing::error!(request_id, %error, "internal error");
+    }
+}

@@ -1,0 +1,235 @@
+//! Clients that are slow, silent, greedy or wrong: each is cut off, and the others are served.
+
+use crate::support::{LARGE_REPLY, start};
+use std::time::{Duration, Instant};
+use tepui_server::Limits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// For what is to be cut off, and for what is not: that must hold on a busy machine too.
+const SHORT: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_millis(1000);
+
+#[tokio::test]
+async fn a_new_connection_that_says_nothing_is_closed() {
+    let server = start(Limits { head_timeout: SHORT, ..Limits::default() }).await;
+    let begun = Instant::now();
+    assert_eq!(server.connect().await.rest().await, "");
+    assert!(begun.elapsed() >= SHORT);
+}
+
+#[tokio::test]
+async fn a_head_that_drips_is_cut_off() {
+    let server = start(Limits { head_timeout: SHORT, ..Limits::default() }).await;
+    for (case, first) in [("the first request", false), ("a later request", true)] {
+        let mut client = server.connect().await;
+        if first {
+            client.get("/").await;
+        }
+        let begun = Instant::now();
+        let (mut read, mut write) = client.stream.split();
+        let drip = async {
+            write.write_all(b"GET / HTTP/1.1\r\n").await.ok();
+            loop {
+                write.write_all(b"X-Drop: 1\r\n").await.ok();
+                tokio::time::sleep(SHORT / 10).await;
+            }
+        };
+        let mut nothing = Vec::new();
+        tokio::select! {
+            () = drip => {}
+            outcome = timeout(Duration::from_secs(20), read.read_to_end(&mut nothing)) => {
+                outcome.unwrap().ok();
+            }
+        }
+        assert!(begun.elapsed() >= SHORT, "{case}");
+        assert!(nothing.is_empty(), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_and_a_used_one_is_not() {
+    let server = start(Limits { idle_timeout: LONG, ..Limits::default() }).await;
+    let mut client = server.connect().await;
+    for _ in 0..8 {
+        client.get("/").await;
+        tokio::time::sleep(LONG / 5).await;
+    }
+    let begun = Instant::now();
+    client.get("/").await;
+    assert_eq!(client.rest().await, "");
+    assert!(begun.elapsed() >= LONG);
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_not_idle() {
+    let limits =
+        Limits { idle_timeout: SHORT, head_timeout: SHORT, body_timeout: SHORT, ..Limits::default() };
+    let server = start(limits).await;
+    let mut client = server.connect().await;
+    client.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    tokio::time::sleep(SHORT * 4).await;
+    server.handler.release.add_permits(1);
+    assert!(client.reply().await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_body_that_stops_is_answered_and_cut_off() {
+    let server = start(Limits { body_timeout: SHORT, ..Limits::default() }).await;
+    let mut client = server.connect().await;
+    client.send("PUT /length HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc").await;
+    assert!(client.reply().await.starts_with("HTTP/1.1 408"));
+    client.stream.shutdown().await.ok();
+    client.rest().await;
+}
+
+#[tokio::test]
+async fn a_body_that_drips_is_cut_off_by_its_pace() {
+    let limits = Limits { pace_grace: SHORT, min_bytes_per_second: 1000, ..Limits::default() };
+    let server = start(limits).await;
+    let mut client = server.connect().await;
+    client.send("PUT /length HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n").await;
+    let (mut read, mut write) = client.stream.split();
+    let drip = async {
+        loop {
+            write.write_all(b"x").await.ok();
+            tokio::time::sleep(SHORT / 10).await;
+        }
+    };
+    let mut reply = [0; 12];
+    tokio::select! {
+        () = drip => {}
+        outcome = timeout(Duration::from_secs(20), read.read_exact(&mut reply)) => {
+            outcome.unwrap().unwrap();
+        }
+    }
+    assert_eq!(&reply, b"HTTP/1.1 408");
+}
+
+#[tokio::test]
+async fn a_slow_body_within_its_pace_is_served() {
+    let limits = Limits { pace_grace: SHORT, min_bytes_per_second: 10, ..Limits::default() };
+    let server = start(limits).await;
+    let mut client = server.connect().await;
+    client.send("PUT /length HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\n\r\n").await;
+    for _ in 0..6 {
+        client.send("0123456789").await;
+        tokio::time::sleep(SHORT / 2).await;
+    }
+    assert!(client.reply().await.ends_with("60"));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut_off() {
+    for (case, limits) in [
+        ("nothing at all", Limits { write_timeout: SHORT, ..Limits::default() }),
+        ("too slowly", Limits { pace_grace: SHORT, min_bytes_per_second: 1 << 30, ..Limits::default() }),
+    ] {
+        let server = start(limits).await;
+        let mut client = server.connect().await;
+        client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        client.stream.readable().await.unwrap();
+        let begun = Instant::now();
+        while server.shared.open_connections() > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{case}: still there");
+            tokio::time::sleep(SHORT / 20).await;
+        }
+        assert!(client.rest().await.len() < LARGE_REPLY, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_large_reply_is_read_slowly_without_harm() {
+    let limits = Limits { write_timeout: LONG, head_timeout: LONG, idle_timeout: LONG, ..Limits::default() };
+    let server = start(limits).await;
+    let mut client = server.connect().await;
+    client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let begun = Instant::now();
+    let mut space = vec![0; 1 << 20];
+    let mut total = 0;
+    while total < LARGE_REPLY {
+        total += client.stream.read(&mut space).await.unwrap();
+        if begun.elapsed() < LONG * 2 {
+            tokio::time::sleep(SHORT / 20).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn heads_that_are_too_large_or_nonsense_are_refused() {
+    let server = start(Limits { max_head_bytes: 8192, max_headers: 20, ..Limits::default() }).await;
+    let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\n\r\n", "x".repeat(9000));
+    let many = format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "X-More: 1\r\n".repeat(30));
+    for (case, text, status) in [
+        ("too long", long.as_str(), "HTTP/1.1 431"),
+        ("too many", &many, "HTTP/1.1 431"),
+        ("nonsense", "\x01\x02\x03 nonsense\r\n\r\n", "HTTP/1.1 400"),
+        ("no length that is a number", "PUT / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 400"),
+    ] {
+        let mut client = server.connect().await;
+        client.send(text).await;
+        let reply = client.rest().await;
+        assert!(reply.starts_with(status), "{case}: {reply}");
+    }
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_idle_ones_to_go() {
+    let server = start(Limits { max_connections: 2, ..Limits::default() }).await;
+    let mut first = server.connect().await;
+    let mut second = server.connect().await;
+    first.get("/").await;
+    second.get("/").await;
+    let mut third = server.connect().await;
+    assert!(third.get("/").await.starts_with("HTTP/1.1 200"));
+    let closed = tokio::select! {
+        rest = first.rest() => rest,
+        rest = second.rest() => rest,
+    };
+    assert_eq!(closed, "");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_busy_ones_to_finish() {
+    let server = start(Limits { max_connections: 1, ..Limits::default() }).await;
+    let mut first = server.connect().await;
+    first.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    server.handler.holding.acquire().await.unwrap().forget();
+    let mut second = server.connect().await;
+    second.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert!(timeout(SHORT, second.stream.readable()).await.is_err(), "served beyond the limit");
+    server.handler.release.add_permits(1);
+    let reply = first.rest().await;
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("connection: close"), "{reply}");
+    assert!(second.reply().await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn large_bodies_share_a_budget_of_memory() {
+    let limits = Limits {
+        body_memory_bytes: 5 * 1024 * 1024,
+        body_memory_timeout: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let server = start(limits).await;
+    let mut holder = server.connect().await;
+    let large = vec![b'x'; 4 * 1024 * 1024];
+    holder.send(format!("PUT /hold HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", large.len())).await;
+    holder.send(&large).await;
+    server.handler.holding.acquire().await.unwrap().forget();
+
+    let second = format!("PUT /length HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", large.len());
+    let mut refused = server.connect().await;
+    refused.send(&second).await;
+    assert!(refused.reply().await.starts_with("HTTP/1.1 503"));
+    let mut small = server.connect().await;
+    small.send("PUT /length HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello").await;
+    assert!(small.reply().await.ends_with('5'));
+
+    server.handler.release.add_permits(1);
+    holder.reply().await;
+    let mut again = server.connect().await;
+    again.send(&second).await;
+    again.send(&large).await;
+    assert!(again.reply().await.ends_with("4194304"));
+}
