@@ -1,0 +1,369 @@
+//! Batches: several requests in one multipart body, and their answers in another.
+//!
+//! Follows the REST page "Performing entity group transactions". Reading is liberal, because clients
+//! differ in line ends, boundaries and headers; writing is exact to the byte, because clients search
+//! the text for what they want.
+
+use super::encode::{Context, inserted_body};
+use super::format::Shape;
+use super::presentation::Prefer;
+use crate::error_body;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Response, StatusCode};
+use tepui_model::table::{Action, Change, Written};
+use tepui_model::{ErrorCode, ServiceError, Stage, Timestamp, etag};
+
+mod multipart;
+
+pub use multipart::boundary;
+
+/// What the body of a batch holds.
+#[derive(Debug)]
+pub enum Batch {
+    ChangeSet(Vec<Inner>),
+    Query(Inner),
+}
+
+/// One request inside a batch.
+#[derive(Debug)]
+pub struct Inner {
+    pub method: Method,
+    /// The path after the account, percent-encoded.
+    pub path: String,
+    pub raw_query: Option<String>,
+    /// Only those that count inside a batch.
+    pub headers: HeaderMap,
+    /// Echoed in the answer, if it was a header of the request itself.
+    pub content_id: Option<String>,
+    /// Where the body lies in that of the batch.
+    pub body: std::ops::Range<usize>,
+}
+
+/// Reads the body of a batch. `account_in_path`: the account as it stands in paths, in path style.
+pub fn decode(
+    content_type: Option<&str>,
+    body: &[u8],
+    account_in_path: Option<&str>,
+) -> Result<Batch, ServiceError> {
+    let content_type = content_type.ok_or(ErrorCode::MediaTypeNotSupported)?;
+    if !content_type.trim_start().to_ascii_lowercase().starts_with("multipart/mixed") {
+        return Err(ErrorCode::MediaTypeNotSupported.into());
+    }
+    let outer = boundary(content_type).ok_or_else(unreadable)?;
+    let parts = multipart::parts(body, 0..body.len(), &outer).ok_or_else(unreadable)?;
+    let [part] = &parts[..] else { return Err(unreadable()) };
+    let part = multipart::Part::read(body, part.clone()).ok_or_else(unreadable)?;
+    match part.header("content-type").and_then(boundary) {
+        Some(inner) => {
+            let parts = multipart::parts(body, part.content, &inner).ok_or_else(unreadable)?;
+            let mut changes = Vec::with_capacity(parts.len());
+            for range in parts {
+                let part = multipart::Part::read(body, range).ok_or_else(unreadable)?;
+                changes.push(Inner::read(body, part, account_in_path)?);
+            }
+            if changes.iter().any(|inner| inner.method == Method::GET) {
+                return Err(unreadable());
+            }
+            Ok(Batch::ChangeSet(changes))
+        }
+        None => {
+            let inner = Inner::read(body, part, account_in_path)?;
+            if inner.method == Method::GET {
+                Ok(Batch::Query(inner))
+            } else {
+                Ok(Batch::ChangeSet(vec![inner]))
+            }
+        }
+    }
+}
+
+fn unreadable() -> ServiceError {
+    ErrorCode::InvalidInput.into()
+}
+
+/// The headers that count inside a batch.
+const INNER_HEADERS: [&str; 9] = [
+    "if-match",
+    "if-none-match",
+    "prefer",
+    "accept",
+    "content-type",
+    "dataserviceversion",
+    "maxdataserviceversion",
+    "content-id",
+    "x-http-method",
+];
+
+impl Inner {
+    fn read(
+        body: &[u8],
+        part: multipart::Part<'_>,
+        account_in_path: Option<&str>,
+    ) -> Result<Self, ServiceError> {
+        let request = multipart::HttpRequest::read(body, part.content).ok_or_else(unreadable)?;
+        let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| unreadable())?;
+        let path = path_of(request.target);
+        let (path, raw_query) = match path.split_once('?') {
+            Some((path, query)) => (path, Some(query.to_owned())),
+            None => (path, None),
+        };
+        let path = match account_in_path {
+            Some(account) => {
+                path.strip_prefix(account).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
+            }
+            None => path,
+        };
+        let mut headers = HeaderMap::with_capacity(8);
+        for (name, value) in &request.headers {
+            let known = INNER_HEADERS.iter().find(|known| known.eq_ignore_ascii_case(name));
+            if let Some(known) = known
+                && let Ok(value) = HeaderValue::from_str(value)
+            {
+                headers.append(HeaderName::from_static(known), value);
+            }
+        }
+        let content_id = headers.get("content-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        Ok(Self { method, path: path.to_owned(), raw_query, headers, content_id, body: request.body })
+    }
+}
+
+/// The path and query of a request's target, without the slash in front, whatever host it names.
+fn path_of(target: &str) -> &str {
+    let after_scheme = target.split_once("://").filter(|(scheme, _)| !scheme.contains(['/', '?', '\'']));
+    let path = match after_scheme {
+        Some((_, rest)) => rest.find('/').map_or("", |slash| &rest[slash..]),
+        None => target,
+    };
+    path.strip_prefix('/').unwrap_or(path)
+}
+
+/// The answer to one change of a batch that succeeded.
+pub struct ChangeAnswer<'a> {
+    pub context: Context<'a>,
+    pub table: &'a str,
+    pub change: &'a Change,
+    pub written: Written,
+    pub content_id: Option<&'a str>,
+}
+
+/// The answer to a change set: one part for each change.
+pub fn encode_change_set(ids: &Boundaries, answers: &[ChangeAnswer<'_>]) -> Response<Vec<u8>> {
+    let mut out = Vec::with_capacity(256 + answers.len() * 640);
+    ids.open(&mut out);
+    for answer in answers {
+        ids.open_part(&mut out);
+        write_change(&mut out, answer);
+    }
+    ids.close(&mut out);
+    accepted(ids, out)
+}
+
+/// The answer to a change set that was refused: one part, whatever number of changes there were.
+pub fn encode_refusal(
+    ids: &Boundaries,
+    error: &ServiceError,
+    content_id: Option<&str>,
+    prefer: Prefer,
+    request_id: &str,
+    now: Timestamp,
+) -> Response<Vec<u8>> {
+    let mut out = Vec::with_capacity(1024);
+    ids.open(&mut out);
+    ids.open_part(&mut out);
+    write_error(&mut out, error, content_id, prefer, request_id, now);
+    ids.close(&mut out);
+    accepted(ids, out)
+}
+
+/// The answer to a query in a batch: the very answer that the query alone would get.
+pub fn encode_query(ids: &Boundaries, answer: &Response<Vec<u8>>) -> Response<Vec<u8>> {
+    let mut out = Vec::with_capacity(answer.body().len() + 1024);
+    ids.open_query(&mut out);
+    status_line(&mut out, answer.status());
+    line(&mut out, "DataServiceVersion", "3.0;");
+    for (name, shown) in [
+        ("content-type", "Content-Type"),
+        ("x-content-type-options", "X-Content-Type-Options"),
+        ("cache-control", "Cache-Control"),
+        ("etag", "ETag"),
+        ("x-ms-continuation-nextpartitionkey", "x-ms-continuation-NextPartitionKey"),
+        ("x-ms-continuation-nextrowkey", "x-ms-continuation-NextRowKey"),
+        ("x-ms-continuation-nexttablename", "x-ms-continuation-NextTableName"),
+    ] {
+        if let Some(value) = answer.headers().get(name).and_then(|value| value.to_str().ok()) {
+            line(&mut out, shown, value);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(answer.body());
+    out.extend_from_slice(b"\r\n");
+    ids.close_query(&mut out);
+    accepted(ids, out)
+}
+
+/// The answer to a query in a batch that was refused.
+pub fn encode_query_refusal(
+    ids: &Boundaries,
+    error: &ServiceError,
+    request_id: &str,
+    now: Timestamp,
+) -> Response<Vec<u8>> {
+    let mut out = Vec::with_capacity(1024);
+    ids.open_query(&mut out);
+    write_error(&mut out, error, None, Prefer::Unsaid, request_id, now);
+    ids.close_query(&mut out);
+    accepted(ids, out)
+}
+
+/// Whether the message of an error about the only change of a set names its index.
+///
+/// Fidelity: it does if the front end found it, it does not if the store did. scenario: batch-error-index-single
+pub fn indexed(error: ServiceError, changes: usize, index: usize) -> ServiceError {
+    let at = error.change.unwrap_or(index);
+    if changes == 1 && error.stage == Stage::Store {
+        return ServiceError { change: None, ..error };
+    }
+    error.at_change(at)
+}
+
+fn write_change(out: &mut Vec<u8>, answer: &ChangeAnswer<'_>) {
+    let ChangeAnswer { context, table, change, written, content_id } = answer;
+    let presentation = context.presentation;
+    let links = context.links(table);
+    let inserted = match &change.action {
+        Action::Insert(properties) => Some(properties),
+        _ => None,
+    };
+    let body = inserted
+        .filter(|_| presentation.prefer != Prefer::ReturnNoContent)
+        .map(|properties| inserted_body(context, &links, change, properties, *written));
+    status_line(out, if body.is_some() { StatusCode::CREATED } else { StatusCode::NO_CONTENT });
+    if let Some(id) = content_id {
+        line(out, "Content-ID", id);
+    }
+    if body.is_some() {
+        line(out, "DataServiceVersion", "3.0;");
+        line(out, "Content-Type", presentation.format.content_type(Shape::Entry));
+    }
+    out.extend_from_slice(b"X-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n");
+    if let Some(applied) = presentation.prefer.applied() {
+        line(out, "Preference-Applied", applied);
+    }
+    if body.is_none() {
+        line(out, "DataServiceVersion", "3.0;");
+    }
+    if inserted.is_some() {
+        let location = links.entity_url(&change.key.partition_key, &change.key.row_key);
+        line(out, "Location", &location);
+        if body.is_none() {
+            line(out, "DataServiceId", &location);
+        }
+    }
+    if let Written::Stored(timestamp) = written {
+        out.extend_from_slice(b"ETag: ");
+        etag::write(*timestamp, out);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(body.as_deref().unwrap_or_default());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_error(
+    out: &mut Vec<u8>,
+    error: &ServiceError,
+    content_id: Option<&str>,
+    prefer: Prefer,
+    request_id: &str,
+    now: Timestamp,
+) {
+    status_line(out, StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    if let Some(id) = content_id {
+        line(out, "Content-ID", id);
+    }
+    line(out, "X-Content-Type-Options", "nosniff");
+    if error.stage == Stage::Store {
+        line(out, "Cache-Control", "no-cache");
+    }
+    if let Some(applied) = prefer.applied() {
+        line(out, "Preference-Applied", applied);
+    }
+    line(out, "DataServiceVersion", "3.0;");
+    line(out, "Content-Type", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8");
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&error_body::odata_json(error, request_id, now));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn status_line(out: &mut Vec<u8>, status: StatusCode) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn line(out: &mut Vec<u8>, name: &str, value: &str) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The two boundaries of an answer, from ids that were passed in.
+pub struct Boundaries {
+    batch: String,
+    change_set: String,
+}
+
+impl Boundaries {
+    pub fn new(batch_id: &str, change_set_id: &str) -> Self {
+        Self {
+            batch: format!("batchresponse_{batch_id}"),
+            change_set: format!("changesetresponse_{change_set_id}"),
+        }
+    }
+
+    fn open(&self, out: &mut Vec<u8>) {
+        let Self { batch, change_set } = self;
+        let head = format!("--{batch}\r\nContent-Type: multipart/mixed; boundary={change_set}\r\n\r\n");
+        out.extend_from_slice(head.as_bytes());
+    }
+
+    fn open_part(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"--");
+        out.extend_from_slice(self.change_set.as_bytes());
+        out.extend_from_slice(
+            b"\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
+        );
+    }
+
+    fn close(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(format!("--{}--\r\n--{}--\r\n", self.change_set, self.batch).as_bytes());
+    }
+
+    fn open_query(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"--");
+        out.extend_from_slice(self.batch.as_bytes());
+        out.extend_from_slice(
+            b"\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
+        );
+    }
+
+    fn close_query(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(format!("--{}--\r\n", self.batch).as_bytes());
+    }
+}
+
+fn accepted(ids: &Boundaries, body: Vec<u8>) -> Response<Vec<u8>> {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::ACCEPTED;
+    let headers = response.headers_mut();
+    headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let content_type = format!("multipart/mixed; boundary={}", ids.batch);
+    if let Ok(value) = HeaderValue::try_from(content_type) {
+        headers.insert(http::header::CONTENT_TYPE, value);
+    }
+    response
+}

@@ -1,0 +1,207 @@
+//! Multipart bodies, read liberally: line ends of one or two characters, boundaries with or without quotes.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The boundary in a `Content-Type: multipart/mixed; boundary=…`.
+pub fn boundary(content_type: &str) -> Option<String> {
+    if !content_type.trim_start().to_ascii_lowercase().starts_with("multipart/") {
+        return None;
+    }
+    let mut parameters = content_type.split(';').skip(1);
+    let value = parameters.find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim().trim_matches('"'))
+    })?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// Where the parts between the delimiters lie, without the line end that belongs to the delimiter.
+/// A missing last delimiter is forgiven, as some clients forget it. `None`: there is no delimiter at all.
+pub(super) fn parts(body: &[u8], within: Range<usize>, boundary: &str) -> Option<Vec<Range<usize>>> {
+    let delimiter = format!("--{boundary}");
+    let mut parts = Vec::new();
+    let mut part_start = None;
+    let mut seen = false;
+    let mut line_start = within.start;
+    while line_start < within.end {
+        let line_end =
+            memchr::memchr(b'\n', &body[line_start..within.end]).map_or(within.end, |at| line_start + at + 1);
+        let line = trim_line_end(&body[line_start..line_end]);
+        // Blanks after a delimiter are padding.
+        let rest = line.strip_prefix(delimiter.as_bytes()).map(<[u8]>::trim_ascii_end);
+        if let Some(rest @ (b"" | b"--")) = rest {
+            seen = true;
+            if let Some(start) = part_start.take() {
+                parts.push(start..without_line_end(body, start, line_start));
+            }
+            if rest == b"--" {
+                return Some(parts);
+            }
+            part_start = Some(line_end);
+        }
+        line_start = line_end;
+    }
+    if let Some(start) = part_start
+        && start < within.end
+    {
+        parts.push(start..without_line_end(body, start, within.end));
+    }
+    seen.then_some(parts)
+}
+
+/// One part: its headers, and where its content lies.
+pub(super) struct Part<'a> {
+    headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(super) content: Range<usize>,
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn read(body: &'a [u8], range: Range<usize>) -> Option<Self> {
+        let end = range.end;
+        let (headers, content) = headers(body, range)?;
+        Some(Self { headers, content: content..end })
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        find(&self.headers, name)
+    }
+}
+
+/// A request inside a part.
+pub(super) struct HttpRequest<'a> {
+    pub(super) method: &'a str,
+    pub(super) target: &'a str,
+    pub(super) headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(super) body: Range<usize>,
+}
+
+impl<'a> HttpRequest<'a> {
+    pub(super) fn read(body: &'a [u8], range: Range<usize>) -> Option<Self> {
+        let mut start = range.start;
+        let (line, next) = loop {
+            let (line, next) = take_line(body, start, range.end)?;
+            if !line.is_empty() {
+                break (line, next);
+            }
+            start = next;
+        };
+        let line = std::str::from_utf8(line).ok()?;
+        // Some clients leave blanks in the target: it is all between the first blank and the last.
+        let (method, rest) = line.trim().split_once(' ')?;
+        let (target, version) = rest.rsplit_once(' ')?;
+        if !version.starts_with("HTTP/") {
+            return None;
+        }
+        let (headers, content) = headers(body, next..range.end)?;
+        Some(Self { method, target: target.trim(), headers, body: content..range.end })
+    }
+}
+
+type Headers<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+
+/// More headers than this in one part mean no good.
+const MAX_HEADERS: usize = 100;
+
+/// Reads headers up to the blank line; returns them and where the content starts.
+fn headers(body: &[u8], range: Range<usize>) -> Option<(Headers<'_>, usize)> {
+    let mut headers = Vec::new();
+    let mut at = range.start;
+    while let Some((line, next)) = take_line(body, at, range.end) {
+        at = next;
+        if line.is_empty() {
+            break;
+        }
+        if headers.len() == MAX_HEADERS {
+            return None;
+        }
+        let line = String::from_utf8_lossy(line);
+        let (name, value) = line.split_once(':')?;
+        headers.push((Cow::Owned(name.trim().to_owned()), Cow::Owned(value.trim().to_owned())));
+    }
+    Some((headers, at))
+}
+
+fn find<'a>(headers: &'a Headers<'_>, name: &str) -> Option<&'a str> {
+    headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_ref())
+}
+
+/// The line at `start` without its end, and where the next one starts; `None` at the end.
+fn take_line(body: &[u8], start: usize, end: usize) -> Option<(&[u8], usize)> {
+    if start >= end {
+        return None;
+    }
+    let next = memchr::memchr(b'\n', &body[start..end]).map_or(end, |at| start + at + 1);
+    Some((trim_line_end(&body[start..next]), next))
+}
+
+fn trim_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The end of a part that a delimiter line at `delimiter` follows.
+fn without_line_end(body: &[u8], start: usize, delimiter: usize) -> usize {
+    start + trim_line_end(&body[start..delimiter]).len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn boundaries() {
+        for (content_type, expected) in [
+            ("multipart/mixed; boundary=batch_1", Some("batch_1")),
+            ("multipart/mixed;boundary=\"a b\"", Some("a b")),
+            ("Multipart/Mixed;charset=\"utf-8\";BOUNDARY=changeset_2", Some("changeset_2")),
+            ("multipart/mixed", None),
+            ("multipart/mixed; boundary=", None),
+            ("application/http", None),
+        ] {
+            assert_eq!(boundary(content_type).as_deref(), expected, "{content_type}");
+        }
+    }
+
+    fn texts(body: &str, boundary: &str) -> Option<Vec<String>> {
+        let ranges = parts(body.as_bytes(), 0..body.len(), boundary)?;
+        Some(ranges.into_iter().map(|range| body[range].to_owned()).collect())
+    }
+
+    #[test]
+    fn delimiters() {
+        let some = |parts: &[&str]| Some(parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>());
+        for (body, expected) in [
+            ("--b\r\none\r\n--b\r\ntwo\r\n--b--\r\n", some(&["one", "two"])),
+            ("--b\none\n--b\ntwo\n--b--", some(&["one", "two"])),
+            ("preamble\r\n--b  \r\none\r\n\r\n--b--", some(&["one\r\n"])),
+            ("--b\r\none", some(&["one"])),
+            ("--b--", some(&[])),
+            ("--bb\r\none\r\n--bb--", None),
+            ("", None),
+        ] {
+            assert_eq!(texts(body, "b"), expected, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn requests_in_parts() {
+        let body = "\r\nPUT http://h/d1/T(PartitionKey='a b',RowKey='%') HTTP/1.1\r\nIf-Match: *\r\n\r\n{}";
+        let request = HttpRequest::read(body.as_bytes(), 0..body.len()).unwrap();
+        assert_eq!((request.method, request.target), ("PUT", "http://h/d1/T(PartitionKey='a b',RowKey='%')"));
+        assert_eq!(find(&request.headers, "if-match"), Some("*"));
+        assert_eq!(&body[request.body], "{}");
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_bytes_do_no_harm(body in prop::collection::vec(prop::sample::select(b"-b\r\n: aPUT HTTP/1.1{}".to_vec()), 0..200)) {
+            for range in parts(&body, 0..body.len(), "b").unwrap_or_default() {
+                if let Some(part) = Part::read(&body, range) {
+                    let _ = HttpRequest::read(&body, part.content);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Replies as responses.
+
+use super::atom::{self, FeedWriter};
+use super::format::{Format, Shape};
+use super::json::{self, EntityWriter};
+use super::links::{TableLinks, table_path};
+use super::presentation::{Prefer, Presentation};
+use super::token;
+use crate::version::ServiceVersion;
+use crate::xml::{self, GeoReplication};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{Response, StatusCode};
+use tepui_model::table::{
+    Action, Change, EntityKey, EntityPage, EntitySink, EntityView, Operation, Properties, Reply, TablePage,
+    Written,
+};
+use tepui_model::{ErrorCode, ServiceError, Timestamp, etag};
+
+pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
+const NEXT_PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
+const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
+const NEXT_TABLE_NAME: HeaderName = HeaderName::from_static("x-ms-continuation-nexttablename");
+
+/// What an answer needs to know of its request.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// Scheme, host and, in path style, the account: what links start with.
+    pub base: &'a str,
+    pub account: &'a str,
+    pub presentation: &'a Presentation,
+    pub version: ServiceVersion,
+    pub now: Timestamp,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn links(&self, table: &'a str) -> TableLinks<'a> {
+        TableLinks { base: self.base, account: self.account, table }
+    }
+}
+
+/// The answer to an operation that succeeded. Pages of entities come from [`PageWriter::finish`],
+/// those of batches from [`super::batch`].
+pub fn encode(
+    context: &Context<'_>,
+    operation: &Operation,
+    reply: Reply,
+) -> Result<Response<Vec<u8>>, ServiceError> {
+    Ok(match (operation, reply) {
+        (_, Reply::Tables(page)) => tables(context, page),
+        (_, Reply::Table { name }) => {
+            let format = context.presentation.format;
+            with_body(StatusCode::OK, format, Shape::Entry, table_body(context, &name))
+        }
+        (Operation::CreateTable { name }, Reply::TableCreated) => table_created(context, name.as_str()),
+        (_, Reply::TableDeleted) => no_content(),
+        (Operation::GetEntity { table, .. }, Reply::Entity(entity)) => {
+            let body = entity_body(context, &context.links(table), &entity.view());
+            let mut response = with_body(StatusCode::OK, context.presentation.format, Shape::Entry, body);
+            response.headers_mut().insert(ETAG, etag_value(entity.timestamp));
+            response
+        }
+        (Operation::ChangeEntity { table, change }, Reply::Written(written)) => {
+            written_entity(context, &context.links(table), change, written)
+        }
+        (_, Reply::Acl(identifiers)) => xml_body(StatusCode::OK, xml::print_signed_identifiers(&identifiers)),
+        (_, Reply::AclSet) => empty(StatusCode::NO_CONTENT),
+        (_, Reply::ServiceProperties(properties)) => {
+            xml_body(StatusCode::OK, xml::print_service_properties(&properties, context.version))
+        }
+        (_, Reply::ServicePropertiesSet) => empty(StatusCode::ACCEPTED),
+        (_, Reply::ServiceStats { last_sync }) => {
+            xml_body(StatusCode::OK, xml::print_service_stats(GeoReplication::Live { last_sync }))
+        }
+        (operation, reply) => {
+            let cause = format!("no answer for {operation:?} with {reply:?}");
+            return Err(ServiceError::new(ErrorCode::InternalError).with_cause(cause));
+        }
+    })
+}
+
+/// Writes a page of entities while the query finds them.
+pub struct PageWriter {
+    writer: AnyWriter,
+    content_type: &'static str,
+}
+
+enum AnyWriter {
+    Json(EntityWriter),
+    Atom(FeedWriter),
+}
+
+impl PageWriter {
+    pub fn new(context: &Context<'_>, table: &str) -> Self {
+        let links = TableLinks { base: context.base, account: context.account, table };
+        let Presentation { format, select, .. } = context.presentation;
+        let writer = match format {
+            Format::Json(level) => AnyWriter::Json(EntityWriter::set(*level, &links, select.clone())),
+            Format::Atom => AnyWriter::Atom(FeedWriter::feed(&links, select.clone(), context.now)),
+        };
+        Self { writer, content_type: format.content_type(Shape::Feed) }
+    }
+
+    /// The answer, once the page is complete.
+    pub fn finish(self, page: &EntityPage) -> Response<Vec<u8>> {
+        let body = match self.writer {
+            AnyWriter::Json(writer) => writer.finish(),
+            AnyWriter::Atom(writer) => writer.finish(),
+        };
+        let mut response = body_of(StatusCode::OK, self.content_type, body);
+        if let Some(next) = &page.next {
+            let headers = response.headers_mut();
+            headers.insert(NEXT_PARTITION_KEY, ascii(token::encode(&next.partition_key)));
+            headers.insert(NEXT_ROW_KEY, ascii(token::encode(&next.row_key)));
+        }
+        response
+    }
+}
+
+impl EntitySink for PageWriter {
+    fn accept(&mut self, entity: &EntityView<'_>) {
+        match &mut self.writer {
+            AnyWriter::Json(writer) => writer.accept(entity),
+            AnyWriter::Atom(writer) => writer.accept(entity),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.writer {
+            AnyWriter::Json(writer) => writer.bytes(),
+            AnyWriter::Atom(writer) => writer.bytes(),
+        }
+    }
+}
+
+fn tables(context: &Context<'_>, page: TablePage) -> Response<Vec<u8>> {
+    let body = match context.presentation.format {
+        Format::Json(level) => json::tables_body(level, context.base, context.account, &page.names),
+        Format::Atom => atom::table_feed(context.base, context.account, &page.names, context.now),
+    };
+    let mut response = with_body(StatusCode::OK, context.presentation.format, Shape::Feed, body);
+    if let Some(next) = page.next {
+        response.headers_mut().insert(NEXT_TABLE_NAME, ascii(token::encode_table(&next)));
+    }
+    response
+}
+
+fn table_body(context: &Context<'_>, name: &str) -> Vec<u8> {
+    match context.presentation.format {
+        Format::Json(level) => json::table_body(level, context.base, context.account, name),
+        Format::Atom => atom::table_entry(context.base, context.account, name, context.now),
+    }
+}
+
+fn table_created(context: &Context<'_>, name: &str) -> Response<Vec<u8>> {
+    let location = ascii(format!("{}/{}", context.base, table_path(name)));
+    created(context, location, || table_body(context, name))
+}
+
+fn written_entity(
+    context: &Context<'_>,
+    links: &TableLinks<'_>,
+    change: &Change,
+    written: Written,
+) -> Response<Vec<u8>> {
+    let mut response = match &change.action {
+        Action::Insert(properties) => {
+            let EntityKey { partition_key, row_key } = &change.key;
+            let location = ascii(links.entity_url(partition_key, row_key));
+            created(context, location, || inserted_body(context, links, change, properties, written))
+        }
+        _ => no_content(),
+    };
+    if let Written::Stored(timestamp) = written {
+        response.headers_mut().insert(ETAG, etag_value(timestamp));
+    }
+    response
+}
+
+/// 201 with what was made, or 204 for those who prefer it.
+fn created(
+    context: &Context<'_>,
+    location: HeaderValue,
+    body: impl FnOnce() -> Vec<u8>,
+) -> Response<Vec<u8>> {
+    let Presentation { prefer, format, .. } = context.presentation;
+    let mut response = match prefer {
+        Prefer::ReturnNoContent => no_content(),
+        Prefer::Unsaid | Prefer::ReturnContent => {
+            with_body(StatusCode::CREATED, *format, Shape::Entry, body())
+        }
+    };
+    let headers = response.headers_mut();
+    if *prefer == Prefer::ReturnNoContent {
+        headers.insert(DATA_SERVICE_ID, location.clone());
+    }
+    headers.insert(LOCATION, location);
+    if let Some(applied) = prefer.applied() {
+        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
+    }
+    response
+}
+
+/// The body of the answer to an insert: the entity as it is stored now.
+pub(super) fn inserted_body(
+    context: &Context<'_>,
+    links: &TableLinks<'_>,
+    change: &Change,
+    properties: &Properties,
+    written: Written,
+) -> Vec<u8> {
+    let timestamp = match written {
+        Written::Stored(timestamp) => timestamp,
+        Written::Deleted => context.now,
+    };
+    let EntityKey { partition_key, row_key } = &change.key;
+    entity_body(context, links, &EntityView { partition_key, row_key, timestamp, packed: properties.bytes() })
+}
+
+fn entity_body(context: &Context<'_>, links: &TableLinks<'_>, entity: &EntityView<'_>) -> Vec<u8> {
+    let select = &context.presentation.select;
+    match context.presentation.format {
+        Format::Json(level) => json::entity_body(level, links, select, entity),
+        Format::Atom => atom::entity_entry(links, select, context.now, entity),
+    }
+}
+
+fn with_body(status: StatusCode, format: Format, shape: Shape, body: Vec<u8>) -> Response<Vec<u8>> {
+    body_of(status, format.content_type(shape), body)
+}
+
+fn body_of(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Response<Vec<u8>> {
+    let mut response = stored(status, body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn no_content() -> Response<Vec<u8>> {
+    stored(StatusCode::NO_CONTENT, Vec::new())
+}
+
+/// An answer of the store: it is not to be cached and means what it says.
+fn stored(status: StatusCode, body: Vec<u8>) -> Response<Vec<u8>> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn xml_body(status: StatusCode, body: Vec<u8>) -> Response<Vec<u8>> {
+    let mut response = empty(status);
+    *response.body_mut() = body;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    response
+}
+
+fn empty(status: StatusCode) -> Response<Vec<u8>> {
+    let mut response = Response::new(Vec::new());
+    *response.status_mut() = status;
+    response
+}
+
+fn etag_value(timestamp: Timestamp) -> HeaderValue {
+    let mut text = Vec::with_capacity(52);
+    etag::write(timestamp, &mut text);
+    HeaderValue::from_maybe_shared(bytes::Bytes::from(text)).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// A header of text that was made here and is ASCII.
+fn ascii(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}

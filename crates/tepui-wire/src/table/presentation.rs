@@ -1,0 +1,139 @@
+//! What a request wants its answer to look like, apart from what it asks for.
+
+use super::classify::answers_xml;
+use super::format::{self, BodyFormat, DataServiceVersion, ErrorFormat, Format, MetadataLevel, VersionGates};
+use super::select::Select;
+use crate::error_body::ErrorDress;
+use crate::query::Query;
+use crate::version::ServiceVersion;
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use tepui_model::ServiceError;
+use tepui_model::table::OperationKind;
+
+/// What `Prefer` says about the body of an answer to an insert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefer {
+    Unsaid,
+    ReturnContent,
+    ReturnNoContent,
+}
+
+impl Prefer {
+    /// The value of `Preference-Applied`.
+    pub fn applied(self) -> Option<&'static str> {
+        match self {
+            Self::Unsaid => None,
+            Self::ReturnContent => Some("return-content"),
+            Self::ReturnNoContent => Some("return-no-content"),
+        }
+    }
+}
+
+/// The formats of a request and of its answer.
+#[derive(Debug, Clone)]
+pub struct Presentation {
+    /// Of the answer. Where it has no body, what errors would have.
+    pub format: Format,
+    /// Of the request's body, if the operation has one.
+    pub body_format: BodyFormat,
+    pub prefer: Prefer,
+    pub select: Select,
+}
+
+impl Presentation {
+    /// Settles the formats. `outer_accept` counts where the request itself says nothing: in a batch.
+    pub fn negotiate(
+        kind: OperationKind,
+        query: &Query,
+        headers: &HeaderMap,
+        version: ServiceVersion,
+        outer_accept: Option<&str>,
+    ) -> Result<Self, ServiceError> {
+        use OperationKind::*;
+        let gates = gates(version);
+        let understood = DataServiceVersion::parse(
+            text(headers, &HeaderName::from_static("dataserviceversion")),
+            text(headers, &HeaderName::from_static("maxdataserviceversion")),
+        )?;
+        let prefer = match kind {
+            InsertEntity | CreateTable if version.has_prefer() && understood == DataServiceVersion::V3 => {
+                prefer(headers)
+            }
+            _ => Prefer::Unsaid,
+        };
+        let answers_body = match kind {
+            QueryTables | GetTable | QueryEntities | GetEntity => true,
+            InsertEntity | CreateTable => prefer != Prefer::ReturnNoContent,
+            _ => false,
+        };
+        let has_body = matches!(
+            kind,
+            CreateTable
+                | InsertEntity
+                | UpdateEntity
+                | MergeEntity
+                | InsertOrReplaceEntity
+                | InsertOrMergeEntity
+        );
+        let body_format = if has_body {
+            format::request_format(text(headers, &CONTENT_TYPE), gates)?
+        } else {
+            BodyFormat::Json
+        };
+        let accept = text(headers, &ACCEPT).or(outer_accept);
+        let format = if answers_body {
+            format::negotiate_response(accept, query.get("$format"), understood, gates)?
+        } else {
+            Format::Json(MetadataLevel::Minimal)
+        };
+        let select = match query.get("$select") {
+            Some(list) if matches!(kind, QueryEntities | GetEntity) && version.has_upsert() => {
+                Select::parse(list)?
+            }
+            _ => Select::everything(),
+        };
+        Ok(Self { format, body_format, prefer, select })
+    }
+}
+
+/// How an error is dressed for whoever asked. `kind` is not known if the request could not be classified.
+pub fn error_dress(
+    kind: Option<OperationKind>,
+    query: &Query,
+    headers: &HeaderMap,
+    version: ServiceVersion,
+) -> ErrorDress {
+    if kind.is_some_and(answers_xml) {
+        return ErrorDress::Xml;
+    }
+    match format::error_format(text(headers, &ACCEPT), query.get("$format"), gates(version)) {
+        ErrorFormat::Json(MetadataLevel::None) => ErrorDress::OData { level: "nometadata" },
+        ErrorFormat::Json(MetadataLevel::Minimal) => ErrorDress::OData { level: "minimalmetadata" },
+        ErrorFormat::Json(MetadataLevel::Full) => ErrorDress::OData { level: "fullmetadata" },
+        ErrorFormat::Xml => ErrorDress::ODataXml,
+    }
+}
+
+/// What `Prefer` of an insert asks for, as far as its version knows it. Also for errors, which repeat it.
+pub fn prefer(headers: &HeaderMap) -> Prefer {
+    let mut wishes = headers.get_all("prefer").into_iter().filter_map(|value| value.to_str().ok());
+    let is = |list: &str, wanted: &str| list.split(',').any(|wish| wish.trim().eq_ignore_ascii_case(wanted));
+    wishes
+        .find_map(|list| {
+            if is(list, "return-no-content") {
+                Some(Prefer::ReturnNoContent)
+            } else {
+                is(list, "return-content").then_some(Prefer::ReturnContent)
+            }
+        })
+        .unwrap_or(Prefer::Unsaid)
+}
+
+fn gates(version: ServiceVersion) -> VersionGates {
+    VersionGates { json: version.has_json(), atom: !version.atom_removed() }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
