@@ -54,7 +54,7 @@ impl DiskOptions {
             path: path.into(),
             cache_bytes: 128 << 20,
             memtable_bytes: 32 << 20,
-            block_bytes: 4096,
+            block_bytes: 16 << 10,
             journal_bytes: 128 << 20,
             worker_threads: 2,
             free_space_reserve_bytes: 128 << 20,

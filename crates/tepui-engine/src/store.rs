@@ -154,7 +154,7 @@ impl Store for FjallStore {
         }
         // The kernel may have dropped pages that it could not write and show them as if they were
         // on disk. A fresh, synced copy of each journal is what it says it is.
-        journal::rewrite_all(self.directory.data())?;
+        journal::rewrite_last(self.directory.data())?;
         self.space_checked = None;
         self.open = Some(Opened::open(&self.options, self.directory.data())?);
         Ok(())
@@ -218,6 +218,7 @@ fn keyspace_options(options: &DiskOptions) -> KeyspaceCreateOptions {
         .max_memtable_size(options.memtable_bytes)
         .data_block_size_policy(BlockSizePolicy::all(options.block_bytes))
         .index_block_pinning_policy(PinningPolicy::all(true))
+        .filter_block_pinning_policy(PinningPolicy::all(true))
         .filter_policy(FilterPolicy::new([
             bloom(BloomConstructionPolicy::FalsePositiveRate(0.0001)),
             bloom(BloomConstructionPolicy::BitsPerKey(10.0)),
