@@ -42,14 +42,14 @@ pub struct Signed<'a> {
 pub enum Credentials {
     AccountKey,
     /// Still to be resolved: what it allows may depend on a stored access policy.
-    Sas(SasToken),
+    Sas(Box<SasToken>),
 }
 
 /// Checks the signature of a request.
 pub fn authenticate(request: &Signed<'_>) -> Result<Credentials, ServiceError> {
     let Some(authorization) = request.headers.get(AUTHORIZATION) else {
         return match request.query.get("sig") {
-            Some(_) => sas::authenticate(request).map(Credentials::Sas),
+            Some(_) => sas::authenticate(request).map(|token| Credentials::Sas(Box::new(token))),
             None => Err(no_credentials(request.version)),
         };
     };

@@ -240,9 +240,8 @@ fn queues_and_blobs_sign_headers_and_parameters() {
             "2021-06-08",
             "3",
             format!(
-                "{}{}{resource}",
-                before.replacen("\n\n\n\n", "\n\n\n3\n", 1),
-                format!("x-ms-date:{DATE}\nx-ms-empty:\nx-ms-meta-a:two  words\n")
+                "{}x-ms-date:{DATE}\nx-ms-empty:\nx-ms-meta-a:two  words\n{resource}",
+                before.replacen("\n\n\n\n", "\n\n\n3\n", 1)
             ),
             true,
         ),

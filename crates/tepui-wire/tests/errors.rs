@@ -1,0 +1,86 @@
+//! Whole error answers, as they go over the wire.
+
+mod snapshot;
+
+use http::{HeaderMap, HeaderValue, Response};
+use snapshot::Snapshot;
+use tepui_model::{ErrorCode, ServiceError, Stage, Timestamp};
+use tepui_wire::address::Service;
+use tepui_wire::error_body::{self, ErrorDress, Exchange};
+use tepui_wire::version::ServiceVersion;
+
+const REQUEST_ID: &str = "6f4e9f51-0002-0021-4c3b-c0b2d0000000";
+
+fn answer(error: &ServiceError, dress: ErrorDress, service: Service) -> Response<Vec<u8>> {
+    let now = Timestamp::parse_iso("2026-03-10T08:15:30.1234567Z").expect("a time");
+    let mut response = error_body::encode(error, dress, service, REQUEST_ID, now);
+    let mut request_headers = HeaderMap::new();
+    request_headers.insert("x-ms-client-request-id", HeaderValue::from_static("mine"));
+    let exchange = Exchange {
+        service,
+        request_id: REQUEST_ID,
+        version: ServiceVersion::parse("2019-02-02"),
+        request_headers: &request_headers,
+    };
+    error_body::finish(response.headers_mut(), &exchange);
+    response
+}
+
+#[test]
+fn table_errors() {
+    let minimal = ErrorDress::OData { level: "minimalmetadata" };
+    let full = ErrorDress::OData { level: "fullmetadata" };
+    let none = ErrorDress::OData { level: "nometadata" };
+    let mut snapshot = Snapshot::default();
+    for (title, error, dress) in [
+        ("of the store", ErrorCode::EntityAlreadyExists.into(), minimal),
+        ("of the front end", ErrorCode::TableNotFound.into(), none),
+        (
+            "with words of its own",
+            ServiceError::new(ErrorCode::InvalidInput)
+                .with_message("Syntax error at position 3 in '\"é <&'."),
+            full,
+        ),
+        (
+            "about one change of a batch",
+            ServiceError::new(ErrorCode::InvalidDuplicateRow).at_change(1),
+            minimal,
+        ),
+        ("without JSON", ErrorCode::AtomFormatNotSupported.into(), ErrorDress::ODataXml),
+        ("of an operation in XML", ErrorCode::InvalidXmlDocument.into(), ErrorDress::Xml),
+        ("of authentication", ErrorCode::AuthenticationFailed.into(), minimal),
+        ("no credentials", ErrorCode::NoAuthenticationInformation.into(), minimal),
+        (
+            "a token that is not accepted",
+            ServiceError::new(ErrorCode::InvalidAuthenticationInfo).with_status(401),
+            minimal,
+        ),
+        (
+            "moved to another stage",
+            ServiceError::new(ErrorCode::InvalidInput).at_stage(Stage::Store),
+            minimal,
+        ),
+    ] {
+        snapshot.add(title, &answer(&error, dress, Service::Table));
+    }
+    snapshot.check("table_errors");
+}
+
+#[test]
+fn queue_and_blob_errors() {
+    let detailed = ServiceError::new(ErrorCode::AuthenticationFailed)
+        .with_detail("AuthenticationErrorDetail", "The Date header in the request is incorrect.");
+    let level = ErrorDress::OData { level: "nometadata" };
+    Snapshot::default()
+        .add("queue", &answer(&ErrorCode::InvalidUri.into(), ErrorDress::Xml, Service::Queue))
+        .add("blob, whatever the dress", &answer(&detailed, level, Service::Blob))
+        .check("queue_and_blob_errors");
+}
+
+#[test]
+fn urls_that_no_service_sees() {
+    Snapshot::default()
+        .add("control character", &error_body::invalid_url_page(false))
+        .add("zero", &error_body::invalid_url_page(true))
+        .check("invalid_url");
+}
