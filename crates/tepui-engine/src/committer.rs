@@ -269,12 +269,12 @@ impl<S: Store> Committer<S> {
                     self.recent.record(touched, self.version);
                     self.publish();
                 }
-                answer(accepted, &Ok(()));
-                // Answered only now: who runs again at once must find the state that it lost against.
-                answer(refused, &Err(CommitError::Conflict));
                 if flush {
                     self.store.flush();
                 }
+                answer(accepted, &Ok(()));
+                // Answered only now: who runs again at once must find the state that it lost against.
+                answer(refused, &Err(CommitError::Conflict));
             }
             Err(failure) => {
                 let (result, why) = match failure {
