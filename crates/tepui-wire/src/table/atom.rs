@@ -1,57 +1,16 @@
-//! Entities and tables as Atom, which versions before 2015-12-11 speak.
+//! Entities and tables as Atom, the format of versions before 2015-12-11.
 
-use crate::table::json::DecodedEntity;
-use crate::table::links::TableLinks;
-use crate::table::select::Select;
-use tepui_model::table::{EntitySink, EntityView};
-use tepui_model::{ErrorCode, ServiceError, Timestamp};
+mod decode;
+mod encode;
 
-pub fn decode_entry(_body: &[u8]) -> Result<DecodedEntity, ServiceError> {
-    Err(ErrorCode::NotImplemented.into())
-}
+pub use decode::{decode_entry, decode_table_entry};
+pub use encode::{FeedWriter, entity_entry, table_entry, table_feed};
 
-/// The name in the entry of a table; `None` if there is none.
-pub fn decode_table_entry(_body: &[u8]) -> Result<Option<String>, ServiceError> {
-    Err(ErrorCode::NotImplemented.into())
-}
+const ATOM: &str = "http://www.w3.org/2005/Atom";
+const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
+const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
+const SCHEME: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/scheme";
 
-/// Writes the entities of a page as they are found.
-#[derive(Debug)]
-pub struct FeedWriter {
-    out: Vec<u8>,
-}
-
-impl FeedWriter {
-    pub fn feed(_links: &TableLinks<'_>, _select: Select, _now: Timestamp) -> Self {
-        Self { out: Vec::new() }
-    }
-
-    pub fn finish(self) -> Vec<u8> {
-        self.out
-    }
-}
-
-impl EntitySink for FeedWriter {
-    fn accept(&mut self, _entity: &EntityView<'_>) {}
-
-    fn bytes(&self) -> usize {
-        self.out.len()
-    }
-}
-
-pub fn entity_entry(
-    _links: &TableLinks<'_>,
-    _select: &Select,
-    _now: Timestamp,
-    _entity: &EntityView<'_>,
-) -> Vec<u8> {
-    Vec::new()
-}
-
-pub fn table_feed(_base: &str, _account: &str, _names: &[String], _now: Timestamp) -> Vec<u8> {
-    Vec::new()
-}
-
-pub fn table_entry(_base: &str, _account: &str, _name: &str, _now: Timestamp) -> Vec<u8> {
-    Vec::new()
-}
+#[cfg(test)]
+#[path = "atom_tests.rs"]
+mod tests;

@@ -50,7 +50,7 @@ pub struct VersionGates {
     pub atom: bool,
 }
 
-/// The OData version that the caller understands: 10, 20 or 30.
+/// The OData version that the caller understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DataServiceVersion {
     V1,
@@ -113,7 +113,8 @@ pub fn negotiate_response(
     understood: DataServiceVersion,
     gates: VersionGates,
 ) -> Result<Format, ServiceError> {
-    let json_allowed = gates.json && understood >= DataServiceVersion::V3;
+    // Versions that have both formats need to be told that the caller knows JSON.
+    let json_allowed = gates.json && (!gates.atom || understood == DataServiceVersion::V3);
     let choose = |offer: Offer| match offer {
         Offer::Json(level) if json_allowed => Ok(Format::Json(level)),
         Offer::Json(_) | Offer::OtherJson => Err(ErrorCode::JsonFormatNotSupported),
@@ -124,13 +125,12 @@ pub fn negotiate_response(
         Offer::Unknown => Err(ErrorCode::MediaTypeNotSupported),
     };
     // Fidelity: no wish at all means Atom, also where Atom is refused. scenario: query-without-accept
-    let wishes = wishes(accept, format_param);
-    let mut refusal = if wishes.is_none() { Some(ErrorCode::AtomFormatNotSupported) } else { None };
-    let Some(text) = wishes else {
+    let Some(wishes) = wishes(accept, format_param) else {
         return choose(Offer::Atom).map_err(Into::into);
     };
     let mut best: Option<(u32, Format)> = None;
-    for (offer, quality) in offers(text) {
+    let mut refusal = None;
+    for (offer, quality) in offers(wishes) {
         match choose(offer) {
             Ok(format) if best.is_none_or(|(than, _)| quality > than) => best = Some((quality, format)),
             Ok(_) => {}
@@ -237,3 +237,7 @@ fn parse_quality(value: &str) -> u32 {
     let quality = value.parse::<f64>().unwrap_or(1.0);
     (quality.clamp(0.0, 1.0) * 1000.0) as u32
 }
+
+#[cfg(test)]
+#[path = "format_tests.rs"]
+mod tests;
