@@ -149,14 +149,15 @@ impl Credentials {
     }
 }
 
-/// Splits at blanks outside single quotes.
+/// Splits at blanks outside quotes of either kind.
 fn split_words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
-    let mut quoted = false;
+    let mut quote = None;
     for mark in text.chars() {
-        match mark {
-            '\'' => quoted = !quoted,
-            ' ' if !quoted => words.push(String::new()),
+        match (mark, quote) {
+            ('\'' | '"', None) => quote = Some(mark),
+            (_, Some(open)) if mark == open => quote = None,
+            (' ', None) => words.push(String::new()),
             _ => words.last_mut().expect("there is always a last word").push(mark),
         }
     }
@@ -184,6 +185,11 @@ mod tests {
         assert_eq!(header, None);
         let (target, _) = apply("account-sas -se sig=bad", "/acct/Tables");
         assert_eq!(target, "/acct/Tables?sv=2019-02-02&ss=t&srt=sco&sp=rwdlacu&sig=bad");
+    }
+
+    #[test]
+    fn quotes_keep_blanks_and_other_quotes() {
+        assert_eq!(split_words("a b='c d'  e=\"f 'g'\""), ["a", "b=c d", "e=f 'g'"]);
     }
 
     #[test]
