@@ -3,6 +3,7 @@
 use crate::clock;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a running scenario knows: variables, and the table names it declared.
@@ -15,16 +16,14 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// A scope whose table names all begin with the same eight fresh characters.
+    /// A scope whose table names all begin with the same eight fresh characters: four for the run, three
+    /// for the scenario.
     pub(crate) fn new() -> Self {
+        static RUN: OnceLock<u128> = OnceLock::new();
         static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = u128::from(SERIAL.fetch_add(1, Ordering::Relaxed));
-        let mut number = clock::nanoseconds() / 1000 * 64 + serial % 64 + serial * 7919;
-        let mut prefix = String::from("s");
-        for _ in 0..7 {
-            prefix.push(char::from_digit(u32::try_from(number % 36).unwrap_or(0), 36).unwrap_or('0'));
-            number /= 36;
-        }
+        let run = *RUN.get_or_init(|| clock::nanoseconds() / 1000 + u128::from(std::process::id()) * 7919);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("s{}{}", base36(run, 4), base36(u128::from(serial), 3));
         let mut scope = Self { prefix: prefix.clone(), ..Self::default() };
         scope.set("prefix", prefix);
         scope
@@ -129,6 +128,16 @@ impl Scope {
         }
         Some(Ok(()))
     }
+}
+
+/// The last digits of a number in base 36.
+fn base36(mut number: u128, digits: usize) -> String {
+    let mut text = String::new();
+    for _ in 0..digits {
+        text.insert(0, char::from_digit(u32::try_from(number % 36).unwrap_or(0), 36).unwrap_or('0'));
+        number /= 36;
+    }
+    text
 }
 
 /// `1..100`, both ends included.
