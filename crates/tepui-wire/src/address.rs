@@ -156,7 +156,7 @@ fn without_port(host: &str) -> &str {
 /// Whether the path has an escape that the HTTP layer of the real service refuses by itself, and if so,
 /// whether the connection is closed too.
 ///
-/// Fidelity: control characters never reach the service. scenario: control-character-in-path
+/// Fidelity: control characters never reach the service. scenario: address-control-characters
 fn forbidden_escape(path: &str) -> Option<bool> {
     let bytes = path.as_bytes();
     memchr::memchr_iter(b'%', bytes).find_map(|at| match percent::escape(&bytes[at..])? {

@@ -47,7 +47,7 @@ pub fn apply(rules: &[CorsRule], method: &Method, request: &HeaderMap, response:
     let origin = request.get(header::ORIGIN);
     let rule = match origin {
         Some(origin) => find_rule(rules, text(origin), method.as_str()),
-        // Fidelity: where any origin is allowed, reads say so without being asked. scenario: cors-no-origin
+        // Fidelity: where any origin is allowed, reads say so without being asked. scenario: cors-actual-request-any-origin
         None if is_read => {
             rules.iter().find(|rule| allows_any_origin(rule) && allows_method(rule, method.as_str()))
         }

@@ -89,22 +89,9 @@ pub fn encode(
 /// The JSON of an error, also for the parts of a batch. An error about one change begins with its index.
 ///
 /// Fidelity: no blanks, and the members in this order, because clients search this text.
-/// scenario: batch-error-index
+/// scenario: batch-fourth-fails
 pub fn odata_json(error: &ServiceError, request_id: &str, now: Timestamp) -> Vec<u8> {
     json_body(error, &full_message(error, request_id, now))
-}
-
-/// The content type of OData answers in JSON.
-pub fn json_content_type(level: &str) -> HeaderValue {
-    match level {
-        "nometadata" => {
-            HeaderValue::from_static("application/json;odata=nometadata;streaming=true;charset=utf-8")
-        }
-        "fullmetadata" => {
-            HeaderValue::from_static("application/json;odata=fullmetadata;streaming=true;charset=utf-8")
-        }
-        _ => HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8"),
-    }
 }
 
 /// What every answer says about the request it answers.
@@ -152,7 +139,7 @@ pub fn invalid_url_page(close: bool) -> Response<Vec<u8>> {
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\"\"http://www.w3.org/TR/html4/strict.dtd\">\r\n",
         "<HTML><HEAD><TITLE>Bad Request</TITLE>\r\n",
         "<META HTTP-EQUIV=\"Content-Type\" Content=\"text/html; charset=us-ascii\"></HEAD>\r\n",
-        "<BODY><h2>Bad Request - Invalid URL</h2>\r\n",
+        "<BODY><h2>Bad Request - Invalid URL</h2>",
         "<hr><p>HTTP Error 400. The request URL is invalid.</p>\r\n",
         "</BODY></HTML>\r\n",
     );
@@ -171,6 +158,19 @@ pub fn invalid_url_page(close: bool) -> Response<Vec<u8>> {
 fn full_message(error: &ServiceError, request_id: &str, now: Timestamp) -> String {
     let index = error.change.map(|index| format!("{index}:")).unwrap_or_default();
     format!("{index}{}\nRequestId:{request_id}\nTime:{}", error.message(), now.to_iso_7())
+}
+
+/// The content type of OData answers in JSON.
+fn json_content_type(level: &str) -> HeaderValue {
+    match level {
+        "nometadata" => {
+            HeaderValue::from_static("application/json;odata=nometadata;streaming=true;charset=utf-8")
+        }
+        "fullmetadata" => {
+            HeaderValue::from_static("application/json;odata=fullmetadata;streaming=true;charset=utf-8")
+        }
+        _ => HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8"),
+    }
 }
 
 fn json_body(error: &ServiceError, message: &str) -> Vec<u8> {

@@ -55,7 +55,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
 /// Appends a key for use between the quotes of `Location`, `odata.id` and edit links.
 ///
 /// Fidelity: a quote is doubled and left as it is; whatever else is not unreserved is escaped.
-/// scenario: location-encodes-keys
+/// scenario: keys-round-trip
 pub fn encode_key(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {

@@ -64,7 +64,7 @@ pub fn authenticate(request: &Signed<'_>) -> Result<Credentials, ServiceError> {
     Ok(Credentials::AccountKey)
 }
 
-/// Fidelity: only versions that know tokens answer 401 and ask for one. scenario: no-credentials
+/// Fidelity: only versions that know tokens answer 401 and ask for one. scenario: auth-none-new
 fn no_credentials(version: ServiceVersion) -> ServiceError {
     if version.challenges_bearer() {
         ServiceError::new(ErrorCode::NoAuthenticationInformation)

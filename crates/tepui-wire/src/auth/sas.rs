@@ -42,7 +42,7 @@ enum Reach {
 /// How early a SAS is good: the clock of whoever made it may be ahead.
 const START_TOLERANCE: Duration = Duration::from_secs(5);
 
-/// No SAS has any of these twice.
+/// Fidelity: none of these may be there twice. scenario: sas-parameter-twice
 #[rustfmt::skip]
 const PARAMETERS: [&str; 23] = [
     "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "si", "sr", "tn", "spk", "srk", "epk", "erk", "sig",

@@ -105,7 +105,7 @@ pub(super) fn write(out: &mut impl Sink, lines: &[Line], request: &Signed<'_>, r
 pub(super) fn resource(request: &Signed<'_>, version: ServiceVersion) -> Option<String> {
     let path = percent::decode(&request.target.path)?;
     let name = match request.service {
-        // Fidelity: table names are signed in lower case. scenario: sas-table-name-case
+        // Fidelity: table names are signed in lower case. scenario: sas-table-name-in-any-case
         Service::Table => request.query.get("tn")?.to_lowercase(),
         Service::Queue => path.split('/').next()?.to_owned(),
         Service::Blob => blob_resource(&path, request)?,

@@ -57,7 +57,7 @@ fn verifies(request: &Signed<'_>, scheme: Scheme, signature: &Signature) -> bool
 
 /// Other forms of the path that clients are known to sign while they send this one.
 ///
-/// Fidelity: a path need not be signed as it is sent. scenario: shared-key-path-forms
+/// Fidelity: a path need not be signed as it is sent. scenario: auth-path-spellings
 fn other_forms(request: &Signed<'_>) -> Vec<String> {
     let as_sent = request.target.raw_path.as_str();
     let mut forms = Vec::new();

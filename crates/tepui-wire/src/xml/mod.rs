@@ -41,7 +41,7 @@ pub fn print_service_stats(replication: GeoReplication) -> Vec<u8> {
 
 /// Writes a document: no blanks between elements, and a byte order mark in front.
 ///
-/// Fidelity: the real service sends the mark, and clients must cope. scenario: service-properties-bom
+/// Fidelity: the real service sends the mark, and clients must cope. scenario: properties-default
 struct Printer(String);
 
 impl Printer {
