@@ -4,12 +4,17 @@
 ///
 /// Fidelity: what is not ASCII becomes `\uXXXX` in lower case. scenario: text-beyond-ascii
 pub fn write_json_string(out: &mut Vec<u8>, utf8: &[u8]) {
-    out.push(b'"');
     match std::str::from_utf8(utf8) {
-        Ok(text) => write_escaped(out, text),
+        Ok(text) => write_text(out, text),
         // Only a bug could have stored this; the answer stays JSON.
-        Err(_) => write_escaped(out, &String::from_utf8_lossy(utf8)),
+        Err(_) => write_text(out, &String::from_utf8_lossy(utf8)),
     }
+}
+
+/// Appends a text with its quotes.
+pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    write_escaped(out, text);
     out.push(b'"');
 }
 

@@ -2,14 +2,14 @@
 //!
 //! Members are written with a comma behind each; the last one is exchanged for the closing brace.
 
-use super::text::write_json_string;
+use super::text::{write_json_string, write_text};
 use crate::table::format::MetadataLevel;
 use crate::table::links::{TableLinks, table_path};
 use crate::table::number::write_double;
 use crate::table::select::Select;
 use crate::table::value::write_base64;
+use tepui_model::Timestamp;
 use tepui_model::table::{EntitySink, EntityView, ValueRef, properties};
-use tepui_model::{Timestamp, etag};
 
 /// The buffer that a set starts with.
 const FIRST_CAPACITY: usize = 16 * 1024;
@@ -145,9 +145,9 @@ fn write_metadata(out: &mut Vec<u8>, base: &str, set: &str, element: &str, selec
 }
 
 fn write_text_member(out: &mut Vec<u8>, name: &str, text: &str) {
-    write_json_string(out, name.as_bytes());
+    write_text(out, name);
     out.push(b':');
-    write_json_string(out, text.as_bytes());
+    write_text(out, text);
     out.push(b',');
 }
 
@@ -173,7 +173,7 @@ fn write_members(
         write_text_member(out, "odata.id", &links.entity_url(entity.partition_key, entity.row_key));
     }
     if level != MetadataLevel::None {
-        write_text_member(out, "odata.etag", &etag::to_text(entity.timestamp));
+        write_etag(out, entity.timestamp);
     }
     if level == MetadataLevel::Full {
         write_text_member(out, "odata.editLink", &links.entity_path(entity.partition_key, entity.row_key));
@@ -212,7 +212,7 @@ fn write_selected(out: &mut Vec<u8>, level: MetadataLevel, names: &[String], ent
                 Some(value) => write_property(out, level, name, value),
                 // Fidelity: a missing property is null, not absent. scenario: select-missing-property
                 None => {
-                    write_json_string(out, name.as_bytes());
+                    write_text(out, name);
                     out.extend_from_slice(b":null,");
                 }
             },
@@ -222,8 +222,15 @@ fn write_selected(out: &mut Vec<u8>, level: MetadataLevel, names: &[String], ent
 
 fn write_key(out: &mut Vec<u8>, name: &[u8], key: &str) {
     out.extend_from_slice(name);
-    write_json_string(out, key.as_bytes());
+    write_text(out, key);
     out.push(b',');
+}
+
+/// The ETag as [`etag`](tepui_model::etag) has it, its quotes escaped.
+fn write_etag(out: &mut Vec<u8>, timestamp: Timestamp) {
+    out.extend_from_slice(b"\"odata.etag\":\"W/\\\"datetime'");
+    timestamp.write_iso(out, b"%3A");
+    out.extend_from_slice(b"'\\\"\",");
 }
 
 fn write_timestamp(out: &mut Vec<u8>, level: MetadataLevel, timestamp: Timestamp) {
@@ -298,7 +305,7 @@ fn write_name(out: &mut Vec<u8>, name: &str) {
         out.push(b'"');
         out.extend_from_slice(name.as_bytes());
     } else {
-        write_json_string(out, name.as_bytes());
+        write_text(out, name);
         out.pop();
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::table::json::decode_entity;
 use proptest::prelude::*;
+use tepui_model::etag;
 use tepui_model::table::{Entity, EntityKey, Guid, PropertiesBuilder};
 
 const LINKS: TableLinks<'_> =
@@ -265,7 +266,10 @@ proptest! {
         for level in [MetadataLevel::None, MetadataLevel::Minimal, MetadataLevel::Full] {
             for body in [one(level, "", &entity), set(level, "", &[entity.clone(), entity.clone()])] {
                 prop_assert!(body.is_ascii());
-                prop_assert!(serde_json::from_str::<serde_json::Value>(&body).is_ok(), "{}", body);
+                let value: serde_json::Value = serde_json::from_str(&body).unwrap();
+                let first = value.get("value").map_or(&value, |set| &set[0]);
+                let etag = (level != MetadataLevel::None).then(|| etag::to_text(entity.timestamp));
+                prop_assert_eq!(first.get("odata.etag").and_then(|text| text.as_str()), etag.as_deref());
             }
         }
     }
