@@ -1,0 +1,117 @@
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import com.azure.core.credential.AzureNamedKeyCredential;
+import com.azure.core.credential.AzureSasCredential;
+import com.azure.core.http.policy.FixedDelayOptions;
+import com.azure.core.http.policy.RetryOptions;
+import com.azure.data.tables.TableClient;
+import com.azure.data.tables.TableServiceClient;
+import com.azure.data.tables.TableServiceClientBuilder;
+import com.azure.data.tables.models.ListEntitiesOptions;
+import com.azure.data.tables.models.TableEntity;
+import com.azure.data.tables.models.TableServiceException;
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.function.Executable;
+
+/** What the tests share: how to reach the server, a new table for every test, and refusals. */
+abstract class TableTest {
+    static final String ENDPOINT = System.getenv("TEPUI_ENDPOINT");
+    static final String SECONDARY = ENDPOINT + "-secondary";
+    static final String ACCOUNT = "devstoreaccount1";
+    static final String KEY =
+        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    static final String WRONG_KEY =
+        "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmc=";
+    static final String STALE = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"";
+    static final Set<String> ADDED_BY_SERVER = Set.of("PartitionKey", "RowKey", "Timestamp", "odata.etag");
+
+    final TableServiceClient service = serviceAt(ENDPOINT, ACCOUNT, KEY);
+    TableClient table;
+
+    @BeforeEach
+    void createTable() {
+        table = service.createTable(uniqueName());
+    }
+
+    @AfterEach
+    void deleteTable() {
+        table.deleteTable();
+    }
+
+    static TableServiceClientBuilder builder() {
+        return new TableServiceClientBuilder()
+            .retryOptions(new RetryOptions(new FixedDelayOptions(0, Duration.ofMillis(1))));
+    }
+
+    static TableServiceClient serviceAt(String endpoint, String account, String key) {
+        return builder().endpoint(endpoint).credential(new AzureNamedKeyCredential(account, key)).buildClient();
+    }
+
+    static TableServiceClient serviceWithSas(String token) {
+        return builder().endpoint(ENDPOINT).credential(new AzureSasCredential(token)).buildClient();
+    }
+
+    TableClient tableWithSas(String token) {
+        return serviceWithSas(token).getTableClient(table.getTableName());
+    }
+
+    static String uniqueName() {
+        return "sdk" + UUID.randomUUID().toString().replace("-", "").substring(0, 20);
+    }
+
+    static OffsetDateTime inMinutes(int minutes) {
+        return OffsetDateTime.now(ZoneOffset.UTC).plusMinutes(minutes);
+    }
+
+    /** An entity of partition "p" with properties given as name, value, name, value. */
+    static TableEntity entity(String row, Object... namesAndValues) {
+        return entityOf("p", row, namesAndValues);
+    }
+
+    static TableEntity entityOf(String partition, String row, Object... namesAndValues) {
+        TableEntity entity = new TableEntity(partition, row);
+        for (int index = 0; index < namesAndValues.length; index += 2) {
+            entity.addProperty((String) namesAndValues[index], namesAndValues[index + 1]);
+        }
+        return entity;
+    }
+
+    /** The properties that were not added by the server. */
+    static Map<String, Object> propertiesOf(TableEntity stored) {
+        Map<String, Object> properties = new LinkedHashMap<>(stored.getProperties());
+        properties.keySet().removeAll(ADDED_BY_SERVER);
+        return properties;
+    }
+
+    List<String> rowKeys() {
+        return rowKeys(table, new ListEntitiesOptions());
+    }
+
+    static List<String> rowKeys(TableClient from, ListEntitiesOptions options) {
+        return from.listEntities(options, null, null).stream().map(TableEntity::getRowKey).toList();
+    }
+
+    /** The call is refused with this status and code. */
+    static void refused(int status, String code, Executable call) {
+        TableServiceException error = assertThrows(TableServiceException.class, call);
+        assertEquals(status + " " + code, error.getResponse().getStatusCode() + " " + codeOf(error));
+    }
+
+    private static String codeOf(TableServiceException error) {
+        if (error.getValue() != null && error.getValue().getErrorCode() != null) {
+            return error.getValue().getErrorCode().toString();
+        }
+        // The client does not read errors in XML, but they carry their code in a header.
+        return error.getResponse().getHeaders().getValue(com.azure.core.http.HttpHeaderName.fromString("x-ms-error-code"));
+    }
+}
