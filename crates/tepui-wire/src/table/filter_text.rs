@@ -200,7 +200,7 @@ impl Parser<'_> {
             }
             (Term::Property(property), Term::Literal(value)) => (property, how, value),
             (Term::Literal(value), Term::Property(property)) => (property, how.mirrored(), value),
-            // Fidelity: one side must be a constant and the other a property. scenario: filter-two-properties
+            // Fidelity: one side must be a constant and the other a property. scenario: filter-not-implemented
             _ => {
                 self.refuse(ErrorCode::NotImplemented.into());
                 return Term::Filter(Filter::Constant(false));
@@ -213,7 +213,7 @@ impl Parser<'_> {
     fn condition(&mut self, term: Term) -> Filter {
         match term {
             Term::Filter(filter) => return filter,
-            // Fidelity: a name alone asks for a Boolean that is true. scenario: filter-bare-property
+            // Fidelity: a name alone asks for a Boolean that is true. scenario: filter-boolean
             Term::Property(property) => return Filter::IsTrue(property),
             Term::Literal(Literal::Boolean(answer)) => return Filter::Constant(answer),
             Term::Literal(_) | Term::Null => self.refuse(ErrorCode::InvalidInput.into()),

@@ -124,7 +124,7 @@ pub fn negotiate_response(
         Offer::Anything => Ok(Format::Json(MetadataLevel::Minimal)),
         Offer::Unknown => Err(ErrorCode::MediaTypeNotSupported),
     };
-    // Fidelity: no wish at all means Atom, also where Atom is refused. scenario: query-without-accept
+    // Fidelity: no wish at all means Atom, also where Atom is refused. scenario: accept-absent
     let Some(wishes) = wishes(accept, format_param) else {
         return choose(Offer::Atom).map_err(Into::into);
     };

@@ -1,4 +1,8 @@
 //! Entities and tables as JSON, both directions.
+//!
+//! Follows the REST pages "Payload format for Table service operations" and "Understanding the Table
+//! service data model". Entities go straight between JSON and packed
+//! [`Properties`](tepui_model::table::Properties), without a tree in between. Knows nothing of headers.
 
 mod decode;
 mod reader;

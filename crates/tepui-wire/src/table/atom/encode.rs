@@ -239,7 +239,7 @@ fn write_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
         ValueRef::String(_) => {}
         ValueRef::Int32(number) => put(out, itoa::Buffer::new().format(number)),
         ValueRef::Int64(number) => put(out, itoa::Buffer::new().format(number)),
-        // Fidelity: XML has its own names for the infinities. scenario: atom-double-specials
+        // Fidelity: XML has its own names for the infinities. scenario: atom-types
         ValueRef::Double(f64::INFINITY) => put(out, "INF"),
         ValueRef::Double(f64::NEG_INFINITY) => put(out, "-INF"),
         ValueRef::Double(number) => write_double(out, number),

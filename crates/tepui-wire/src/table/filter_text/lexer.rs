@@ -167,7 +167,7 @@ fn number(text: &str) -> Option<Literal> {
         return parse_digits(digits).map(Literal::Double);
     }
     if plain.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Fidelity: what does not fit an Int32 is an Int64. scenario: filter-large-integer
+        // Fidelity: what does not fit an Int32 is an Int64. scenario: filter-int64
         let narrow = text.parse().map(Literal::Int32);
         return narrow.or_else(|_| text.parse().map(Literal::Int64)).ok();
     }

@@ -88,7 +88,7 @@ impl<'a> Members<'a> {
         match &*name {
             "PartitionKey" => self.partition_key.set(value, &mut self.refusal)?,
             "RowKey" => self.row_key.set(value, &mut self.refusal)?,
-            // Fidelity: whatever the caller says about it. scenario: insert-with-timestamp
+            // Fidelity: whatever the caller says about it. scenario: insert-timestamp-ignored
             "Timestamp" => {}
             other if other.starts_with("odata.") => {}
             // Any other `@` makes a property of it, with a name that is refused.
@@ -199,7 +199,7 @@ impl<'a> Members<'a> {
 
 /// The value of a member as the annotation, or else its form, says; `None` if it does not fit.
 fn typed<'v>(kind: Option<EdmType>, value: &'v Value<'_>, scratch: &'v mut Vec<u8>) -> Option<ValueRef<'v>> {
-    // Fidelity: JSON has no negative zero. scenario: double-negative-zero
+    // Fidelity: JSON has no negative zero. scenario: values-negative-zero
     let double = |number: f64| ValueRef::Double(number + 0.0);
     Some(match (value, kind) {
         (Value::Text(text), None | Some(EdmType::String)) => ValueRef::string(text),
@@ -209,7 +209,7 @@ fn typed<'v>(kind: Option<EdmType>, value: &'v Value<'_>, scratch: &'v mut Vec<u
         },
         (Value::Integer(digits), None) => match digits.parse() {
             Ok(number) => ValueRef::Int32(number),
-            // Fidelity: whole numbers beyond Int32 are Doubles. scenario: large-number-without-type
+            // Fidelity: whole numbers beyond Int32 are Doubles. scenario: values-large-integer
             Err(_) => double(parse_digits(digits)?),
         },
         (Value::Integer(digits), Some(EdmType::Int32)) => ValueRef::Int32(digits.parse().ok()?),

@@ -2,7 +2,7 @@
 
 /// Appends a text with its quotes.
 ///
-/// Fidelity: what is not ASCII becomes `\uXXXX` in lower case. scenario: text-beyond-ascii
+/// Fidelity: what is not ASCII becomes `\uXXXX` in lower case. scenario: values-text-escapes
 pub fn write_json_string(out: &mut Vec<u8>, utf8: &[u8]) {
     match std::str::from_utf8(utf8) {
         Ok(text) => write_text(out, text),

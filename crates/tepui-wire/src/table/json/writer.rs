@@ -210,7 +210,7 @@ fn write_selected(out: &mut Vec<u8>, level: MetadataLevel, names: &[String], ent
             "odata.etag" if level != MetadataLevel::None => {}
             name => match properties::get(entity.packed, name) {
                 Some(value) => write_property(out, level, name, value),
-                // Fidelity: a missing property is null, not absent. scenario: select-missing-property
+                // Fidelity: a missing property is null, not absent. scenario: select-point
                 None => {
                     write_text(out, name);
                     out.extend_from_slice(b":null,");
