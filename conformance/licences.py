@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Checks the licences of all dependencies, from `cargo metadata` on standard input."""
+
+import json
+import re
+import sys
+
+ACCEPTED = {
+    "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-0",
+    "Unicode-3.0", "Unlicense", "Zlib",
+}
+
+
+def acceptable(expression):
+    """An expression of SPDX: any side of an OR will do, all sides of an AND are needed."""
+    expression = expression.replace("/", " OR ").replace(" WITH LLVM-exception", "")
+    tokens = re.findall(r"[()]|[^\s()]+", expression)
+
+    def either():
+        value = both()
+        while tokens and tokens[0] == "OR":
+            tokens.pop(0)
+            value = both() or value
+        return value
+
+    def both():
+        value = one()
+        while tokens and tokens[0] == "AND":
+            tokens.pop(0)
+            value = one() and value
+        return value
+
+    def one():
+        token = tokens.pop(0)
+        if token == "(":
+            value = either()
+            tokens.pop(0)
+            return value
+        return token in ACCEPTED
+
+    return either()
+
+
+def main():
+    packages = json.load(sys.stdin)["packages"]
+    refused = [p for p in packages if not (p["license"] and acceptable(p["license"]))]
+    for package in refused:
+        print(f"licence not accepted: {package['name']} {package['version']}: {package['license']}")
+    print(f"licences: {len(packages) - len(refused)} passed, {len(refused)} failed")
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
