@@ -12,10 +12,10 @@ use tepui_server::config::{self, Config, ConfigError, LogFormat, LogLevel};
 
 /// Serves Azure Storage.
 ///
-/// Every option may stand in the configuration file under its long name (`table-port = 10002`),
-/// accounts as `[[account]]` with `name` and `keys`, and limits under `[limits]`.
-/// A flag wins over the environment, and that over the file.
+/// A flag wins over the environment, that over the configuration file, and that over the defaults.
+/// Azurite's spellings of these options are understood as well.
 #[derive(Args, Debug, Default)]
+#[command(after_long_help = file_help())]
 pub(crate) struct Options {
     /// Read this TOML file first
     #[arg(long, value_name = "FILE", env = "TEPUI_CONFIG", help_heading = "General")]
@@ -124,6 +124,14 @@ pub(crate) struct Options {
 
     #[command(flatten)]
     azurite: AzuriteOptions,
+}
+
+/// The configuration file as the help shows it: every key, with its default.
+const FILE: &str = include_str!("../default.toml");
+
+fn file_help() -> String {
+    let indented: String = FILE.lines().map(|line| format!("  {line}\n")).collect();
+    format!("The configuration file, with the defaults:\n{}", indented.replace("  \n", "\n"))
 }
 
 /// Options of Azurite that change nothing here, or cannot be honoured yet.
@@ -270,6 +278,24 @@ mod tests {
         assert_eq!(config.limits.idle_timeout, Duration::from_secs(5));
         assert!(super::tests::config("tepui --inMemoryPersistence", &[]).unwrap().in_memory);
         assert!(super::tests::config("tepui --location here", &[]).is_ok());
+    }
+
+    #[test]
+    fn the_file_in_the_help_says_the_defaults() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tepui.toml");
+        std::fs::write(&file, FILE).unwrap();
+        let said = Config::from_file(&file).unwrap();
+        assert_eq!(format!("{said:?}"), format!("{:?}", Config::default()));
+
+        // What is commented out works as well.
+        let all = FILE.replace("# ", "").replace("base64", "YQ==");
+        let all: String =
+            all.lines().filter(|line| line.contains(['=', '['])).map(|line| format!("{line}\n")).collect();
+        std::fs::write(&file, all).unwrap();
+        let said = Config::from_file(&file).unwrap();
+        assert!(said.data_dir.is_some() && said.log_file.is_some());
+        assert_eq!(said.accounts.len(), 1);
     }
 
     #[test]

@@ -66,8 +66,10 @@ fn failed(message: String) -> Failure {
 fn explain(error: StartError) -> Failure {
     match &error {
         StartError::Config(_) => Failure { message: error.to_string(), code: USAGE },
-        StartError::Listen(..) => failed(format!("{error} (--table-port chooses another, 0 any free one)")),
-        StartError::Data(_) => failed(error.to_string()),
+        StartError::Listen(_, cause) if cause.kind() == io::ErrorKind::AddrInUse => {
+            failed(format!("{error} (--table-port chooses another, 0 any free one)"))
+        }
+        StartError::Listen(..) | StartError::Data(_) => failed(error.to_string()),
     }
 }
 
