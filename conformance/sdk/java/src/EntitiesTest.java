@@ -104,6 +104,7 @@ class EntitiesTest extends TableTest {
         refused(400, "OutOfRangeInput", () -> table.createEntity(entity("a" + character + "b")));
     }
 
+    // Not a number and the infinities are missing: this client sends them as strings.
     static Stream<Arguments> values() {
         return Stream.of(
             arguments("int32 smallest", Integer.MIN_VALUE),
@@ -117,9 +118,6 @@ class EntitiesTest extends TableTest {
             arguments("double huge", 1e308),
             arguments("double largest", Double.MAX_VALUE),
             arguments("double tiny", Double.MIN_VALUE),
-            arguments("double NaN", Double.NaN),
-            arguments("double infinity", Double.POSITIVE_INFINITY),
-            arguments("double minus infinity", Double.NEGATIVE_INFINITY),
             arguments("true", true),
             arguments("false", false),
             arguments("guid", UUID.fromString("0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9")),
@@ -225,7 +223,7 @@ class EntitiesTest extends TableTest {
             arguments("Data eq X'0102ff'", "c"));
     }
 
-    @ParameterizedTest(name = "{0}")
+    @ParameterizedTest(name = "filter: {0}")
     @MethodSource("filters")
     void filters(String filter, String expected) {
         table.createEntity(entity("a", "Int", 1, "Text", "it's", "Flag", true, "Real", 1.5));
