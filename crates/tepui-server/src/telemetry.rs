@@ -263,13 +263,7 @@ impl Line {
 
     fn text(&mut self, name: &str, value: &str) {
         self.name(name);
-        let plain = |byte: u8| byte > b' ' && byte != b'"' && byte != b'\\' && byte != 0x7F;
-        let bare = if name == "message" {
-            value.bytes().all(|byte| plain(byte) || byte == b' ')
-        } else {
-            !value.is_empty() && value.bytes().all(plain)
-        };
-        if self.format == LogFormat::Text && bare {
+        if self.format == LogFormat::Text && stands_bare(name, value) {
             self.out.push_str(value);
         } else {
             push_json_string(&mut self.out, value);
@@ -348,14 +342,23 @@ fn push_time(out: &mut String, now: Timestamp) {
     out.push('Z');
 }
 
+/// Whether a value can be told from what follows it, in a line of text, without quotes around it.
+fn stands_bare(name: &str, value: &str) -> bool {
+    let spaces = name == "message";
+    (spaces || !value.is_empty()) && value.bytes().all(|byte| !needs_escape(byte) && (spaces || byte != b' '))
+}
+
+fn needs_escape(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\' || byte == 0x7F
+}
+
 /// Appends `text` as a JSON string.
 pub(crate) fn push_json_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\' || c == '\u{7F}') {
-        let (before, from) = rest.split_at(at);
-        out.push_str(before);
-        match from.as_bytes()[0] {
+    while let Some(at) = rest.bytes().position(needs_escape) {
+        out.push_str(&rest[..at]);
+        match rest.as_bytes()[at] {
             b'"' => out.push_str("\\\""),
             b'\\' => out.push_str("\\\\"),
             b'\n' => out.push_str("\\n"),
@@ -363,7 +366,7 @@ pub(crate) fn push_json_string(out: &mut String, text: &str) {
                 let _ = write!(out, "\\u{byte:04x}");
             }
         }
-        rest = &from[1..];
+        rest = &rest[at + 1..];
     }
     out.push_str(rest);
     out.push('"');
