@@ -6,8 +6,8 @@ use tepui_model::table::OperationKind;
 
 /// What an operation asks of a shared access signature.
 struct Need {
-    /// The resource type of an account SAS; `None`: no SAS will do.
-    resource_type: Option<char>,
+    /// The resource types of an account SAS of which one will do; none: no SAS will do.
+    resource_types: &'static str,
     /// All of these permissions, and at least one of `any`.
     all: &'static str,
     any: &'static str,
@@ -17,23 +17,22 @@ struct Need {
 
 fn need(kind: OperationKind) -> Need {
     use OperationKind::*;
-    let account_only =
-        |resource_type, all, any| Need { resource_type: Some(resource_type), all, any, table_sas: false };
-    let entity = |all| Need { resource_type: Some('o'), all, any: "", table_sas: true };
+    let account_only = |resource_types, all, any| Need { resource_types, all, any, table_sas: false };
+    let entity = |all| Need { resource_types: "o", all, any: "", table_sas: true };
     match kind {
-        GetServiceProperties | GetServiceStats => account_only('s', "r", ""),
-        SetServiceProperties => account_only('s', "w", ""),
-        QueryTables | GetTable => account_only('c', "l", ""),
-        CreateTable => account_only('c', "", "cw"),
-        DeleteTable => account_only('c', "d", ""),
+        GetServiceProperties | GetServiceStats => account_only("s", "r", ""),
+        SetServiceProperties => account_only("s", "w", ""),
+        QueryTables | GetTable => account_only("c", "l", ""),
+        CreateTable => account_only("c", "", "cw"),
+        DeleteTable => account_only("c", "d", ""),
         QueryEntities | GetEntity => entity("r"),
         InsertEntity => entity("a"),
         UpdateEntity | MergeEntity => entity("u"),
         InsertOrReplaceEntity | InsertOrMergeEntity => entity("au"),
         DeleteEntity => entity("d"),
         // The operations inside are checked one by one.
-        EntityGroupTransaction => Need { resource_type: Some('o'), all: "", any: "", table_sas: true },
-        GetTableAcl | SetTableAcl => Need { resource_type: None, all: "", any: "", table_sas: false },
+        EntityGroupTransaction => Need { resource_types: "sco", all: "", any: "", table_sas: true },
+        GetTableAcl | SetTableAcl => Need { resource_types: "", all: "", any: "", table_sas: false },
     }
 }
 
@@ -50,8 +49,10 @@ pub fn check(grant: &Grant, kind: OperationKind, table: Option<&str>) -> Result<
             if !services.contains('t') {
                 return Err(ErrorCode::AuthorizationServiceMismatch);
             }
-            let resource_type = need.resource_type.ok_or(ErrorCode::AuthorizationFailure)?;
-            if !resource_types.contains(resource_type) {
+            if need.resource_types.is_empty() {
+                return Err(ErrorCode::AuthorizationFailure);
+            }
+            if !need.resource_types.chars().any(|letter| resource_types.contains(letter)) {
                 return Err(ErrorCode::AuthorizationResourceTypeMismatch);
             }
             if permitted(permissions) { Ok(()) } else { Err(ErrorCode::AuthorizationPermissionMismatch) }
@@ -99,6 +100,8 @@ mod tests {
             ("t", "o", "au", InsertOrMergeEntity, Ok(())),
             ("t", "sco", "rwdlacu", SetTableAcl, Err(AuthorizationFailure)),
             ("t", "s", "w", SetServiceProperties, Ok(())),
+            ("t", "s", "r", EntityGroupTransaction, Ok(())),
+            ("b", "o", "r", EntityGroupTransaction, Err(AuthorizationServiceMismatch)),
         ] {
             let grant = Grant::AccountSas {
                 services: services.to_owned(),

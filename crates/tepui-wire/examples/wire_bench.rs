@@ -8,7 +8,7 @@ use tepui_model::Timestamp;
 use tepui_model::table::{Entity, EntityKey, EntitySink};
 use tepui_wire::table::filter_text;
 use tepui_wire::table::format::MetadataLevel;
-use tepui_wire::table::json::{DecodedEntity, EntityWriter, decode_entity};
+use tepui_wire::table::json::{DecodedEntity, EntityWriter, KeysIn, decode_entity};
 use tepui_wire::table::links::TableLinks;
 use tepui_wire::table::select::Select;
 
@@ -25,7 +25,7 @@ fn main() {
         let bytes = bodies.iter().map(Vec::len).sum();
         measure(&format!("decode, {size} bytes"), PAGE, || {
             for body in &bodies {
-                black_box(decode_entity(body).expect("a body that was made here"));
+                black_box(decode_entity(body, KeysIn::Address).expect("a body that was made here"));
             }
             bytes
         });
@@ -80,7 +80,7 @@ fn body(index: usize, size: usize) -> Vec<u8> {
 
 fn stored(body: &[u8]) -> Entity {
     let DecodedEntity { partition_key, row_key, properties } =
-        decode_entity(body).expect("a body that was made here");
+        decode_entity(body, KeysIn::Address).expect("a body that was made here");
     Entity {
         key: EntityKey::new(partition_key.unwrap_or_default(), row_key.unwrap_or_default()),
         timestamp: Timestamp::parse_iso("2026-03-10T08:15:30.1234567Z").expect("a moment"),

@@ -5,7 +5,7 @@
 
 use crate::percent;
 use http::header::HOST;
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, Uri};
 use std::net::{IpAddr, Ipv6Addr};
 use tepui_model::{ErrorCode, ServiceError};
 
@@ -80,7 +80,6 @@ const SECONDARY_SUFFIX: &str = "-secondary";
 
 /// Finds the target of a request. `secure` tells whether it came over TLS.
 pub fn parse(
-    _method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
     secure: bool,
@@ -181,7 +180,7 @@ mod tests {
         if !host.is_empty() {
             headers.insert(HOST, host.parse().unwrap());
         }
-        parse(&Method::GET, &uri.parse().unwrap(), &headers, false, rules)
+        parse(&uri.parse().unwrap(), &headers, false, rules)
     }
 
     #[test]

@@ -30,8 +30,8 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static(
 /// whatever is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorDress {
-    /// JSON with the level of metadata that the caller accepts: `minimalmetadata` and so on.
-    OData { level: &'static str },
+    /// JSON, with the content type that the caller accepts.
+    OData { content_type: &'static str },
     /// Atom's error, for callers of the Table service who accept no JSON.
     ODataXml,
     /// The error of the operations whose bodies are XML: access policies, service properties, stats.
@@ -50,7 +50,9 @@ pub fn encode(
     let dress = if is_authentication || service != Service::Table { ErrorDress::Xml } else { dress };
     let message = full_message(error, request_id, now);
     let (content_type, body) = match dress {
-        ErrorDress::OData { level } => (json_content_type(level), json_body(error, &message)),
+        ErrorDress::OData { content_type } => {
+            (HeaderValue::from_static(content_type), json_body(error, &message))
+        }
         ErrorDress::ODataXml => (
             HeaderValue::from_static("application/xml;charset=utf-8"),
             table_xml_body("", " xmlns=", error, &message),
@@ -160,19 +162,6 @@ fn full_message(error: &ServiceError, request_id: &str, now: Timestamp) -> Strin
     format!("{index}{}\nRequestId:{request_id}\nTime:{}", error.message(), now.to_iso_7())
 }
 
-/// The content type of OData answers in JSON.
-fn json_content_type(level: &str) -> HeaderValue {
-    match level {
-        "nometadata" => {
-            HeaderValue::from_static("application/json;odata=nometadata;streaming=true;charset=utf-8")
-        }
-        "fullmetadata" => {
-            HeaderValue::from_static("application/json;odata=fullmetadata;streaming=true;charset=utf-8")
-        }
-        _ => HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8"),
-    }
-}
-
 fn json_body(error: &ServiceError, message: &str) -> Vec<u8> {
     let mut out = String::with_capacity(128 + message.len());
     out.push_str("{\"odata.error\":{\"code\":\"");
@@ -254,7 +243,11 @@ mod tests {
     fn every_code_becomes_an_answer_with_its_status() {
         for code in ErrorCode::ALL {
             let error = ServiceError::new(*code);
-            for dress in [ErrorDress::OData { level: "nometadata" }, ErrorDress::ODataXml, ErrorDress::Xml] {
+            for dress in [
+                ErrorDress::OData { content_type: "application/json" },
+                ErrorDress::ODataXml,
+                ErrorDress::Xml,
+            ] {
                 let response = encode(&error, dress, Service::Table, "id", NOW);
                 assert_eq!(response.status().as_u16(), code.status(), "{code:?}");
             }

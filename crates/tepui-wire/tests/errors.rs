@@ -7,9 +7,14 @@ use snapshot::Snapshot;
 use tepui_model::{ErrorCode, ServiceError, Stage, Timestamp};
 use tepui_wire::address::Service;
 use tepui_wire::error_body::{self, ErrorDress, Exchange};
+use tepui_wire::table::format::MetadataLevel;
 use tepui_wire::version::ServiceVersion;
 
 const REQUEST_ID: &str = "6f4e9f51-0002-0021-4c3b-c0b2d0000000";
+
+fn json_at(level: MetadataLevel) -> ErrorDress {
+    ErrorDress::OData { content_type: level.content_type() }
+}
 
 fn answer(error: &ServiceError, dress: ErrorDress, service: Service) -> Response<Vec<u8>> {
     let now = Timestamp::parse_iso("2026-03-10T08:15:30.1234567Z").expect("a time");
@@ -28,9 +33,9 @@ fn answer(error: &ServiceError, dress: ErrorDress, service: Service) -> Response
 
 #[test]
 fn table_errors() {
-    let minimal = ErrorDress::OData { level: "minimalmetadata" };
-    let full = ErrorDress::OData { level: "fullmetadata" };
-    let none = ErrorDress::OData { level: "nometadata" };
+    let minimal = json_at(MetadataLevel::Minimal);
+    let full = json_at(MetadataLevel::Full);
+    let none = json_at(MetadataLevel::None);
     let mut snapshot = Snapshot::default();
     for (title, error, dress) in [
         ("of the store", ErrorCode::EntityAlreadyExists.into(), minimal),
@@ -70,7 +75,7 @@ fn table_errors() {
 fn queue_and_blob_errors() {
     let detailed = ServiceError::new(ErrorCode::AuthenticationFailed)
         .with_detail("AuthenticationErrorDetail", "The Date header in the request is incorrect.");
-    let level = ErrorDress::OData { level: "nometadata" };
+    let level = json_at(MetadataLevel::None);
     Snapshot::default()
         .add("queue", &answer(&ErrorCode::InvalidUri.into(), ErrorDress::Xml, Service::Queue))
         .add("blob, whatever the dress", &answer(&detailed, level, Service::Blob))

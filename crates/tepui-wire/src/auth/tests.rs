@@ -71,7 +71,7 @@ impl Request {
         let mut headers = self.headers.clone();
         headers.insert("host", self.host.parse().unwrap());
         let rules = AddressRules::new(self.service);
-        let target = address::parse(&self.method, &uri, &headers, self.secure, &rules).unwrap();
+        let target = address::parse(&uri, &headers, self.secure, &rules).unwrap();
         let account = Account {
             name: DEVELOPMENT_ACCOUNT.to_owned(),
             keys: vec![decode_key("c2Vjb25k").unwrap(), decode_key(DEVELOPMENT_KEY_BASE64).unwrap()],

@@ -1,4 +1,5 @@
 use super::*;
+use crate::table::json::KeysIn;
 use crate::table::links::TableLinks;
 use crate::table::select::Select;
 use proptest::prelude::*;
@@ -22,7 +23,7 @@ fn entry(properties: &str) -> String {
 
 /// The properties as a text like `A=Int32(1)`, or the error's code.
 fn decoded(properties: &str) -> String {
-    match decode_entry(entry(properties).as_bytes()) {
+    match decode_entry(entry(properties).as_bytes(), KeysIn::Address) {
         Ok(entity) => {
             let keys = [("PartitionKey", entity.partition_key), ("RowKey", entity.row_key)];
             let keys = keys.iter().filter_map(|(name, key)| Some(format!("{name}={:?}", key.as_ref()?)));
@@ -84,7 +85,7 @@ fn prefixes_may_be_any() {
         "\u{FEFF}<a:entry xmlns:a=\"{ATOM}\"><a:content><p:properties xmlns:p=\"{METADATA}\" xmlns=\"{DATA}\">\
          <RowKey>r</RowKey><A p:type=\"Edm.Int32\">1</A></p:properties></a:content></a:entry>"
     );
-    let entity = decode_entry(body.as_bytes()).unwrap();
+    let entity = decode_entry(body.as_bytes(), KeysIn::Address).unwrap();
     assert_eq!(entity.row_key.as_deref(), Some("r"));
     assert_eq!(entity.properties.get("A"), Some(ValueRef::Int32(1)));
 }
@@ -97,11 +98,11 @@ fn bodies_that_are_no_entries() {
     let trailing = entry("") + "x";
     let feed = format!("<feed xmlns=\"{ATOM}\"/>");
     for body in ["", " ", "{}", "<entry/>", "<entry", &feed, &deep, &twice, &trailing, &typed, "\u{0}"] {
-        let error = decode_entry(body.as_bytes()).unwrap_err();
+        let error = decode_entry(body.as_bytes(), KeysIn::Address).unwrap_err();
         assert_eq!(error.code, ErrorCode::InvalidInput, "{:.60}", body);
         assert_eq!(error.message(), "An error occurred while processing this request.");
     }
-    assert!(decode_entry(b"<entry>\xFF</entry>").is_err());
+    assert!(decode_entry(b"<entry>\xFF</entry>", KeysIn::Address).is_err());
 }
 
 #[test]
@@ -195,14 +196,14 @@ proptest! {
             ("G", ValueRef::Guid(Guid(guid))), ("B", ValueRef::Binary(&binary)), ("F", ValueRef::Boolean(false)),
         ]);
         let body = entity_entry(&LINKS, &Select::everything(), now(), &entity.view());
-        let decoded = decode_entry(&body).unwrap();
+        let decoded = decode_entry(&body, KeysIn::Address).unwrap();
         prop_assert_eq!(decoded.partition_key, Some(entity.key.partition_key));
         prop_assert_eq!(decoded.properties, entity.properties);
     }
 
     #[test]
     fn any_bytes_decode_or_not(body in proptest::collection::vec(any::<u8>(), 0..64)) {
-        let _ = (decode_entry(&body), decode_table_entry(&body));
+        let _ = (decode_entry(&body, KeysIn::Address), decode_table_entry(&body));
     }
 
     #[test]
@@ -210,10 +211,10 @@ proptest! {
         let mut body = entry("<d:A m:type=\"Edm.Int32\">1</d:A><d:B>&amp;<![CDATA[x]]></d:B><!-- c --><d:C m:null=\"true\"/>").into_bytes();
         let at = at.index(body.len());
         body[at] = byte;
-        let _ = decode_entry(&body);
+        let _ = decode_entry(&body, KeysIn::Address);
         body.remove(at);
-        let _ = decode_entry(&body);
+        let _ = decode_entry(&body, KeysIn::Address);
         body.truncate(at);
-        let _ = decode_entry(&body);
+        let _ = decode_entry(&body, KeysIn::Address);
     }
 }

@@ -1,6 +1,7 @@
 //! Requests as operations: what is left of a request once it is clear which operation it is.
 
 use super::format::BodyFormat;
+use super::json::{DecodedEntity, KeysIn};
 use super::presentation::Presentation;
 use super::resource::Resource;
 use super::{atom, filter_text, json, token};
@@ -84,29 +85,23 @@ pub fn decode_change(request: &Request<'_>, body: &[u8]) -> Result<Change, Servi
 }
 
 fn insert(format: BodyFormat, body: &[u8]) -> Result<Change, ServiceError> {
-    let entity = decode_entity(format, body)?;
-    let needed = |key: Option<String>| key.ok_or(ErrorCode::PropertiesNeedValue);
-    let given = EntityKey::new(
-        entity.partition_key.as_deref().unwrap_or_default(),
-        entity.row_key.as_deref().unwrap_or_default(),
-    );
-    // Fidelity: characters of a key are judged before a missing one. scenario: insert-order-of-key-checks
-    given.check_characters()?;
-    let key = EntityKey { partition_key: needed(entity.partition_key)?, row_key: needed(entity.row_key)? };
-    key.check_lengths()?;
-    Ok(Change { key, action: Action::Insert(entity.properties) })
+    let entity = decode_entity(format, body, KeysIn::Body)?;
+    let (Some(partition_key), Some(row_key)) = (entity.partition_key, entity.row_key) else {
+        return Err(ErrorCode::PropertiesNeedValue.into());
+    };
+    Ok(Change { key: EntityKey { partition_key, row_key }, action: Action::Insert(entity.properties) })
 }
 
 /// The properties of an update. Fidelity: keys in the body do not count, the address does.
 /// scenario: update-keys-in-body-ignored
 fn properties(format: BodyFormat, body: &[u8]) -> Result<Properties, ServiceError> {
-    Ok(decode_entity(format, body)?.properties)
+    Ok(decode_entity(format, body, KeysIn::Address)?.properties)
 }
 
-fn decode_entity(format: BodyFormat, body: &[u8]) -> Result<json::DecodedEntity, ServiceError> {
+fn decode_entity(format: BodyFormat, body: &[u8], keys: KeysIn) -> Result<DecodedEntity, ServiceError> {
     match format {
-        BodyFormat::Json => json::decode_entity(body),
-        BodyFormat::Atom => atom::decode_entry(body),
+        BodyFormat::Json => json::decode_entity(body, keys),
+        BodyFormat::Atom => atom::decode_entry(body, keys),
     }
 }
 

@@ -108,9 +108,7 @@ pub fn error_dress(
         return ErrorDress::Xml;
     }
     match format::error_format(text(headers, &ACCEPT), query.get("$format"), gates(version)) {
-        ErrorFormat::Json(MetadataLevel::None) => ErrorDress::OData { level: "nometadata" },
-        ErrorFormat::Json(MetadataLevel::Minimal) => ErrorDress::OData { level: "minimalmetadata" },
-        ErrorFormat::Json(MetadataLevel::Full) => ErrorDress::OData { level: "fullmetadata" },
+        ErrorFormat::Json(level) => ErrorDress::OData { content_type: level.content_type() },
         ErrorFormat::Xml => ErrorDress::ODataXml,
     }
 }

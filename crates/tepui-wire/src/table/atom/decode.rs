@@ -4,7 +4,7 @@
 //! refused, so there are no entities but those of XML itself, and elements nest a few levels at most.
 
 use super::{ATOM, DATA, METADATA};
-use crate::table::json::{DecodedEntity, Refusal, unreadable_body};
+use crate::table::json::{DecodedEntity, KeysIn, Refusal, unreadable_body};
 use crate::table::value::parse_value;
 use quick_xml::XmlVersion;
 use quick_xml::escape::resolve_predefined_entity;
@@ -19,7 +19,7 @@ use tepui_model::{ErrorCode, ServiceError};
 const MAX_DEPTH: usize = 32;
 
 /// The entity that an entry holds.
-pub fn decode_entry(body: &[u8]) -> Result<DecodedEntity, ServiceError> {
+pub fn decode_entry(body: &[u8], keys: KeysIn) -> Result<DecodedEntity, ServiceError> {
     let mut entity = DecodedEntity::default();
     let mut builder = PropertiesBuilder::with_capacity(body.len() / 2);
     let mut refusal = Refusal::default();
@@ -56,6 +56,9 @@ pub fn decode_entry(body: &[u8]) -> Result<DecodedEntity, ServiceError> {
             Ok(())
         })
     })?;
+    if keys == KeysIn::Body {
+        refusal.note_keys(entity.partition_key.as_deref(), entity.row_key.as_deref());
+    }
     refusal.into_result()?;
     entity.properties = builder.finish();
     Ok(entity)

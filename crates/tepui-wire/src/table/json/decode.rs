@@ -5,7 +5,7 @@ use crate::table::number::parse_digits;
 use crate::table::value::parse_value;
 use std::borrow::Cow;
 use tepui_model::table::properties::MAX_PROPERTIES;
-use tepui_model::table::{EdmType, Properties, PropertiesBuilder, ValueRef};
+use tepui_model::table::{EdmType, EntityKey, Properties, PropertiesBuilder, ValueRef};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// Annotations that stand apart from their values are kept up to this number.
@@ -21,18 +21,27 @@ pub struct DecodedEntity {
     pub properties: Properties,
 }
 
+/// Where the keys of an entity are said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeysIn {
+    /// In the body: an insert, which needs them both.
+    Body,
+    /// In the address; those in the body, if any, do not matter.
+    Address,
+}
+
 /// The entity that a body holds.
 ///
 /// Bodies that are not JSON, or hold values that do not fit their annotations, come before all other
-/// errors. Of the others a name said twice is told first, then a date out of range, then what the
-/// store refuses: too large values, then names, then the number of properties.
-pub fn decode_entity(body: &[u8]) -> Result<DecodedEntity, ServiceError> {
+/// errors. Of the others a name said twice is told first, then a key or a date out of range, then what
+/// the store refuses: missing keys, too large values, then names, then the number of properties.
+pub fn decode_entity(body: &[u8], keys: KeysIn) -> Result<DecodedEntity, ServiceError> {
     let mut reader = Reader::open(body)?;
     let mut members = Members::default();
     while let Some((name, value)) = reader.next()? {
         members.add(name, value)?;
     }
-    members.into_entity(body.len())
+    members.into_entity(body.len(), keys)
 }
 
 /// The name in `{"TableName":"T"}`; `None` if there is none.
@@ -161,7 +170,10 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn into_entity(mut self, body_bytes: usize) -> Result<DecodedEntity, ServiceError> {
+    fn into_entity(mut self, body_bytes: usize, keys: KeysIn) -> Result<DecodedEntity, ServiceError> {
+        if keys == KeysIn::Body {
+            self.refusal.note_keys(self.partition_key.text.as_deref(), self.row_key.text.as_deref());
+        }
         for (name, kind) in self.distant.drain(..).chain(self.announced.take()) {
             if let Some(member) = self.properties.iter_mut().find(|member| member.name == name) {
                 member.kind.get_or_insert(kind);
@@ -268,6 +280,21 @@ impl Refusal {
         }
     }
 
+    /// Notes what is wrong with the keys of an insert.
+    pub(in crate::table) fn note_keys(&mut self, partition_key: Option<&str>, row_key: Option<&str>) {
+        let key = EntityKey::new(partition_key.unwrap_or_default(), row_key.unwrap_or_default());
+        // Fidelity: characters of a key are judged before a missing one. scenario: insert-order-of-key-checks
+        if let Err(error) = key.check_characters() {
+            self.note(error);
+        }
+        if partition_key.is_none() || row_key.is_none() {
+            self.note(ErrorCode::PropertiesNeedValue.into());
+        }
+        if let Err(code) = key.check_lengths() {
+            self.note(code.into());
+        }
+    }
+
     pub(in crate::table) fn into_result(self) -> Result<(), ServiceError> {
         self.0.map_or(Ok(()), Err)
     }
@@ -277,10 +304,11 @@ fn rank(code: ErrorCode) -> u8 {
     match code {
         ErrorCode::DuplicatePropertiesSpecified => 0,
         ErrorCode::OutOfRangeInput => 1,
-        ErrorCode::PropertyValueTooLarge => 2,
-        ErrorCode::PropertyNameTooLong => 3,
-        ErrorCode::PropertyNameInvalid => 4,
-        _ => 5,
+        ErrorCode::PropertiesNeedValue => 2,
+        ErrorCode::PropertyValueTooLarge => 3,
+        ErrorCode::PropertyNameTooLong => 4,
+        ErrorCode::PropertyNameInvalid => 5,
+        _ => 6,
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::table::json::decode_entity;
+use crate::table::json::{KeysIn, decode_entity};
 use proptest::prelude::*;
 use tepui_model::etag;
 use tepui_model::table::{Entity, EntityKey, Guid, PropertiesBuilder};
@@ -257,7 +257,7 @@ proptest! {
         let entity = entity(&partition_key, &row_key, &views);
         for level in [MetadataLevel::Minimal, MetadataLevel::Full] {
             let body = one(level, "", &entity);
-            let decoded = decode_entity(body.as_bytes()).unwrap();
+            let decoded = decode_entity(body.as_bytes(), KeysIn::Address).unwrap();
             prop_assert_eq!(decoded.partition_key.as_deref(), Some(partition_key.as_str()));
             prop_assert_eq!(decoded.row_key.as_deref(), Some(row_key.as_str()));
             prop_assert_eq!(&decoded.properties, &entity.properties, "{}", body);
