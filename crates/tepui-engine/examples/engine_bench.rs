@@ -24,7 +24,9 @@ const VALUE_BYTES: usize = 1024;
 fn main() {
     let settings: HashMap<String, String> = std::env::args()
         .skip(1)
-        .filter_map(|argument| argument.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())))
+        .filter_map(|argument| {
+            argument.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+        })
         .collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime can be built");

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 /// A group stops growing here, so that one sync stays short.
 const MAX_GROUP_COMMITS: usize = 1024;
-const MAX_GROUP_BYTES: usize = 8 << 20;
+const MAX_GROUP_BYTES: usize = 4 << 20;
 
 /// How often an idle committer looks after its store.
 const IDLE_TICK: Duration = Duration::from_millis(500);
@@ -28,14 +28,13 @@ const DRAIN_WAIT: Duration = Duration::from_secs(5);
 /// How long a failed reopening is put off: doubled each time up to the second.
 const REOPEN_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// How long one group may take before the engine says that it is unhealthy.
-const STALL: Duration = Duration::from_secs(5);
-
-/// Limits of the queue in front of the committer.
+/// Limits of the queue in front of the committer, and of its patience.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueLimits {
     pub(crate) commits: usize,
     pub(crate) bytes: usize,
+    /// How long one group may take before the engine says that it is unhealthy.
+    pub(crate) stall_after: Duration,
 }
 
 /// One commit on its way.
@@ -141,8 +140,11 @@ impl Shared {
         let since = self.busy_since_ms.load(Ordering::Relaxed);
         let now = self.started.elapsed().as_millis() as u64 + 1;
         let busy = Duration::from_millis(now.saturating_sub(since));
-        if since != 0 && busy > STALL {
-            return Err(EngineError::Unavailable(format!("no commit was finished for {} s", busy.as_secs())));
+        if since != 0 && busy > self.limits.stall_after {
+            return Err(EngineError::Unavailable(format!(
+                "no commit was finished for {} ms",
+                busy.as_millis()
+            )));
         }
         Ok(())
     }
@@ -226,8 +228,13 @@ impl<S: Store> Committer<S> {
                 Taken::Group(group) => {
                     let now = self.shared.started.elapsed().as_millis() as u64 + 1;
                     self.shared.busy_since_ms.store(now, Ordering::Relaxed);
+                    let bytes = group.iter().map(Request::bytes).sum();
                     self.commit(group);
                     self.shared.busy_since_ms.store(0, Ordering::Relaxed);
+                    let rest = self.store.rest(bytes);
+                    if !rest.is_zero() {
+                        std::thread::sleep(rest);
+                    }
                 }
             }
         }

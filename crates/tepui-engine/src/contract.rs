@@ -5,7 +5,8 @@
 //! random lists. A new engine needs a [`Subject`] and a test that calls both: see `tests/contract.rs`.
 
 use crate::{
-    CommitError, Engine, EngineError, Key, KeyRange, MAX_KEY_BYTES, ScanLimit, Snapshot, Value, Version, Write,
+    CommitError, Engine, EngineError, Key, KeyRange, MAX_KEY_BYTES, ScanLimit, Snapshot, Value, Version,
+    Write,
 };
 use std::collections::BTreeMap;
 
@@ -156,9 +157,12 @@ async fn scans_are_ordered_and_cut_by_rows<E: Engine>(engine: &E) {
 }
 
 async fn scans_are_cut_by_bytes_but_return_a_row<E: Engine>(engine: &E) {
-    commit(engine, (0..10).map(|number| write(&format!("bytes/{number}"), &"x".repeat(1000))).collect()).await;
+    commit(engine, (0..10).map(|number| write(&format!("bytes/{number}"), &"x".repeat(1000))).collect())
+        .await;
     let now = snapshot(engine).await;
-    for (max_bytes, expected) in [(0, 1), (999, 1), (1007, 1), (2013, 1), (2014, 2), (5500, 5), (usize::MAX, 10)] {
+    for (max_bytes, expected) in
+        [(0, 1), (999, 1), (1007, 1), (2013, 1), (2014, 2), (5500, 5), (usize::MAX, 10)]
+    {
         let limit = ScanLimit { max_rows: usize::MAX, max_bytes };
         let page = now.scan(&prefix("bytes/"), limit).await.expect("a page can be read");
         assert_eq!(page.rows.len(), expected, "{max_bytes} bytes");
@@ -194,7 +198,9 @@ async fn odd_keys_are_refused<E: Engine>(engine: &E) {
     for odd in [Key::new(), Key::from(vec![b'k'; MAX_KEY_BYTES + 1])] {
         assert_eq!(now.get(&odd).await, Ok(None));
         let put = vec![Write::Put(odd.clone(), "v".into())];
-        for (guards, writes) in [(vec![], put), (vec![], vec![Write::Delete(odd.clone())]), (vec![odd], vec![])] {
+        for (guards, writes) in
+            [(vec![], put), (vec![], vec![Write::Delete(odd.clone())]), (vec![odd], vec![])]
+        {
             let refused = engine.commit(now.version(), guards, writes).await;
             assert!(matches!(refused, Err(CommitError::Engine(EngineError::Failed(_)))), "{refused:?}");
         }
@@ -203,7 +209,8 @@ async fn odd_keys_are_refused<E: Engine>(engine: &E) {
 
 async fn a_large_value_comes_back<E: Engine>(engine: &E) {
     let value = Value::from((0..2_000_000u32).map(|number| (number % 251) as u8).collect::<Vec<u8>>());
-    commit(engine, vec![Write::Put("large".into(), value.clone()), Write::Put("empty".into(), Value::new())]).await;
+    commit(engine, vec![Write::Put("large".into(), value.clone()), Write::Put("empty".into(), Value::new())])
+        .await;
     let now = snapshot(engine).await;
     assert_eq!(now.get(b"large").await, Ok(Some(value)));
     assert_eq!(now.get(b"empty").await, Ok(Some(Value::new())));
@@ -217,7 +224,8 @@ async fn reclaim_empties_its_range_only<E: Engine>(engine: &E) {
     for _ in 0..2 {
         engine.reclaim(prefix("reclaim/1/")).await.expect("a range can be reclaimed, also twice");
         let now = snapshot(engine).await;
-        let counts = ["reclaim/0/", "reclaim/1/", "reclaim/2/"].map(async |group| rows(&now, group).await.len());
+        let counts =
+            ["reclaim/0/", "reclaim/1/", "reclaim/2/"].map(async |group| rows(&now, group).await.len());
         let [first, second, third] = counts;
         assert_eq!((first.await, second.await, third.await), (1000, 0, 1000));
     }
@@ -231,7 +239,8 @@ async fn one_of_many_rivals_wins_each_round<E: Engine>(engine: &E) {
             loop {
                 let now = snapshot(engine).await;
                 let held = get(&now, "counter").await.expect("the counter is there");
-                let held: u32 = std::str::from_utf8(&held).ok().and_then(|text| text.parse().ok()).expect("a number");
+                let held: u32 =
+                    std::str::from_utf8(&held).ok().and_then(|text| text.parse().ok()).expect("a number");
                 let raised = vec![write("counter", &(held + 1).to_string())];
                 match engine.commit(now.version(), vec![], raised).await {
                     Ok(()) => break,
@@ -260,11 +269,24 @@ async fn what_was_committed_is_there_after_reopening<S: Subject>(subject: &mut S
 #[derive(Debug, Clone)]
 pub enum Step {
     /// A commit on a kept snapshot, or on a fresh one if there is no such.
-    Commit { on: usize, guards: Vec<u8>, writes: Vec<(u8, Option<u16>)> },
+    Commit {
+        on: usize,
+        guards: Vec<u8>,
+        writes: Vec<(u8, Option<u16>)>,
+    },
     Keep,
     Release(usize),
-    Get { on: usize, key: u8 },
-    Scan { on: usize, from: u8, to: u8, max_rows: usize, max_bytes: usize },
+    Get {
+        on: usize,
+        key: u8,
+    },
+    Scan {
+        on: usize,
+        from: u8,
+        to: u8,
+        max_rows: usize,
+        max_bytes: usize,
+    },
     Reopen,
 }
 
@@ -294,7 +316,11 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
             Step::Get { on, key } => {
                 let kept = kept.get(*on).unwrap_or(&fresh);
                 let found = kept.snapshot.get(&model_key(*key)).await;
-                assert_eq!(found.as_ref(), Ok(&kept.rows.get(&model_key(*key)).cloned()), "step {index}: {step:?}");
+                assert_eq!(
+                    found.as_ref(),
+                    Ok(&kept.rows.get(&model_key(*key)).cloned()),
+                    "step {index}: {step:?}"
+                );
             }
             Step::Scan { on, from, to, max_rows, max_bytes } => {
                 let kept = kept.get(*on).unwrap_or(&fresh);
@@ -313,7 +339,8 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
                 let is_fresh = kept.get(*on).is_none();
                 let base = kept.get(*on).unwrap_or(&fresh);
                 let guards: Vec<Key> = guards.iter().map(|key| model_key(*key)).collect();
-                let writes: Vec<Write> = writes.iter().map(|(key, value)| model_write(*key, *value)).collect();
+                let writes: Vec<Write> =
+                    writes.iter().map(|(key, value)| model_write(*key, *value)).collect();
                 let outdated = guards
                     .iter()
                     .chain(writes.iter().map(Write::key))

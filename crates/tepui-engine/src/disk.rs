@@ -44,6 +44,8 @@ pub struct DiskOptions {
     pub max_queued_bytes: usize,
     /// How long a commit waits for its answer before its outcome counts as unknown.
     pub commit_wait: Duration,
+    /// How long the committer may work at one group before the engine counts as unhealthy.
+    pub stall_after: Duration,
     /// Where free space is asked for; replaced in tests.
     pub free_space: FreeSpace,
 }
@@ -56,11 +58,12 @@ impl DiskOptions {
             memtable_bytes: 32 << 20,
             block_bytes: 16 << 10,
             journal_bytes: 128 << 20,
-            worker_threads: 2,
+            worker_threads: 3,
             free_space_reserve_bytes: 128 << 20,
             max_queued_commits: 4096,
             max_queued_bytes: 64 << 20,
             commit_wait: Duration::from_secs(20),
+            stall_after: Duration::from_secs(5),
             free_space: Arc::new(directory::free_space),
         }
     }
@@ -83,7 +86,11 @@ impl DiskEngine {
     /// Opens the directory, and creates it if it is not there. Takes a moment: it reads the
     /// journals.
     pub fn open(options: DiskOptions) -> Result<Self, EngineError> {
-        let limits = QueueLimits { commits: options.max_queued_commits, bytes: options.max_queued_bytes };
+        let limits = QueueLimits {
+            commits: options.max_queued_commits,
+            bytes: options.max_queued_bytes,
+            stall_after: options.stall_after,
+        };
         let commit_wait = options.commit_wait;
         let version = Version(1);
         let store = FjallStore::open(options)?;

@@ -95,7 +95,10 @@ fn list(data: &Path) -> Result<Vec<(u64, PathBuf)>, EngineError> {
     for pair in journals.windows(2) {
         let [(first, path), (second, _)] = pair else { continue };
         if first + 1 != *second {
-            return Err(EngineError::Corrupt(format!("the journal after this one is missing: {}", path.display())));
+            return Err(EngineError::Corrupt(format!(
+                "the journal after this one is missing: {}",
+                path.display()
+            )));
         }
     }
     Ok(journals)
@@ -196,14 +199,16 @@ fn batch(bytes: &[u8]) -> Result<(usize, u64), Flaw> {
 
 /// Whether a whole batch begins anywhere in `bytes`.
 fn has_batch(bytes: &[u8]) -> bool {
-    (0..bytes.len()).any(|at| bytes[at] == START && looks_like_start(&bytes[at..]) && batch(&bytes[at..]).is_ok())
+    (0..bytes.len())
+        .any(|at| bytes[at] == START && looks_like_start(&bytes[at..]) && batch(&bytes[at..]).is_ok())
 }
 
 /// A cheap look before the checksum is computed: an item, uncompressed, of one of the few keyspaces.
 fn looks_like_start(bytes: &[u8]) -> bool {
     let kind = bytes.get(START_BYTES).copied();
     let keyspace = bytes.get(START_BYTES + 5..START_BYTES + 11);
-    kind == Some(CLEAR) || (kind == Some(ITEM) && keyspace.is_some_and(|high| high.iter().all(|byte| *byte == 0)))
+    kind == Some(CLEAR)
+        || (kind == Some(ITEM) && keyspace.is_some_and(|high| high.iter().all(|byte| *byte == 0)))
 }
 
 /// Whether the flawed last batch is one that a crash interrupted. `at` is its place in the file.

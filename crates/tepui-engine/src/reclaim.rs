@@ -72,7 +72,8 @@ async fn delete_rows(engine: &DiskEngine, mut left: KeyRange) -> Result<(), Engi
 /// Writes a deletion inside the range, and waits until it is in a table.
 async fn flush(engine: &DiskEngine, range: &KeyRange) -> Result<(), EngineError> {
     let marker = if range.start.is_empty() { Key::from_static(&[0]) } else { range.start.clone() };
-    let writes = if limits::is_key(&marker) && marker < range.end { vec![Write::Delete(marker)] } else { vec![] };
+    let writes =
+        if limits::is_key(&marker) && marker < range.end { vec![Write::Delete(marker)] } else { vec![] };
     engine.request(Kind::Flush, writes).await.map_err(engine_error)?;
     let give_up = Instant::now() + FLUSH_WAIT;
     loop {
@@ -80,7 +81,9 @@ async fn flush(engine: &DiskEngine, range: &KeyRange) -> Result<(), EngineError>
             return Ok(());
         }
         if Instant::now() > give_up {
-            return Err(EngineError::Unavailable("what is in memory was not written to tables in time".into()));
+            return Err(EngineError::Unavailable(
+                "what is in memory was not written to tables in time".into(),
+            ));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

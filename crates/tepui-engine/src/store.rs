@@ -8,7 +8,9 @@ use crate::{EngineError, Version, Write};
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
 };
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch, PersistMode};
+use fjall::{
+    AbstractTree, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch, PersistMode,
+};
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -42,6 +44,9 @@ pub(crate) trait Store: Send {
 
     /// Starts to move what is in memory into tables.
     fn flush(&mut self);
+
+    /// How long to rest after so many bytes, so that background work keeps up.
+    fn rest(&self, bytes: usize) -> Duration;
 
     fn check_space(&mut self) -> Result<(), EngineError>;
 
@@ -112,6 +117,12 @@ impl Store for FjallStore {
         if let Ok(Err(error)) = rotated {
             tracing::warn!(%error, "cannot start to flush");
         }
+    }
+
+    fn rest(&self, bytes: usize) -> Duration {
+        let Some(opened) = &self.open else { return Duration::ZERO };
+        let tree = &opened.keyspace.tree;
+        rest(tree.l0_run_count(), tree.sealed_memtable_count(), bytes)
     }
 
     fn check_space(&mut self) -> Result<(), EngineError> {
@@ -225,6 +236,25 @@ fn keyspace_options(options: &DiskOptions) -> KeyspaceCreateOptions {
         ]))
 }
 
+/// fjall halts all writers when 30 tables wait to be merged or 4 memtables wait to be written, until
+/// there are fewer: for many seconds at a time. Slowing down on the way there spreads the same
+/// delay over all commits.
+fn rest(waiting_tables: usize, waiting_memtables: usize, bytes: usize) -> Duration {
+    const FREE: usize = 12;
+    const HALT: usize = 30;
+    const BYTES_PER_SECOND: f64 = 40e6;
+    let waiting = match waiting_memtables {
+        0 | 1 => waiting_tables,
+        2 => waiting_tables.max(18),
+        _ => waiting_tables.max(27),
+    };
+    if waiting <= FREE {
+        return Duration::ZERO;
+    }
+    let left = HALT.saturating_sub(waiting).max(1) as f64 / (HALT - FREE) as f64;
+    Duration::from_secs_f64(bytes as f64 / (BYTES_PER_SECOND * left)).min(Duration::from_millis(500))
+}
+
 /// What to do about an error of fjall.
 pub(crate) fn engine_error(error: &fjall::Error) -> EngineError {
     match error {
@@ -270,5 +300,19 @@ fn at_path(error: EngineError, path: &Path) -> EngineError {
         EngineError::Unavailable(why) => EngineError::Unavailable(at(why)),
         EngineError::Corrupt(why) => EngineError::Corrupt(at(why)),
         EngineError::Failed(why) => EngineError::Failed(at(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_grow_with_what_waits() {
+        assert_eq!(rest(12, 1, 1 << 20), Duration::ZERO);
+        let rests: Vec<Duration> = (12..40).map(|waiting| rest(waiting, 0, 100_000)).collect();
+        assert!(rests.is_sorted());
+        assert!(rest(0, 3, 100_000) > rest(0, 2, 100_000));
+        assert!(rest(30, 4, 64 << 20) <= Duration::from_millis(500));
     }
 }

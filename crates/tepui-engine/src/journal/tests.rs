@@ -74,7 +74,9 @@ fn every_flipped_bit_before_the_last_batch_is_found() {
 fn a_flipped_bit_in_the_last_batch_is_not_mistaken_for_an_unfinished_one() {
     let first = made(1, b"first");
     let journal = [&first[..], &made(2, &[7; 40])].concat();
-    for index in (first.len()..journal.len()).filter(|index| !(first.len() + 5..first.len() + 13).contains(index)) {
+    for index in
+        (first.len()..journal.len()).filter(|index| !(first.len() + 5..first.len() + 13).contains(index))
+    {
         for bit in 0..8 {
             let mut damaged = journal.clone();
             damaged[index] ^= 1 << bit;

@@ -1,0 +1,255 @@
+//! Directories that are not as they were left: damaged files, another process, another format.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tepui_engine::{
+    CommitError, DiskEngine, DiskOptions, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Value,
+    Write,
+};
+
+const ROWS: u32 = 400;
+
+fn key(number: u32) -> Key {
+    format!("row {number:05}").into()
+}
+
+fn value(number: u32) -> Value {
+    (0..300u32).map(|index| (index * 7 + number * 13) as u8).collect::<Vec<u8>>().into()
+}
+
+fn options(path: &Path) -> DiskOptions {
+    let mut options = DiskOptions::new(path);
+    options.memtable_bytes = 16 << 10;
+    options.block_bytes = 1024;
+    options.worker_threads = 1;
+    options
+}
+
+async fn put(engine: &DiskEngine, numbers: impl Iterator<Item = u32>) -> Result<(), CommitError> {
+    let at = engine.snapshot().await?.version();
+    engine.commit(at, vec![], numbers.map(|number| Write::Put(key(number), value(number))).collect()).await
+}
+
+/// Rows in tables and in the journal.
+fn fill(path: &Path) {
+    block_on(async {
+        let engine = DiskEngine::open(options(path)).expect("a directory can be created");
+        for first in (0..ROWS).step_by(20) {
+            put(&engine, first..first + 20).await.expect("rows can be written");
+        }
+        let give_up = Instant::now() + Duration::from_secs(10);
+        while tables(path).is_empty() {
+            assert!(Instant::now() < give_up, "rows become tables");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    // Journals are made with 64 MiB of zeros, which would be copied hundreds of times.
+    for file in files(path) {
+        let bytes = std::fs::read(&file).expect("a file can be read");
+        if bytes.len() > 1 << 20 {
+            std::fs::write(&file, &bytes[..used(&bytes)]).expect("a file can be written");
+        }
+    }
+}
+
+fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+fn tables(path: &Path) -> Vec<PathBuf> {
+    files(path).into_iter().filter(|file| is_table(file)).collect()
+}
+
+fn is_table(file: &Path) -> bool {
+    file.parent().is_some_and(|folder| folder.ends_with("keyspaces/1/tables"))
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(files(&entry.path())),
+            _ => found.push(entry.path()),
+        }
+    }
+    found.sort();
+    found
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let target = to.join(file.strip_prefix(from).expect("a file of the directory"));
+        std::fs::create_dir_all(target.parent().expect("a file has a folder")).expect("a folder can be made");
+        std::fs::copy(&file, &target).expect("a file can be copied");
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime can be built").block_on(future)
+}
+
+/// Opens the directory and reads every row in both ways: either all is as written, or an error.
+fn read_all(path: &Path) -> Result<(), EngineError> {
+    block_on(async {
+        let engine = DiskEngine::open(options(path))?;
+        let now = engine.snapshot().await?;
+        let range = KeyRange { start: key(0), end: "s".into() };
+        let page = now.scan(&range, ScanLimit { max_rows: usize::MAX, max_bytes: usize::MAX }).await?;
+        let expected = (0..ROWS).map(|number| (key(number), value(number)));
+        assert!(page.rows.into_iter().eq(expected), "a scan shows what was not written, or misses what was");
+        for number in 0..ROWS {
+            assert_eq!(now.get(&key(number)).await?, Some(value(number)), "row {number}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_flipped_byte_in_any_file_is_found_or_harmless() {
+    let original = tempfile::tempdir().expect("a temporary directory can be made");
+    fill(original.path());
+    let count = files(original.path()).len();
+    assert!(count > 5, "there are files of every kind: {:?}", files(original.path()));
+    for file in files(original.path()) {
+        let name = file.strip_prefix(original.path()).expect("a file of the directory");
+        let written = std::fs::read(&file).expect("a file can be read");
+        let used = used(&written);
+        // Every few bytes, ends included: small files are met often, large ones in all their parts.
+        let step = (used / 12).max(1);
+        let mut places: Vec<usize> = (0..used).step_by(step).collect();
+        places.extend(used.checked_sub(1));
+        let mut found = 0;
+        for place in &places {
+            let directory = tempfile::tempdir().expect("a temporary directory can be made");
+            copy(original.path(), directory.path());
+            let mut bytes = written[..used].to_vec();
+            bytes[*place] ^= 0x55;
+            std::fs::write(directory.path().join(name), bytes).expect("a file can be damaged");
+            match read_all(directory.path()) {
+                Ok(()) => {}
+                Err(EngineError::Corrupt(_) | EngineError::Failed(_)) => found += 1,
+                Err(other) => panic!("{}, byte {place}: {other}", name.display()),
+            }
+        }
+        println!("{}: {found} of {} found", name.display(), places.len());
+        if is_table(&file) || name.extension().is_some_and(|extension| extension == "jnl") {
+            assert!(found * 10 >= places.len() * 8, "{}: damage to rows is found", name.display());
+        }
+    }
+}
+
+#[test]
+fn a_missing_table_is_corrupt() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    fill(directory.path());
+    std::fs::remove_file(&tables(directory.path())[0]).expect("a table can be removed");
+    let result = read_all(directory.path());
+    assert!(matches!(result, Err(EngineError::Corrupt(_))), "{result:?}");
+}
+
+#[test]
+fn a_second_process_is_told_which_directory_is_in_use() {
+    if let Ok(path) = std::env::var("TEPUI_SECOND") {
+        let error = DiskEngine::open(options(Path::new(&path))).err();
+        let Some(EngineError::Unavailable(why)) = error else { panic!("{error:?}") };
+        assert!(why.contains(&path) && why.contains("another process"), "{why}");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let engine = DiskEngine::open(options(directory.path())).expect("a directory can be created");
+    assert!(DiskEngine::open(options(directory.path())).is_err(), "nor twice in one process");
+    let status = Command::new(std::env::current_exe().expect("a test knows its path"))
+        .args(["--exact", "a_second_process_is_told_which_directory_is_in_use"])
+        .env("TEPUI_SECOND", directory.path())
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "the second process is refused");
+    engine.close();
+    DiskEngine::open(options(directory.path())).expect("a closed directory can be opened");
+}
+
+#[test]
+fn another_format_is_refused() {
+    for (text, expected) in [
+        ("2\n", "the data directory has format 2, this version reads format 1"),
+        ("0\n", "the data directory has format 0"),
+        ("one\n", "not a format number"),
+        ("", "not a format number"),
+    ] {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        drop(DiskEngine::open(options(directory.path())).expect("a directory can be created"));
+        std::fs::write(directory.path().join("FORMAT"), text).expect("the file can be written");
+        let error = DiskEngine::open(options(directory.path())).err().map(|error| error.to_string());
+        assert!(error.as_ref().is_some_and(|error| error.contains(expected)), "{text:?}: {error:?}");
+    }
+}
+
+#[test]
+fn writes_stop_before_the_disk_is_full() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let free = Arc::new(AtomicU64::new(1 << 40));
+    let mut options = options(directory.path());
+    options.free_space_reserve_bytes = 1000;
+    let asked = Arc::clone(&free);
+    options.free_space = Arc::new(move |_| Ok(asked.load(Ordering::Relaxed)));
+    block_on(async {
+        let engine = DiskEngine::open(options).expect("a directory can be created");
+        put(&engine, 0..1).await.expect("there is space");
+        free.store(999, Ordering::Relaxed);
+        let give_up = Instant::now() + Duration::from_secs(10);
+        let refused = loop {
+            // Free space is not asked for with every commit.
+            match put(&engine, 1..2).await {
+                Ok(()) => assert!(Instant::now() < give_up, "writes are refused in the end"),
+                Err(error) => break error,
+            }
+        };
+        let CommitError::Engine(EngineError::Unavailable(why)) = refused else { panic!("{refused:?}") };
+        assert!(why.contains("nearly full"), "{why}");
+        assert!(engine.health().is_err());
+        let now = engine.snapshot().await.expect("a snapshot can be taken");
+        assert_eq!(now.get(&key(0)).await, Ok(Some(value(0))), "reads go on");
+        free.store(1 << 40, Ordering::Relaxed);
+        while engine.health().is_err() {
+            assert!(Instant::now() < give_up, "writes are taken again in the end");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        put(&engine, 2..3).await.expect("there is space again");
+    });
+}
+
+#[test]
+fn closing_finishes_what_waits() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    block_on(async {
+        let engine = DiskEngine::open(options(directory.path())).expect("a directory can be created");
+        let at = engine.snapshot().await.expect("a snapshot can be taken").version();
+        let mut waiting: Vec<_> = (0..50)
+            .map(|number| {
+                let engine = engine.clone();
+                Box::pin(async move {
+                    engine.commit(at, vec![], vec![Write::Put(key(number), value(number))]).await
+                })
+            })
+            .collect();
+        // Queued by their first poll. Half of them are then forgotten by their callers.
+        for commit in &mut waiting {
+            let polled =
+                std::future::poll_fn(|context| std::task::Poll::Ready(commit.as_mut().poll(context))).await;
+            assert!(polled.is_pending() || polled == std::task::Poll::Ready(Ok(())));
+        }
+        waiting.truncate(25);
+        engine.close();
+        let after = put(&engine, 60..61).await;
+        assert!(matches!(after, Err(CommitError::Engine(EngineError::Unavailable(_)))), "{after:?}");
+        drop(waiting);
+        let engine = DiskEngine::open(options(directory.path())).expect("a closed directory can be opened");
+        let now = engine.snapshot().await.expect("a snapshot can be taken");
+        for number in 0..50 {
+            assert_eq!(now.get(&key(number)).await, Ok(Some(value(number))), "row {number}");
+        }
+    });
+}
