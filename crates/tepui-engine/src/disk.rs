@@ -10,7 +10,6 @@ use crate::{
 };
 use fjall::AbstractTree;
 use std::io;
-use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -172,11 +171,9 @@ impl DiskSnapshot {
         let mut page = ScanPage::default();
         let Some(bounds) = limits::bounds(range) else { return Ok(page) };
         let mut bytes = 0;
-        for row in self.view.tree.range::<&[u8], (Bound<&[u8]>, Bound<&[u8]>)>(
-            bounds,
-            self.view.snapshot.seqno(),
-            None,
-        ) {
+        let rows =
+            self.view.tree.range::<&[u8], limits::Bounds<'_>>(bounds, self.view.snapshot.seqno(), None);
+        for row in rows {
             let (key, value) = lsm_tree::Guard::into_inner(row).map_err(|error| storage_error(&error))?;
             bytes += key.len() + value.len();
             let full = page.rows.len() >= limit.max_rows || bytes > limit.max_bytes;

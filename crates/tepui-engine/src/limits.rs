@@ -34,8 +34,10 @@ pub(crate) fn check(guards: &[Key], writes: &[Write]) -> Result<(), EngineError>
     Ok(())
 }
 
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// The same range for a store that knows no longer keys; `None` if it is empty.
-pub(crate) fn bounds(range: &KeyRange) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
+pub(crate) fn bounds(range: &KeyRange) -> Option<Bounds<'_>> {
     if range.start >= range.end {
         return None;
     }

@@ -10,7 +10,6 @@ use crate::limits;
 use crate::store::{panicked, storage_error};
 use crate::{CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Write};
 use fjall::AbstractTree;
-use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -45,7 +44,7 @@ async fn drop_tables(engine: &DiskEngine, range: KeyRange) -> Result<bool, Engin
         let tree = &snapshot.view().tree;
         let Some(bounds) = limits::bounds(&range) else { return Ok(false) };
         let before = tree.table_count();
-        catch_unwind(AssertUnwindSafe(|| tree.drop_range::<&[u8], (Bound<&[u8]>, Bound<&[u8]>)>(bounds)))
+        catch_unwind(AssertUnwindSafe(|| tree.drop_range::<&[u8], limits::Bounds<'_>>(bounds)))
             .map_err(|panic| panicked(&*panic))?
             .map_err(|error| storage_error(&error))?;
         Ok(tree.table_count() < before)

@@ -1,1 +1,187 @@
-//! Faults below the committer.
+//! Groups, with a store that can be held up and made to fail.
+
+use super::*;
+use crate::disk::DiskOptions;
+use crate::store::FjallStore;
+use fjall::AbstractTree;
+use std::sync::mpsc;
+
+/// A real store behind a gate: `write` waits for a verdict.
+struct Gated {
+    store: FjallStore,
+    verdicts: mpsc::Receiver<Option<WriteFailure>>,
+    sizes: mpsc::Sender<usize>,
+}
+
+impl Store for Gated {
+    fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
+        self.sizes.send(batch.len()).expect("the test listens");
+        match self.verdicts.recv().expect("the test decides") {
+            None => self.store.write(batch),
+            Some(failure) => Err(failure),
+        }
+    }
+
+    fn view(&self, version: Version) -> View {
+        self.store.view(version)
+    }
+
+    fn is_stale(&self, published: &Published) -> bool {
+        self.store.is_stale(published)
+    }
+
+    fn flush(&mut self) {
+        self.store.flush();
+    }
+
+    fn rest(&self, _: usize) -> Duration {
+        Duration::ZERO
+    }
+
+    fn check_space(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn check_alive(&self) -> Result<(), EngineError> {
+        self.store.check_alive()
+    }
+
+    fn check_writable(&self) -> Result<(), EngineError> {
+        self.store.check_writable()
+    }
+
+    fn reopen(&mut self) -> Result<(), EngineError> {
+        self.store.reopen()
+    }
+
+    fn close(&mut self) {
+        self.store.close();
+    }
+}
+
+struct Bench {
+    shared: Arc<Shared>,
+    verdicts: mpsc::Sender<Option<WriteFailure>>,
+    sizes: mpsc::Receiver<usize>,
+    _directory: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let store = FjallStore::open(DiskOptions::new(directory.path())).expect("a directory can be created");
+        let (verdicts, gate) = mpsc::channel();
+        let (tell, sizes) = mpsc::channel();
+        let limits = QueueLimits { commits: 10, bytes: 10_000, stall_after: Duration::from_secs(5) };
+        let shared = Arc::new(Shared::new(store.view(Version(1)), limits));
+        let store = Gated { store, verdicts: gate, sizes: tell };
+        let committer = Committer::new(Arc::clone(&shared), store, Version(1));
+        std::thread::spawn(move || committer.run());
+        Self { shared, verdicts, sizes, _directory: directory }
+    }
+
+    fn submit(
+        &self,
+        at: u64,
+        guards: &[&'static str],
+        keys: &[&'static str],
+    ) -> oneshot::Receiver<Result<(), CommitError>> {
+        let (reply, answer) = oneshot::channel();
+        let guards = guards.iter().map(|key| Key::from_static(key.as_bytes())).collect();
+        let put = |key: &&'static str| Write::Put(Key::from_static(key.as_bytes()), "v".into());
+        let kind = Kind::Checked { at: Version(at), guards };
+        let request = Request { kind, writes: keys.iter().map(put).collect(), reply };
+        self.shared.submit(request).expect("there is room in the queue");
+        answer
+    }
+
+    /// Waits until the committer is inside `write`, so that everything after it is one group.
+    fn at_gate(&self) -> usize {
+        self.sizes.recv_timeout(Duration::from_secs(10)).expect("the committer writes")
+    }
+
+    fn decide(&self, failure: Option<WriteFailure>) {
+        self.verdicts.send(failure).expect("the committer waits");
+    }
+
+    fn rows(&self) -> usize {
+        let view = self.shared.published.try_get().expect("the store is open").expect("the store is open");
+        view.tree.len(view.snapshot.seqno(), None).expect("rows can be counted")
+    }
+}
+
+fn answer_of(answer: oneshot::Receiver<Result<(), CommitError>>) -> Result<(), CommitError> {
+    answer.blocking_recv().expect("the committer answers")
+}
+
+#[test]
+fn commits_that_wait_together_are_one_batch() {
+    let bench = Bench::new();
+    let first = bench.submit(1, &[], &["first"]);
+    assert_eq!(bench.at_gate(), 1, "an idle committer waits for nobody");
+    let answers = [
+        bench.submit(1, &[], &["a", "b"]),
+        bench.submit(1, &["x"], &["c"]),
+        bench.submit(1, &[], &["b"]),    // Lost against the first of the group.
+        bench.submit(1, &["c"], &["d"]), // Its guard was written in the same group.
+        bench.submit(1, &["d"], &["e"]), // Guards what the refused one would have written.
+        bench.submit(1, &[], &["x"]),    // Writes what another one guards: that one came before.
+        bench.submit(1, &["first"], &["f"]), // Lost against the group before.
+    ];
+    assert_eq!(bench.rows(), 0, "nothing shows before it is synced");
+    bench.decide(None);
+    assert_eq!(answer_of(first), Ok(()));
+    assert_eq!(bench.at_gate(), 5, "a, b, c, e and x");
+    assert_eq!(bench.rows(), 1);
+    bench.decide(None);
+    let conflict = Err(CommitError::Conflict);
+    let expected = [Ok(()), Ok(()), conflict.clone(), conflict.clone(), Ok(()), Ok(()), conflict];
+    assert_eq!(answers.map(answer_of), expected);
+    assert_eq!(bench.rows(), 6);
+}
+
+#[test]
+fn a_failed_group_is_unknown_and_the_next_is_refused() {
+    let bench = Bench::new();
+    let group = bench.submit(1, &[], &["a"]);
+    bench.at_gate();
+    let waiting = bench.submit(1, &[], &["b"]);
+    bench.decide(Some(WriteFailure::Maybe(EngineError::Failed("a test".into()))));
+    assert!(matches!(answer_of(group), Err(CommitError::Unknown(_))));
+    assert!(matches!(answer_of(waiting), Err(CommitError::Engine(EngineError::Unavailable(_)))));
+    assert!(bench.shared.health().is_err());
+    assert_eq!(bench.rows(), 0);
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while bench.shared.health().is_err() {
+        assert!(Instant::now() < give_up, "the store is opened again");
+        std::thread::yield_now();
+    }
+    let stale = bench.submit(1, &[], &["c"]);
+    assert_eq!(answer_of(stale), Err(CommitError::Conflict), "snapshots from before are too old");
+    let fresh = bench.submit(2, &[], &["c"]);
+    bench.at_gate();
+    bench.decide(None);
+    assert_eq!(answer_of(fresh), Ok(()));
+}
+
+#[test]
+fn a_full_queue_is_busy_and_a_dropped_caller_does_not_matter() {
+    let bench = Bench::new();
+    let _first = bench.submit(1, &[], &["first"]);
+    bench.at_gate();
+    for _ in 0..10 {
+        drop(bench.submit(1, &[], &["forgotten"]));
+    }
+    let (reply, _answer) = oneshot::channel();
+    let kind = Kind::Checked { at: Version(1), guards: vec![] };
+    let refused = bench.shared.submit(Request { kind, writes: vec![], reply });
+    assert!(matches!(refused, Err(EngineError::Unavailable(why)) if why.contains("busy")));
+    bench.decide(None);
+    bench.at_gate();
+    bench.decide(None);
+    let last = bench.submit(3, &[], &["last"]);
+    bench.at_gate();
+    bench.decide(None);
+    assert_eq!(answer_of(last), Ok(()));
+    assert_eq!(bench.rows(), 3, "first, forgotten and last");
+}
