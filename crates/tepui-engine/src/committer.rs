@@ -383,7 +383,9 @@ impl<S: Store> Drop for Committer<S> {
         queue.closed = true;
         let left: Vec<Request> = queue.requests.drain(..).collect();
         drop(queue);
-        answer(left, &Err(EngineError::Unavailable("the engine is shutting down".into()).into()));
+        let stopped = EngineError::Unavailable("the engine has stopped".into());
+        *self.shared.status.write().unwrap_or_else(PoisonError::into_inner) = Some(stopped.clone());
+        answer(left, &Err(stopped.into()));
     }
 }
 

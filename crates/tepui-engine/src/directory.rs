@@ -37,6 +37,7 @@ impl Directory {
         })?;
         check_format(path)?;
         let data = path.join("rows");
+        remove_half_made(&data).map_err(|error| failed("clear", error))?;
         Ok(Self { path: path.to_owned(), data, _lock: lock })
     }
 
@@ -65,13 +66,50 @@ impl Directory {
 }
 
 /// How many bytes are free for us on the disk that holds `path`.
+#[cfg(unix)]
 pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
     let stat = rustix::fs::statvfs(path)?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Not asked for on this system: a full disk shows when it is written to.
+#[cfg(not(unix))]
+pub(crate) fn free_space(_: &Path) -> io::Result<u64> {
+    Ok(u64::MAX)
+}
+
+#[cfg(unix)]
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// Directories cannot be synced on this system, and need not be.
+#[cfg(not(unix))]
+pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Removes what a crash left of fjall's files while they were made for the first time: fjall would
+/// trip over them for ever. Whatever could hold a row is left alone.
+fn remove_half_made(data: &Path) -> io::Result<()> {
+    let is_empty = |folder: &Path| match std::fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    // The marker is written last, and keyspaces only after it.
+    let marker = std::fs::metadata(data.join("version")).map_or(0, |metadata| metadata.len());
+    if marker != 0 || !data.exists() || !is_empty(&data.join("keyspaces")) {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(data)? {
+        let path = entry?.path();
+        let is_journal = path.extension().is_some_and(|extension| extension == "jnl");
+        if is_journal && !crate::journal::is_unwritten(&path)? {
+            return Ok(());
+        }
+    }
+    tracing::info!(path = %data.display(), "removed what was left of an interrupted start");
+    std::fs::remove_dir_all(data)
 }
 
 fn lock(path: &Path) -> Result<File, TryLockError> {

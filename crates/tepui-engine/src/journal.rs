@@ -104,26 +104,41 @@ fn list(data: &Path) -> Result<Vec<(u64, PathBuf)>, EngineError> {
     Ok(journals)
 }
 
+/// Whether nothing was ever written to a journal.
+pub(crate) fn is_unwritten(path: &Path) -> io::Result<bool> {
+    Ok(read(path)?.is_empty())
+}
+
 /// What was written to a journal: all of it but the zeros that it was made with.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    let mut written = 0;
-    // A new journal is 64 MiB of hole. Only what is behind it is read.
-    while let Ok(start) = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(written)) {
-        let hole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(start)).unwrap_or(length);
-        if hole <= written || hole >= length {
-            written = length;
-            break;
-        }
-        written = hole;
-    }
+    let written = written_length(&file)?;
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::with_capacity(written as usize);
     file.take(written).read_to_end(&mut bytes)?;
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     bytes.truncate(end);
     Ok(bytes)
+}
+
+/// A new journal is a hole of 64 MiB. What lies behind the last data is not worth reading.
+#[cfg(target_os = "linux")]
+fn written_length(file: &File) -> io::Result<u64> {
+    use rustix::fs::{SeekFrom, seek};
+    let length = file.metadata()?.len();
+    let mut written = 0;
+    while let Ok(start) = seek(file, SeekFrom::Data(written)) {
+        written = seek(file, SeekFrom::Hole(start)).unwrap_or(length);
+        if written >= length {
+            break;
+        }
+    }
+    Ok(written.min(length))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn written_length(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.len())
 }
 
 fn cut(path: &Path, end: u64) -> io::Result<()> {

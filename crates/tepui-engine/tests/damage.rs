@@ -143,6 +143,27 @@ fn a_flipped_byte_in_any_file_is_found_or_harmless() {
 }
 
 #[test]
+fn an_interrupted_first_start_can_be_repeated() {
+    for marker in [None, Some("")] {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        std::fs::write(directory.path().join("FORMAT"), "1\n").expect("a file can be written");
+        std::fs::create_dir_all(directory.path().join("rows/keyspaces")).expect("a folder can be made");
+        let journal = std::fs::File::create(directory.path().join("rows/0.jnl")).expect("a file can be made");
+        journal.set_len(64 << 20).expect("a file can grow");
+        if let Some(marker) = marker {
+            std::fs::write(directory.path().join("rows/version"), marker).expect("a file can be written");
+        }
+        drop(DiskEngine::open(options(directory.path())).expect("the second start succeeds"));
+    }
+    // But rows are never taken for the remains of a start.
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    fill(directory.path());
+    std::fs::remove_file(directory.path().join("rows/version")).expect("a file can be removed");
+    assert!(DiskEngine::open(options(directory.path())).is_err());
+    assert!(!tables(directory.path()).is_empty());
+}
+
+#[test]
 fn a_missing_table_is_corrupt() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     fill(directory.path());
