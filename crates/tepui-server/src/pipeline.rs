@@ -11,7 +11,7 @@ use crate::ids::RequestIds;
 use crate::telemetry::{RequestLine, request_line};
 use bytes::Bytes;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
-use hyper::http::{Method, Response, StatusCode, request};
+use hyper::http::{Method, Response, request};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_engine::Engine;
@@ -266,10 +266,6 @@ impl<E: Engine> TableHandler<E> {
             request_headers: &known.head.headers,
         };
         error_body::finish(response.headers_mut(), &exchange);
-        if response.status() == StatusCode::NO_CONTENT {
-            // The HTTP layer would leave it out; clients of the Table service are used to it.
-            response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        }
         let Some(target) = &known.target else { return };
         if known.head.method != Method::OPTIONS
             && let Ok(properties) = self.service.service_properties(&target.account).await
