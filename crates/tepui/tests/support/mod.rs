@@ -1,0 +1,146 @@
+//! A server of its own for each test, and what its clients need.
+//!
+//! The server is the real command, on a port of its choosing. It ends with the test that started it,
+//! and what it printed is shown when the test fails.
+#![allow(dead_code, reason = "every test file uses another part of it")]
+
+pub(crate) mod http;
+pub(crate) mod random;
+pub(crate) mod table;
+
+use http::Client;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A shared access signature of the development account with every right, until 2099.
+pub(crate) const SAS: &str = "sv=2019-02-02&ss=t&srt=sco&sp=rwdlacu&se=2099-01-01\
+    &sig=TGYyjGwcvhpxeLojrPIQSDGm66iZMyYoufipVXh1%2FY4%3D";
+
+/// The command, knowing nothing of the environment but where data goes by default.
+pub(crate) fn tepui(arguments: &[&str], data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tepui"));
+    command.env_clear().env("XDG_DATA_HOME", data).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// A server that runs.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) port: u16,
+    /// From starting the process to its saying that it listens.
+    pub(crate) ready_after: Duration,
+    /// Where it prints, and where it says its ports.
+    files: TempDir,
+}
+
+impl Server {
+    /// A server that keeps everything in memory, with further arguments.
+    pub(crate) fn in_memory(arguments: &[&str]) -> Self {
+        Self::launch(&["serve", "--in-memory", "--silent", "--table-port", "0"], arguments)
+    }
+
+    /// A server that keeps its data in `directory`.
+    pub(crate) fn on_disk(directory: &Path) -> Self {
+        let directory = directory.to_str().unwrap();
+        Self::launch(&["serve", "--silent", "--table-port", "0"], &["--data-dir", directory])
+    }
+
+    fn launch(base: &[&str], more: &[&str]) -> Self {
+        Self::run(tepui(&[base, more].concat(), Path::new("")))
+    }
+
+    /// Starts `command`, which is to serve, and waits until it does.
+    pub(crate) fn run(mut command: Command) -> Self {
+        let files = TempDir::new().unwrap();
+        let ports = files.path().join("ports.json");
+        command.arg("--ports-file").arg(&ports);
+        command.stdout(File::create(files.path().join("out")).unwrap());
+        command.stderr(File::create(files.path().join("log")).unwrap());
+        let begun = Instant::now();
+        let mut server =
+            Self { child: command.spawn().unwrap(), port: 0, ready_after: Duration::ZERO, files };
+        while !ports.exists() {
+            assert_eq!(server.child.try_wait().unwrap(), None, "it ended at once: {}", server.log());
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is not ready: {}", server.log());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        server.ready_after = begun.elapsed();
+        let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&ports).unwrap()).unwrap();
+        assert_eq!(said["pid"], server.child.id());
+        server.port = said["table"]["port"].as_u64().unwrap().try_into().unwrap();
+        server
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.port).unwrap()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the process that was started is still there.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn out(&self) -> String {
+        std::fs::read_to_string(self.files.path().join("out")).unwrap()
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.files.path().join("log")).unwrap()
+    }
+
+    /// The memory that is its own and in use, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches("kB").trim().parse().unwrap()
+    }
+
+    /// Ends it as a power failure would: no time to do anything.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end; also what it printed and what it logged.
+    pub(crate) fn wait(mut self) -> (ExitStatus, String, String) {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "it does not end: {}", self.log());
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        (status, self.out(), self.log())
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(crate) fn stop(self) -> (ExitStatus, String, String) {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the log of the server:\n{}", self.log());
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
