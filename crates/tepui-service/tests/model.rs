@@ -1,0 +1,356 @@
+//! The service against a plain model: random operations get the same answers, on every engine.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tepui_engine::{DiskEngine, DiskOptions, Engine, MemoryEngine};
+use tepui_model::condition::Condition;
+use tepui_model::grant::KeyBounds;
+use tepui_model::table::{
+    Action, Change, ChangeSet, Comparison, Continuation, EntityKey, EntitySink, EntityView, Filter, Literal,
+    Operation, PageSize, Properties, PropertiesBuilder, QueryEntities, Reply, TableName, ValueRef, Written,
+};
+use tepui_model::time::ManualClock;
+use tepui_model::{ErrorCode, Timestamp};
+use tepui_service::{TableOptions, TableService};
+
+const ACCOUNT: &str = "account";
+const TABLE: &str = "People";
+
+/// What a test does to the service. Keys and values come from small sets, so that they meet.
+#[derive(Debug, Clone)]
+enum Step {
+    Change(SmallChange),
+    Batch(Vec<SmallChange>),
+    Query { filter: Option<Filter>, page_size: usize },
+    Recreate,
+}
+
+#[derive(Debug, Clone)]
+struct SmallChange {
+    partition: u8,
+    row: u8,
+    verb: u8,
+    /// Whether a condition names the current version, if the verb has a condition at all.
+    condition: SmallCondition,
+    values: Vec<(u8, i32)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum SmallCondition {
+    Any,
+    Current,
+    Stale,
+}
+
+/// The model: every entity's timestamp and properties by its keys.
+type Model = BTreeMap<(String, String), (Timestamp, BTreeMap<String, i32>)>;
+
+fn partition_text(partition: u8) -> String {
+    ["", "a", "b", "é"][usize::from(partition % 4)].to_owned()
+}
+
+fn row_text(row: u8) -> String {
+    format!("{:02}", row % 12)
+}
+
+fn packed(values: &[(u8, i32)]) -> (Properties, BTreeMap<String, i32>) {
+    let map: BTreeMap<String, i32> =
+        values.iter().map(|(name, value)| (format!("P{}", name % 4), *value)).collect();
+    let mut builder = PropertiesBuilder::new();
+    for (name, value) in &map {
+        builder.push(name, ValueRef::Int32(*value)).unwrap();
+    }
+    (builder.finish(), map)
+}
+
+/// What the model says a change comes to: the entity's new properties, `None` for a deletion.
+fn expected(
+    model: &Model,
+    change: &Change,
+    values: &BTreeMap<String, i32>,
+) -> Result<Option<BTreeMap<String, i32>>, ErrorCode> {
+    let stored = model.get(&(change.key.partition_key.clone(), change.key.row_key.clone()));
+    let existing = |condition: &Condition| {
+        let (timestamp, properties) = stored.ok_or(ErrorCode::ResourceNotFound)?;
+        let fits = match condition {
+            Condition::Any => true,
+            Condition::WrittenAt(at) => at == timestamp,
+            Condition::Never => false,
+        };
+        if fits { Ok(properties) } else { Err(ErrorCode::UpdateConditionNotSatisfied) }
+    };
+    let merged = |old: &BTreeMap<String, i32>| {
+        let mut merged = old.clone();
+        merged.extend(values.clone());
+        Some(merged)
+    };
+    Ok(match &change.action {
+        Action::Insert(_) if stored.is_some() => return Err(ErrorCode::EntityAlreadyExists),
+        Action::Insert(_) | Action::InsertOrReplace(_) => Some(values.clone()),
+        Action::Update(condition, _) => existing(condition).map(|_| Some(values.clone()))?,
+        Action::Merge(condition, _) => merged(existing(condition)?),
+        Action::InsertOrMerge(_) => match stored {
+            Some((_, properties)) => merged(properties),
+            None => Some(values.clone()),
+        },
+        Action::Delete(condition) => existing(condition).map(|_| None)?,
+    })
+}
+
+fn apply(model: &mut Model, change: &Change, outcome: Option<BTreeMap<String, i32>>, written: Written) {
+    let key = (change.key.partition_key.clone(), change.key.row_key.clone());
+    match (outcome, written) {
+        (Some(properties), Written::Stored(timestamp)) => {
+            if let Some((before, _)) = model.get(&key) {
+                assert!(timestamp > *before, "an entity's timestamp must rise");
+            }
+            model.insert(key, (timestamp, properties));
+        }
+        (None, Written::Deleted) => drop(model.remove(&key)),
+        (outcome, written) => panic!("{written:?} for {outcome:?}"),
+    }
+}
+
+fn concrete(model: &Model, small: &SmallChange, partition: u8) -> (Change, BTreeMap<String, i32>) {
+    let key = EntityKey::new(partition_text(partition), row_text(small.row));
+    let current =
+        model.get(&(key.partition_key.clone(), key.row_key.clone())).map(|(timestamp, _)| *timestamp);
+    let condition = match (small.condition, current) {
+        (SmallCondition::Any, _) => Condition::Any,
+        (SmallCondition::Current, Some(timestamp)) => Condition::WrittenAt(timestamp),
+        (SmallCondition::Current | SmallCondition::Stale, _) => Condition::WrittenAt(Timestamp::MIN),
+    };
+    let (properties, values) = packed(&small.values);
+    let action = match small.verb % 6 {
+        0 => Action::Insert(properties),
+        1 => Action::Update(condition, properties),
+        2 => Action::Merge(condition, properties),
+        3 => Action::InsertOrReplace(properties),
+        4 => Action::InsertOrMerge(properties),
+        _ => Action::Delete(condition),
+    };
+    (Change { key, action }, values)
+}
+
+/// Collects what a query finds.
+#[derive(Default)]
+struct Found(Vec<(String, String, Timestamp, BTreeMap<String, i32>)>);
+
+impl EntitySink for Found {
+    fn accept(&mut self, entity: &EntityView<'_>) {
+        let properties =
+            tepui_model::table::properties::iter(entity.packed).map(|(name, value)| match value {
+                ValueRef::Int32(number) => (name.to_owned(), number),
+                other => panic!("{other:?}"),
+            });
+        let (partition_key, row_key) = (entity.partition_key.to_owned(), entity.row_key.to_owned());
+        self.0.push((partition_key, row_key, entity.timestamp, properties.collect()));
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.len() * 64
+    }
+}
+
+struct World<E> {
+    service: TableService<E>,
+    model: Model,
+}
+
+impl<E: Engine> World<E> {
+    async fn new(engine: E) -> Self {
+        let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10").unwrap()));
+        let service = TableService::new(Arc::new(engine), clock, TableOptions::default());
+        let world = Self { service, model: Model::new() };
+        assert_eq!(
+            world.run(&Operation::CreateTable { name: TableName::parse(TABLE).unwrap() }).await,
+            Ok(Reply::TableCreated)
+        );
+        world
+    }
+
+    async fn run(&self, operation: &Operation) -> Result<Reply, (ErrorCode, Option<usize>)> {
+        let reply = self.service.execute(ACCOUNT, operation, &KeyBounds::EVERYTHING).await;
+        reply.map_err(|error| (error.code, error.change))
+    }
+
+    async fn step(&mut self, step: &Step) {
+        match step {
+            Step::Change(small) => {
+                let (change, values) = concrete(&self.model, small, small.partition);
+                let outcome = expected(&self.model, &change, &values);
+                let operation =
+                    Operation::ChangeEntity { table: "PEOPLE".to_owned(), change: change.clone() };
+                match (self.run(&operation).await, outcome) {
+                    (Ok(Reply::Written(written)), Ok(outcome)) => {
+                        apply(&mut self.model, &change, outcome, written)
+                    }
+                    (Err((code, None)), Err(wanted)) => assert_eq!(code, wanted),
+                    (reply, outcome) => panic!("{change:?}: {reply:?}, expected {outcome:?}"),
+                }
+            }
+            Step::Batch(smalls) => self.batch(smalls).await,
+            Step::Query { filter, page_size } => self.query(filter.as_ref(), *page_size).await,
+            Step::Recreate => {
+                let delete = Operation::DeleteTable { table: TABLE.to_lowercase() };
+                assert_eq!(self.run(&delete).await, Ok(Reply::TableDeleted));
+                let gone = Operation::GetEntity { table: TABLE.to_owned(), key: EntityKey::new("a", "01") };
+                assert_eq!(self.run(&gone).await, Err((ErrorCode::TableNotFound, None)));
+                let create = Operation::CreateTable { name: TableName::parse(TABLE).unwrap() };
+                assert_eq!(self.run(&create).await, Ok(Reply::TableCreated));
+                self.model.clear();
+            }
+        }
+    }
+
+    async fn batch(&mut self, smalls: &[SmallChange]) {
+        let partition = smalls.first().map_or(0, |small| small.partition);
+        let mut rows = std::collections::HashSet::new();
+        let distinct = smalls.iter().filter(|small| rows.insert(row_text(small.row)));
+        let changes: Vec<_> = distinct.map(|small| concrete(&self.model, small, partition)).collect();
+        let set = changes.iter().map(|(change, _)| (TABLE.to_owned(), change.clone())).collect();
+        let reply = self.run(&Operation::EntityGroupTransaction(ChangeSet::new(set).unwrap())).await;
+        // Every change is judged on what was there before the batch: each entity is in it once.
+        let outcomes: Result<Vec<_>, _> = changes
+            .iter()
+            .enumerate()
+            .map(|(index, (change, values))| {
+                expected(&self.model, change, values).map_err(|code| (code, Some(index)))
+            })
+            .collect();
+        match (reply, outcomes) {
+            (Ok(Reply::Transaction(all)), Ok(outcomes)) => {
+                assert_eq!(all.len(), outcomes.len());
+                for (((change, _), outcome), written) in changes.iter().zip(outcomes).zip(all) {
+                    apply(&mut self.model, change, outcome, written);
+                }
+            }
+            (Err(error), Err(wanted)) => assert_eq!(error, wanted),
+            (reply, outcomes) => panic!("{reply:?}, expected {outcomes:?}"),
+        }
+    }
+
+    /// Follows a query page by page and compares all it found with the model.
+    async fn query(&self, filter: Option<&Filter>, page_size: usize) {
+        let mut all = Found::default();
+        let mut from: Option<Continuation> = None;
+        loop {
+            let query = QueryEntities {
+                table: TABLE.to_owned(),
+                filter: filter.cloned(),
+                page_size: PageSize::new(page_size).unwrap(),
+                from,
+            };
+            let before = all.0.len();
+            let page =
+                self.service.query_entities(ACCOUNT, &query, &KeyBounds::EVERYTHING, &mut all).await.unwrap();
+            assert!(all.0.len() - before <= page_size);
+            assert_eq!(page.cost.entities_returned, all.0.len() - before);
+            assert!(
+                page.next.is_none() || all.0.len() - before == page_size,
+                "only a full page has a next one"
+            );
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        let matching = self.model.iter().filter(|((partition_key, row_key), (timestamp, values))| {
+            let pairs: Vec<_> = values.iter().map(|(name, value)| (name.clone(), *value)).collect();
+            let mut builder = PropertiesBuilder::new();
+            pairs.iter().for_each(|(name, value)| builder.push(name, ValueRef::Int32(*value)).unwrap());
+            let properties = builder.finish();
+            let packed = properties.bytes();
+            filter.is_none_or(|filter| {
+                filter.matches(&EntityView { partition_key, row_key, timestamp: *timestamp, packed })
+            })
+        });
+        let expected: Vec<_> = matching
+            .map(|((partition, row), (timestamp, values))| {
+                (partition.clone(), row.clone(), *timestamp, values.clone())
+            })
+            .collect();
+        assert_eq!(all.0, expected, "{filter:?}");
+    }
+}
+
+fn any_change() -> impl Strategy<Value = SmallChange> {
+    let condition =
+        prop_oneof![Just(SmallCondition::Any), Just(SmallCondition::Current), Just(SmallCondition::Stale)];
+    (any::<u8>(), any::<u8>(), any::<u8>(), condition, prop::collection::vec((any::<u8>(), 0..5i32), 0..4))
+        .prop_map(|(partition, row, verb, condition, values)| SmallChange {
+            partition,
+            row,
+            verb,
+            condition,
+            values,
+        })
+}
+
+fn any_filter() -> impl Strategy<Value = Filter> {
+    use Comparison::*;
+    let how = || prop::sample::select(vec![Equal, NotEqual, Greater, GreaterOrEqual, Less, LessOrEqual]);
+    let key = |name: &'static str, texts: Vec<String>| {
+        (how(), prop::sample::select(texts)).prop_map(move |(how, text)| Filter::Compare {
+            property: name.to_owned(),
+            how,
+            value: Literal::String(text),
+        })
+    };
+    let value = (0..4u8, how(), 0..5i32).prop_map(|(name, how, value)| Filter::Compare {
+        property: format!("P{name}"),
+        how,
+        value: Literal::Int32(value),
+    });
+    let leaf = prop_oneof![
+        key("PartitionKey", (0..4).map(partition_text).collect()),
+        key("RowKey", (0..12).map(row_text).collect()),
+        value,
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 2..4).prop_map(Filter::And),
+            prop::collection::vec(inner.clone(), 2..4).prop_map(Filter::Or),
+            inner.prop_map(|filter| Filter::Not(Box::new(filter))),
+        ]
+    })
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => any_change().prop_map(Step::Change),
+        4 => prop::collection::vec(any_change(), 1..6).prop_map(Step::Batch),
+        4 => (prop::option::of(any_filter()), 1..8usize)
+            .prop_map(|(filter, page_size)| Step::Query { filter, page_size }),
+        1 => Just(Step::Recreate),
+    ]
+}
+
+fn run<E: Engine>(engine: E, steps: &[Step]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut world = World::new(engine).await;
+        for step in steps {
+            world.step(step).await;
+        }
+        world.query(None, 7).await;
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn in_memory(steps in prop::collection::vec(any_step(), 1..60)) {
+        run(MemoryEngine::new(), &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+    #[test]
+    fn on_disk(steps in prop::collection::vec(any_step(), 1..60)) {
+        let folder = tempfile::tempdir().unwrap();
+        run(DiskEngine::open(DiskOptions::new(folder.path())).unwrap(), &steps);
+    }
+}
