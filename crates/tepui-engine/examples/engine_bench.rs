@@ -8,10 +8,11 @@
 //!   seconds=3     how long each measurement lasts
 //!   order=random  or ascending: the order in which rows are loaded
 //!   memtable=  block=  cache=  workers=  journal=    options of the disk engine (MiB; block: bytes)
-//!   only=load,commit,get,scan,reopen,reclaim         what to measure
+//!   only=load,commit,get,scan,reopen,reclaim,sync         what to measure
 //! ```
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -41,6 +42,9 @@ fn main() {
     let engine = DiskEngine::open(options.clone()).expect("the directory can be opened");
     println!("open: {:?}", began.elapsed());
     runtime.block_on(measure(engine.clone(), &settings));
+    if wanted(&settings, "sync") {
+        raw_syncs(&options.path);
+    }
     if wanted(&settings, "reopen") {
         engine.close();
         drop(engine);
@@ -107,6 +111,25 @@ async fn measure<E: Engine>(engine: E, settings: &HashMap<String, String>) {
         println!("reclaim of {rows} rows: {:?}", began.elapsed());
     }
     println!("resident {} MiB", resident());
+}
+
+/// What the disk can do: appends of one value, each synced. The measure for `commit x1`.
+fn raw_syncs(path: &std::path::Path) {
+    let file = path.join("raw");
+    let append = || -> std::io::Result<f64> {
+        let mut writer = std::fs::File::create(&file)?;
+        writer.set_len(64 << 20)?;
+        writer.sync_all()?;
+        let began = Instant::now();
+        for number in 0..2000 {
+            writer.write_all(&value(number))?;
+            writer.sync_data()?;
+        }
+        Ok(2000.0 / began.elapsed().as_secs_f64())
+    };
+    let rate = append().expect("a file can be appended to");
+    println!("raw appends with fdatasync: {rate:.0}/s");
+    std::fs::remove_file(file).expect("a file can be removed");
 }
 
 /// Twenty bytes that sort like the number.

@@ -10,9 +10,13 @@ use crate::EngineError;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The format that this version writes, and the only one that it reads.
 const FORMAT: u32 = 1;
+
+/// A process that was killed holds its lock until the kernel is done with it.
+const LOCK_WAIT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Directory {
     path: PathBuf,
@@ -119,8 +123,16 @@ fn lock(path: &Path) -> Result<File, TryLockError> {
         .write(true)
         .open(path.join("LOCK"))
         .map_err(TryLockError::Error)?;
-    file.try_lock()?;
-    Ok(file)
+    let give_up = Instant::now() + LOCK_WAIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn check_format(path: &Path) -> Result<(), EngineError> {

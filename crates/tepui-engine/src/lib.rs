@@ -2,7 +2,7 @@
 //!
 //! This crate knows nothing about tables, queues or blobs, and nothing about HTTP. Services lay out
 //! their own keys and values on top of it. [`MemoryEngine`] keeps everything in memory,
-//! [`DiskEngine`] keeps it on disk; both pass the suite in `contract`.
+//! [`DiskEngine`] keeps it on disk; both pass the suite in [`contract`].
 
 use bytes::Bytes;
 use std::fmt;
@@ -107,6 +107,10 @@ pub enum CommitError {
 ///   snapshot succeeds in the end.
 /// - A key written twice in one commit ends with its last write.
 /// - There are no guards on ranges: two commits that insert different keys into one range do not conflict.
+/// - A key has 1 to [`MAX_KEY_BYTES`] bytes, and a commit writes at most [`MAX_COMMIT_BYTES`]. Others
+///   are refused with `Failed`; reads find nothing under such keys.
+/// - Keys and values are kept as they are handed over. Hand over slices of their own, not parts of
+///   a large buffer, which would stay in memory with them.
 /// - `reclaim` removes what is in a range that no reader can reach any more and that nobody will
 ///   write to again. It may be done in small steps, is not atomic, and may be repeated.
 pub trait Engine: Send + Sync + 'static {
