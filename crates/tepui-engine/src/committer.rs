@@ -25,8 +25,12 @@ const IDLE_TICK: Duration = Duration::from_millis(500);
 /// How long readers of the old state may take to finish before a reopening is put off.
 const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a failed reopening is put off: doubled each time up to the second.
+/// How long a reopening is put off: doubled each time, up to the second.
 const REOPEN_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// A store that fails again this soon after it was opened is opened again less eagerly: the cause
+/// may be in its files, and background work meets it each time.
+const SOON: Duration = Duration::from_secs(60);
 
 /// Limits of the queue in front of the committer, and of its patience.
 #[derive(Debug, Clone, Copy)]
@@ -197,6 +201,8 @@ pub(crate) struct Committer<S: Store> {
     recent: Recent,
     version: Version,
     state: State,
+    /// When the store was last opened again, and how long that had been put off.
+    reopened: Option<(Instant, Duration)>,
 }
 
 enum State {
@@ -212,7 +218,7 @@ enum State {
 impl<S: Store> Committer<S> {
     /// `version` is the one that `shared` was created with.
     pub(crate) fn new(shared: Arc<Shared>, store: S, version: Version) -> Self {
-        Self { shared, store, recent: Recent::new(version), version, state: State::Open }
+        Self { shared, store, recent: Recent::new(version), version, state: State::Open, reopened: None }
     }
 
     /// Runs until the queue is closed and empty.
@@ -330,7 +336,11 @@ impl<S: Store> Committer<S> {
             corrupt @ EngineError::Corrupt(_) => corrupt,
         };
         self.shared.set_status(Some(why.clone()));
-        self.state = State::Failed { why, retry_at: Instant::now() + REOPEN_WAIT.0, wait: REOPEN_WAIT.0 };
+        let wait = match self.reopened {
+            Some((when, wait)) if when.elapsed() < SOON => (wait * 2).min(REOPEN_WAIT.1),
+            _ => REOPEN_WAIT.0,
+        };
+        self.state = State::Failed { why, retry_at: Instant::now() + wait, wait };
     }
 
     fn try_reopen(&mut self) -> Result<(), EngineError> {
@@ -338,11 +348,12 @@ impl<S: Store> Committer<S> {
         if Instant::now() < *retry_at {
             return Err(why.clone());
         }
-        let wait = (*wait * 2).min(REOPEN_WAIT.1);
+        let (waited, wait) = (*wait, (*wait * 2).min(REOPEN_WAIT.1));
         let reopened = self.store.check_writable().and_then(|()| self.reopen());
         match reopened {
             Ok(()) => {
                 self.state = State::Open;
+                self.reopened = Some((Instant::now(), waited));
                 self.shared.set_status(None);
                 Ok(())
             }
