@@ -50,6 +50,8 @@ struct State {
     rows: BTreeMap<Key, Chain>,
     /// Keys that have something to drop once no snapshot is older than the version beside them.
     stale: VecDeque<(u64, Key)>,
+    /// Keys of which nothing is left but a deletion, and its version.
+    deleted: VecDeque<(u64, Key)>,
     /// The newest deletion that is no longer remembered.
     forgotten: u64,
 }
@@ -168,28 +170,29 @@ impl State {
 
     /// Drops the versions that no snapshot from `oldest` on can see.
     fn drop_unseen(&mut self, oldest: u64, now: u64) {
-        while let Some((version, _)) = self.stale.front() {
-            if *version > oldest {
-                return;
-            }
-            let Some((version, key)) = self.stale.pop_front() else { return };
+        while let Some((version, key)) = pop_until(&mut self.stale, oldest) {
             let Some(chain) = self.rows.get_mut(&key) else { continue };
             let seen = chain.partition_point(|(version, _)| *version <= oldest);
             chain.drain(..seen.saturating_sub(1));
-            let [(last, None)] = chain.as_slice() else { continue };
-            let last = *last;
-            if last + DELETION_MEMORY > now {
-                if last == version {
-                    // Comes up again in its turn. Older ones behind it wait a little longer.
-                    self.stale.push_front((version, key));
-                    return;
-                }
-                continue;
+            if matches!(chain.as_slice(), [(last, None)] if *last == version) {
+                self.deleted.push_back((version, key));
             }
-            self.rows.remove(&key);
-            self.forgotten = self.forgotten.max(last);
+        }
+        let remembered = now.saturating_sub(DELETION_MEMORY);
+        while let Some((version, key)) = pop_until(&mut self.deleted, remembered) {
+            // It may have come back since.
+            if matches!(self.rows.get(&key).map(Vec::as_slice), Some([(last, None)]) if *last == version) {
+                self.rows.remove(&key);
+                self.forgotten = self.forgotten.max(version);
+            }
         }
     }
+}
+
+/// Takes the first entry if it is not newer than `version`.
+fn pop_until(queue: &mut VecDeque<(u64, Key)>, version: u64) -> Option<(u64, Key)> {
+    let is_due = queue.front().is_some_and(|(first, _)| *first <= version);
+    if is_due { queue.pop_front() } else { None }
 }
 
 /// What a [`MemoryEngine`] held when the snapshot was taken.
@@ -241,5 +244,28 @@ impl Drop for MemorySnapshot {
                 live.remove(&self.version);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_kept_for_snapshots_that_are_gone() {
+        let engine = MemoryEngine::new();
+        for number in 0..3 * DELETION_MEMORY {
+            let at = engine.snapshot().await.expect("memory does not fail").version();
+            let gone = Key::from(format!("gone {number}"));
+            let value = Value::from(number.to_string());
+            let put = vec![Write::Put("kept".into(), value.clone()), Write::Put(gone.clone(), value)];
+            engine.commit(at, vec![], put).await.expect("nobody else writes");
+            let at = engine.snapshot().await.expect("memory does not fail").version();
+            engine.commit(at, vec![], vec![Write::Delete(gone)]).await.expect("nobody else writes");
+        }
+        let state = engine.store.read();
+        assert!(state.rows.len() as u64 <= DELETION_MEMORY + 1, "{} rows", state.rows.len());
+        assert!(state.rows.values().map(Vec::len).max() <= Some(2));
+        assert!(state.stale.len() + state.deleted.len() <= DELETION_MEMORY as usize + 2);
     }
 }
