@@ -1,0 +1,84 @@
+//! One target for every parser of foreign bytes.
+//!
+//! A target takes any bytes. It panics if a parser does, if an input is refused as if the server were to
+//! blame, if a limit is not kept, or if what was read cannot be printed and read again.
+
+mod acl;
+mod address;
+mod atom;
+mod authorization;
+mod batch;
+mod condition;
+mod cors;
+mod date;
+mod entity_json;
+mod filter;
+mod request;
+mod sas;
+mod service_properties;
+mod stored;
+mod table_name_json;
+mod token;
+
+pub use acl::acl;
+pub use address::address;
+pub use atom::atom;
+pub use authorization::authorization;
+pub use batch::batch;
+pub use condition::condition;
+pub use cors::cors;
+pub use date::date;
+pub use entity_json::entity_json;
+pub use filter::filter;
+pub use request::request;
+pub use sas::sas;
+pub use service_properties::service_properties;
+pub use stored::stored;
+pub use table_name_json::table_name_json;
+pub use token::token;
+
+/// A target as the driver sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Also the name of its directory in `corpus/`.
+    pub name: &'static str,
+    pub run: fn(&[u8]),
+    /// What mutations put in.
+    pub words: &'static [&'static str],
+    /// How long inputs can be: a head, or a body.
+    pub max_bytes: usize,
+}
+
+const HEAD: usize = 64 * 1024;
+const BODY: usize = 1024 * 1024;
+
+macro_rules! targets {
+    ($($name:ident, $max_bytes:ident;)*) => {
+        /// Every target, in the order of their names.
+        pub const ALL: &[Target] = &[$(Target {
+            name: stringify!($name),
+            run: $name,
+            words: $name::WORDS,
+            max_bytes: $max_bytes,
+        },)*];
+    };
+}
+
+targets! {
+    acl, BODY;
+    address, HEAD;
+    atom, BODY;
+    authorization, HEAD;
+    batch, BODY;
+    condition, HEAD;
+    cors, BODY;
+    date, HEAD;
+    entity_json, BODY;
+    filter, HEAD;
+    request, BODY;
+    sas, HEAD;
+    service_properties, BODY;
+    stored, BODY;
+    table_name_json, BODY;
+    token, HEAD;
+}
