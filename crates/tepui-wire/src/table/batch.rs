@@ -10,6 +10,7 @@ use super::presentation::Prefer;
 use crate::error_body;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
+use tepui_model::table::change_set::MAX_CHANGES;
 use tepui_model::table::{Action, Change, Written};
 use tepui_model::{ErrorCode, ServiceError, Stage, Timestamp, etag};
 
@@ -56,8 +57,9 @@ pub fn decode(
     match part.header("content-type").and_then(boundary) {
         Some(inner) => {
             let parts = multipart::parts(body, part.content, &inner).ok_or_else(unreadable)?;
-            let mut changes = Vec::with_capacity(parts.len());
-            for range in parts {
+            // One too many is enough to refuse them all, however small the others are.
+            let mut changes = Vec::with_capacity(parts.len().min(MAX_CHANGES + 1));
+            for range in parts.into_iter().take(MAX_CHANGES + 1) {
                 let part = multipart::Part::read(body, range).ok_or_else(unreadable)?;
                 changes.push(Inner::read(body, part, account_in_path)?);
             }
@@ -116,9 +118,9 @@ impl Inner {
         let mut headers = HeaderMap::with_capacity(8);
         for (name, value) in &request.headers {
             let known = INNER_HEADERS.iter().find(|known| known.eq_ignore_ascii_case(name));
-            if let Some(known) = known
-                && let Ok(value) = HeaderValue::from_str(value)
-            {
+            if let Some(known) = known {
+                // Never left out: a write that loses its condition would go ahead.
+                let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| unreadable())?;
                 headers.append(HeaderName::from_static(known), value);
             }
         }
@@ -366,4 +368,41 @@ fn accepted(ids: &Boundaries, body: Vec<u8>) -> Response<Vec<u8>> {
         headers.insert(http::header::CONTENT_TYPE, value);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(parts: &str) -> Result<Vec<Inner>, ErrorCode> {
+        let body = format!("--b\nContent-Type: multipart/mixed; boundary=c\n\n{parts}--c--\n--b--\n");
+        match decode(Some("multipart/mixed; boundary=b"), body.as_bytes(), None) {
+            Ok(Batch::ChangeSet(changes)) => Ok(changes),
+            Ok(Batch::Query(_)) => panic!("not a query"),
+            Err(error) => Err(error.code),
+        }
+    }
+
+    #[test]
+    fn a_condition_is_never_lost() {
+        for (value, expected) in [
+            ("*", Ok(&b"*"[..])),
+            ("W/\"a\"", Ok(b"W/\"a\"")),
+            ("ä", Ok("ä".as_bytes())),
+            ("a\rb", Err(ErrorCode::InvalidInput)),
+            ("a\u{1}b", Err(ErrorCode::InvalidInput)),
+        ] {
+            let part =
+                format!("--c\n\nPUT /T(PartitionKey='p',RowKey='r') HTTP/1.1\nIf-Match: {value}\n\n{{}}\n");
+            let found = changes(&part).map(|changes| changes[0].headers["if-match"].as_bytes().to_vec());
+            assert_eq!(found, expected.map(<[u8]>::to_vec), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn parts_are_read_up_to_one_too_many() {
+        for (parts, read) in [(1, 1), (100, 100), (101, 101), (1000, 101)] {
+            assert_eq!(changes(&"--c\n\nPUT /T HTTP/1.1\n\n".repeat(parts)).unwrap().len(), read);
+        }
+    }
 }
