@@ -76,6 +76,10 @@ fn parse_text(text: &str) -> Result<Element, &'static str> {
 }
 
 fn add_text(open: &mut [Element], piece: &str) -> Result<(), &'static str> {
+    // Neither as they are nor as references: what is read here must be possible to print.
+    if piece.contains(|next: char| next < ' ' && !matches!(next, '\t' | '\n' | '\r')) {
+        return Err("a control character");
+    }
     match open.last_mut() {
         Some(element) => element.text.push_str(piece),
         None if piece.trim().is_empty() => {}
@@ -168,6 +172,10 @@ mod tests {
             "<a>x<b/></a>",
             "<a>&nope;</a>",
             "<a>&#xD800;</a>",
+            "<a>x\0y</a>",
+            "<a>\u{1}</a>",
+            "<a>&#x1;</a>",
+            "<a><![CDATA[\u{1F}]]></a>",
             "<!DOCTYPE a [<!ENTITY e \"x\">]><a>&e;</a>",
             "<!DOCTYPE a><a/>",
             &deep,
