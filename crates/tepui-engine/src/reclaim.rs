@@ -27,7 +27,12 @@ pub(crate) async fn reclaim(engine: &DiskEngine, range: KeyRange) -> Result<(), 
         return Ok(());
     }
     engine.health()?;
-    let dropped = drop_tables(engine, range.clone()).await?;
+    let dropped = !marker(&range).is_empty() && drop_tables(engine, range.clone()).await?;
+    if dropped {
+        // A dropped table may have held deletions of rows that are still in others, and these rows
+        // show again. What is published is from before; a commit replaces it.
+        engine.request(Kind::Reclaim, marker(&range)).await.map_err(engine_error)?;
+    }
     delete_rows(engine, range.clone()).await?;
     if dropped {
         // fjall tells by the newest number in its tables which part of a journal is in them already,
@@ -68,12 +73,15 @@ async fn delete_rows(engine: &DiskEngine, mut left: KeyRange) -> Result<(), Engi
     }
 }
 
-/// Writes a deletion inside the range, and waits until it is in a table.
+/// A deletion inside the range: a commit that changes nothing.
+fn marker(range: &KeyRange) -> Vec<Write> {
+    let key = if range.start.is_empty() { Key::from_static(&[0]) } else { range.start.clone() };
+    if limits::is_key(&key) && key < range.end { vec![Write::Delete(key)] } else { vec![] }
+}
+
+/// Writes something new, and waits until it is in a table.
 async fn flush(engine: &DiskEngine, range: &KeyRange) -> Result<(), EngineError> {
-    let marker = if range.start.is_empty() { Key::from_static(&[0]) } else { range.start.clone() };
-    let writes =
-        if limits::is_key(&marker) && marker < range.end { vec![Write::Delete(marker)] } else { vec![] };
-    engine.request(Kind::Flush, writes).await.map_err(engine_error)?;
+    engine.request(Kind::Flush, marker(range)).await.map_err(engine_error)?;
     let give_up = Instant::now() + FLUSH_WAIT;
     loop {
         if engine.snapshot().await?.view().tree.sealed_memtable_count() == 0 {
