@@ -54,7 +54,6 @@ struct Known<'a> {
     head: &'a request::Parts,
     now: Timestamp,
     query: Query,
-    target: Option<Target>,
     version: Option<ServiceVersion>,
     kind: Option<OperationKind>,
     cost: Option<QueryCost>,
@@ -87,28 +86,28 @@ impl<E: Engine> TableHandler<E> {
     async fn answer(
         &self,
         known: &mut Known<'_>,
+        target: &Target,
         peer: Peer,
         body: &mut Option<Body>,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
         let head = known.head;
-        let target = known.target.clone().ok_or(ErrorCode::InternalError)?;
         if head.method == Method::OPTIONS {
             let properties = self.service.service_properties(&target.account).await?;
             return cors::preflight(&properties.cors, &head.headers);
         }
-        let grant = self.authenticate(known, &target, peer).await?;
+        let grant = self.authenticate(known, target, peer).await?;
         let version = known.version.ok_or(ErrorCode::InvalidHeaderValue)?;
         let time = time_limit(&known.query)?;
         let resource = Resource::parse(&target.path, &target.account)?;
         let kind = classify(&head.method, &resource, &known.query, &head.headers)?;
         known.kind = Some(kind);
-        self.check_secondary(&target, kind)?;
+        self.check_secondary(target, kind)?;
         access::check(&grant, kind, resource.table())?;
         let presentation = Presentation::negotiate(kind, &known.query, &head.headers, version, None)?;
         let bytes = read_body(kind, head, body).await?;
         let answer = async {
             if kind == OperationKind::EntityGroupTransaction {
-                return self.answer_batch(known, &target, &grant, version, &bytes).await;
+                return self.answer_batch(known, target, &grant, version, &bytes).await;
             }
             let request = Request {
                 kind,
@@ -120,7 +119,7 @@ impl<E: Engine> TableHandler<E> {
             };
             let operation = match decode(&request, &bytes) {
                 Ok(operation) => operation,
-                Err(error) => return Err(self.table_first(&target, &request, error).await),
+                Err(error) => return Err(self.table_first(target, &request, error).await),
             };
             let context = Context {
                 base: &target.base,
@@ -258,7 +257,7 @@ impl<E: Engine> TableHandler<E> {
     }
 
     /// Adds what every answer has.
-    async fn finish(&self, known: &Known<'_>, response: &mut Response<Vec<u8>>) {
+    async fn finish(&self, known: &Known<'_>, target: Option<&Target>, response: &mut Response<Vec<u8>>) {
         let exchange = Exchange {
             service: Service::Table,
             request_id: known.request_id,
@@ -266,8 +265,8 @@ impl<E: Engine> TableHandler<E> {
             request_headers: &known.head.headers,
         };
         error_body::finish(response.headers_mut(), &exchange);
-        let Some(target) = &known.target else { return };
-        if known.head.method != Method::OPTIONS
+        if let Some(target) = target
+            && known.head.method != Method::OPTIONS
             && let Ok(properties) = self.service.service_properties(&target.account).await
             && !properties.cors.is_empty()
         {
@@ -286,24 +285,23 @@ impl<E: Engine> Handler for TableHandler<E> {
             head: &head,
             now: self.clock.now(),
             query: Query::parse(head.uri.query()),
-            target: None,
             version: None,
             kind: None,
             cost: None,
             error_code: None,
         };
-        let response = match address::parse(&head.uri, &head.headers, peer.tls, &self.addresses) {
-            Err(AddressError::InvalidUrl { close }) => error_body::invalid_url_page(close),
+        let target = address::parse(&head.uri, &head.headers, peer.tls, &self.addresses);
+        let response = match &target {
+            Err(AddressError::InvalidUrl { close }) => error_body::invalid_url_page(*close),
             Err(AddressError::Service(error)) => {
-                let mut response = self.refuse(&mut known, &error);
-                self.finish(&known, &mut response).await;
+                let mut response = self.refuse(&mut known, error);
+                self.finish(&known, None, &mut response).await;
                 response
             }
             Ok(target) => {
-                known.target = Some(target);
-                let answered = self.answer(&mut known, peer, &mut body).await;
+                let answered = self.answer(&mut known, target, peer, &mut body).await;
                 let mut response = answered.unwrap_or_else(|error| self.refuse(&mut known, &error));
-                self.finish(&known, &mut response).await;
+                self.finish(&known, Some(target), &mut response).await;
                 response
             }
         };
@@ -314,7 +312,7 @@ impl<E: Engine> Handler for TableHandler<E> {
         let plan = known.cost.map(|cost| cost.to_string());
         request_line(&RequestLine {
             request_id: &request_id,
-            account: known.target.as_ref().map_or("", |target| &target.account),
+            account: target.as_ref().map_or("", |target| &target.account),
             operation: known.kind.map_or("", OperationKind::name),
             path: head.uri.path(),
             status: response.status().as_u16(),

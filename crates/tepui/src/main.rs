@@ -24,6 +24,11 @@ enum What {
     Serve(Box<options::Options>),
 }
 
+/// Requests make many small allocations on several threads; the system's allocator costs a tenth of
+/// the whole more (see `docs/performance.md`).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Something went wrong while running.
 const FAILED: u8 = 1;
 /// What was asked for makes no sense. Also clap's code for wrong arguments.
