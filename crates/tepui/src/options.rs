@@ -15,7 +15,7 @@ use tepui_server::config::{self, Config, ConfigError, LogFormat, LogLevel};
 /// A flag wins over the environment, that over the configuration file, and that over the defaults.
 /// Azurite's spellings of these options are understood as well.
 #[derive(Args, Debug, Default)]
-#[command(after_long_help = file_help())]
+#[command(after_long_help = long_help())]
 pub(crate) struct Options {
     /// Read this TOML file first
     #[arg(long, value_name = "FILE", env = "TEPUI_CONFIG", help_heading = "General")]
@@ -129,9 +129,21 @@ pub(crate) struct Options {
 /// The configuration file as the help shows it: every key, with its default.
 const FILE: &str = include_str!("../default.toml");
 
-fn file_help() -> String {
+/// What became of the options of Azurite, for those who come from there.
+const AZURITE: &str = "\
+Azurite's options:
+  --location, --inMemoryPersistence, --tableHost, --tablePort, --tableKeepAliveTimeout,
+  --skipApiVersionCheck, --disableProductStyleUrl: as above, in our spelling
+  --silent, --loose, --debug: as above
+  --disableTelemetry: there is none
+  --blobHost, --blobPort, --blobKeepAliveTimeout, --extentMemoryLimit, --queueHost, --queuePort,
+  --queueKeepAliveTimeout: without effect, as only the Table service is served yet
+  --oauth, --cert, --key, --pwd: refused, as OAuth and TLS are not supported yet";
+
+fn long_help() -> String {
     let indented: String = FILE.lines().map(|line| format!("  {line}\n")).collect();
-    format!("The configuration file, with the defaults:\n{}", indented.replace("  \n", "\n"))
+    let file = indented.replace("  \n", "\n");
+    format!("{AZURITE}\n\nThe configuration file, with the defaults:\n{file}")
 }
 
 /// Options of Azurite that change nothing here, or cannot be honoured yet.

@@ -2,69 +2,54 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{Read, Write};
+mod support;
+
+use rustix::process::Signal;
+use serde_json::json;
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::Output;
 use std::time::{Duration, Instant};
+use support::http::{Client, Reply};
+use support::table::{Change, Properties, properties};
+use support::{SAS, Server, tepui};
 use tempfile::TempDir;
 
-fn tepui(arguments: &[&str], data: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tepui"));
-    command.env_clear().env("XDG_DATA_HOME", data).args(arguments).stdin(Stdio::null());
-    command
-}
+const TABLE: &str = "Served";
 
 /// Runs a command that is to end by itself.
 fn refused(arguments: &[&str], data: &Path) -> Output {
     tepui(arguments, data).output().unwrap()
 }
 
-struct Running {
-    child: Child,
-    port: u16,
+fn start(arguments: &[&str], data: &Path) -> Server {
+    Server::run(tepui(arguments, data))
 }
 
-impl Running {
-    fn start(arguments: &[&str], data: &Path) -> Self {
-        let file = data.join(format!("ports-{}.json", arguments.len()));
-        let mut command = tepui(arguments, data);
-        command.arg("--ports-file").arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let begun = Instant::now();
-        while !file.exists() {
-            assert_eq!(child.try_wait().unwrap(), None, "ended at once");
-            assert!(begun.elapsed() < Duration::from_secs(20), "not ready");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let text = std::fs::read_to_string(&file).unwrap();
-        std::fs::remove_file(&file).unwrap();
-        let port = text.split("\"port\":").nth(1).unwrap().trim_end().trim_end_matches('}').parse().unwrap();
-        Self { child, port }
-    }
-
-    fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).unwrap();
-        reply
-    }
-
-    /// How it ended, what it printed and what it logged.
-    fn stop(mut self, signal: Signal) -> (ExitStatus, String, String) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-        let (mut out, mut log) = (String::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-        (self.child.wait().unwrap(), out, log)
-    }
+fn put(client: &mut Client, row: &str, value: u64) -> Reply {
+    let change = Change::new("PUT", row, properties(json!({"Value": value})));
+    client.change(TABLE, "p", &change).unwrap()
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
+#[test]
+fn it_is_ready_at_once() {
+    let data = TempDir::new().unwrap();
+    let arguments: [&[&str]; 2] =
+        [&["serve", "--in-memory", "--table-port", "0"], &["serve", "--table-port", "0"]];
+    for (what, arguments) in ["in memory", "on disk"].into_iter().zip(arguments) {
+        let mut times: Vec<Duration> = (0..5)
+            .map(|_| {
+                let server = start(arguments, data.path());
+                let ready_after = server.ready_after;
+                assert_eq!(server.client().unsigned("GET", "/health", &[], b"").unwrap().status, 200);
+                assert_eq!(server.stop().0.code(), Some(0));
+                ready_after
+            })
+            .collect();
+        times.sort_unstable();
+        println!("{what}: ready after {:?} at best, {:?} at worst", times[0], times[4]);
+        assert!(times[0] < Duration::from_millis(100), "{what}: never within 100 ms: {times:?}");
+        assert!(times[2] < Duration::from_secs(1), "{what}: mostly slow: {times:?}");
     }
 }
 
@@ -72,24 +57,127 @@ impl Drop for Running {
 fn it_says_where_it_is_and_stops_when_told() {
     let data = TempDir::new().unwrap();
     for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
-        let server = Running::start(&["--table-port", "0"], data.path());
+        let server = start(&["--table-port", "0"], data.path());
         let port = server.port;
-        assert!(server.get("/health").contains(r#"{"status":"ok""#));
+        let health = server.client().unsigned("GET", "/health", &[], b"").unwrap();
+        assert_eq!((health.status, &health.json()["status"]), (200, &json!("ok")));
         let idle = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let (status, out, log) = server.stop(signal);
+        server.signal(signal);
+        let (status, out, log) = server.wait();
         drop(idle);
         assert_eq!(status.code(), Some(0), "{log}");
         let string = out.lines().find(|line| line.contains("AccountName=")).unwrap();
         assert!(string.contains("AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;"));
-        assert!(string.ends_with(&format!("TableEndpoint=http://127.0.0.1:{port}/devstoreaccount1;")));
+        let endpoint = format!("http://127.0.0.1:{port}/devstoreaccount1");
+        assert!(string.ends_with(&format!("TableEndpoint={endpoint};")), "{string}");
+        assert!(out.contains(&format!("  table  {endpoint}\n")), "{out}");
         assert!(log.contains(&format!("stopping signal={name}")) && log.contains("stopped"), "{log}");
+    }
+}
+
+#[test]
+fn a_request_under_way_is_finished_before_the_end() {
+    let data = TempDir::new().unwrap();
+    let server = Server::on_disk(data.path());
+    let mut client = server.client();
+    client.create_table(TABLE);
+    let body = r#"{"PartitionKey":"p","RowKey":"late","Value":1}"#;
+    let head = format!(
+        "POST /devstoreaccount1/{TABLE}?{SAS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+         Accept: application/json\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    client.send(head.as_bytes()).unwrap();
+    // It reads the body now: the request is under way.
+    assert_eq!(client.reply().unwrap().status, 100);
+    client.send(&body.as_bytes()[..10]).unwrap();
+
+    server.signal(Signal::TERM);
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", server.port)).is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "still accepting");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    client.send(&body.as_bytes()[10..]).unwrap();
+    let reply = client.reply().unwrap();
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    assert_eq!(client.rest(), b"", "it was to be closed");
+    let (status, _, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+
+    let late = Server::on_disk(data.path()).client().get(TABLE, "p", "late").unwrap().unwrap();
+    assert_eq!((&late["Value"], &late["odata.etag"]), (&json!(1), &json!(reply.etag())));
+}
+
+#[test]
+fn stopping_under_load_loses_nothing() {
+    let data = TempDir::new().unwrap();
+    let server = Server::on_disk(data.path());
+    let port = server.port;
+    server.client().create_table(TABLE);
+    let written: Vec<Vec<String>> = std::thread::scope(|scope| {
+        let write = |number: usize| {
+            let mut client = Client::connect(port).unwrap();
+            let mut etags = Vec::new();
+            loop {
+                let row = format!("{number}-{:05}", etags.len());
+                let change = Change::new("POST", row, Properties::new());
+                match client.change(TABLE, "p", &change) {
+                    Ok(reply) => {
+                        assert_eq!(reply.status, 204, "{}", reply.text());
+                        etags.push(reply.etag());
+                    }
+                    Err(_) => return etags,
+                }
+            }
+        };
+        let threads: Vec<_> = (0..8).map(|number| scope.spawn(move || write(number))).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let (status, _, log) = server.stop();
+        assert_eq!(status.code(), Some(0), "{log}");
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let server = Server::on_disk(data.path());
+    let mut client = server.client();
+    for (number, etags) in written.iter().enumerate() {
+        let from = format!("$filter=RowKey%20ge%20'{number}-'%20and%20RowKey%20lt%20'{number}.'");
+        let found = client.query(TABLE, &from).unwrap();
+        let found: Vec<&str> = found.iter().map(|entity| entity["odata.etag"].as_str().unwrap()).collect();
+        // A connection that was closed before its request was read leaves no trace; nothing else is missing.
+        assert_eq!(found, *etags);
+    }
+    let total: usize = written.iter().map(Vec::len).sum();
+    println!("{total} inserts acknowledged before the stop");
+    assert!(total > 8);
+}
+
+#[test]
+fn data_stays_over_a_restart_and_memory_does_not() {
+    let data = TempDir::new().unwrap();
+    let mut etags = Vec::new();
+    for run in 0..3 {
+        let server = Server::on_disk(data.path());
+        let mut client = server.client();
+        if run == 0 {
+            client.create_table(TABLE);
+        }
+        for (row, etag) in etags.iter().enumerate() {
+            let entity = client.get(TABLE, "p", &row.to_string()).unwrap().unwrap();
+            assert_eq!((&entity["Value"], &entity["odata.etag"]), (&json!(row), &json!(etag)));
+        }
+        etags.push(put(&mut client, &run.to_string(), run).etag());
+        assert_eq!(server.stop().0.code(), Some(0));
+    }
+    for _ in 0..2 {
+        let server = Server::in_memory(&[]);
+        server.client().create_table(TABLE);
     }
 }
 
 #[test]
 fn a_port_or_a_directory_in_use_is_named() {
     let data = TempDir::new().unwrap();
-    let server = Running::start(&["--table-port", "0"], data.path());
+    let server = start(&["--table-port", "0"], data.path());
     let port = server.port.to_string();
 
     let output = refused(&["--in-memory", "--table-port", &port], data.path());
@@ -101,18 +189,29 @@ fn a_port_or_a_directory_in_use_is_named() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(error.contains("in use by another process") && error.contains("tepui\n"), "{error}");
+    assert_eq!(server.client().unsigned("GET", "/health", &[], b"").unwrap().status, 200);
 }
 
 #[test]
 fn what_makes_no_sense_ends_with_2() {
     let data = TempDir::new().unwrap();
-    let file = data.path().join("wrong.toml");
-    std::fs::write(&file, "tabel-port = 1\n").unwrap();
-    let file = file.to_str().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = data.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let key = file("key.toml", "tabel-port = 1\n");
+    let limit = file("limit.toml", "[limits]\nmax-conections = 1\n");
+    let number = file("number.toml", "[limits]\nmax-head-bytes = 1\n");
+    let text = file("text.toml", "in-memory = maybe\n");
     for (arguments, says) in [
         (&["--account", "one:hunter2!"][..], "not base64, for account: one"),
-        (&["--config", file], "unknown key `tabel-port`"),
-        (&["--config", file], file),
+        (&["--config", &key], "unknown key `tabel-port`"),
+        (&["--config", &key], &key),
+        (&["--config", &limit], "unknown key `max-conections`"),
+        (&["--config", &number], "max-head-bytes must be at least 8192"),
+        (&["--config", &text], &text),
+        (&["--config", "/no/such/file.toml"], "/no/such/file.toml"),
         (&["--cert", "x.pem"], "TLS is not supported yet"),
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
@@ -128,10 +227,93 @@ fn what_makes_no_sense_ends_with_2() {
 fn keys_of_configured_accounts_are_printed_only_on_request() {
     let data = TempDir::new().unwrap();
     let base = ["--in-memory", "--table-port=0", "--account", "people:c2VjcmV0", "--blobPort", "1"];
-    let (_, out, log) = Running::start(&base, data.path()).stop(Signal::TERM);
+    let (_, out, log) = start(&base, data.path()).stop();
     assert!(out.contains("AccountName=people;AccountKey=<key>;"), "{out}");
     assert!(log.contains("the Blob service is not served yet"), "{log}");
-    let shown = [&base[..], &["--show-keys"]].concat();
-    let (_, out, _) = Running::start(&shown, data.path()).stop(Signal::TERM);
+    let (_, out, _) = start(&[&base[..], &["--show-keys"]].concat(), data.path()).stop();
     assert!(out.contains("AccountName=people;AccountKey=c2VjcmV0;"), "{out}");
+}
+
+/// Signatures like [`SAS`], of two accounts with keys `alpha one`, `alpha two` and `beta one` in base64.
+const KEYS: &str = "alpha:YWxwaGEgb25l:YWxwaGEgdHdv;beta:YmV0YSBvbmU=";
+const ALPHA_1: &str = "%2FjF2MNBUPAQu9m3GlAfjwCcADnKNZp1UtogUraDmat8%3D";
+const ALPHA_2: &str = "ay4Rq5uy%2F1JdiaVa7cNMl0mylCnEkH8Uckxp51MbioI%3D";
+const BETA_1: &str = "stIXubW6uUmSF4FbHlxFCYoosvPQvxTH5G8rVmZRNEU%3D";
+/// Of `beta`, but with a key of `alpha`.
+const BETA_BY_ALPHA: &str = "dNquu9L21u1miEeL8cYIcHtgpcYPRuVtD6VJG65mv%2B0%3D";
+
+#[test]
+fn accounts_are_apart_and_either_key_opens_one() {
+    let data = TempDir::new().unwrap();
+    let file = data.path().join("tepui.toml");
+    let accounts = "[[account]]\nname = 'alpha'\nkeys = ['YWxwaGEgb25l', 'YWxwaGEgdHdv']\n\
+                    [[account]]\nname = 'beta'\nkeys = ['YmV0YSBvbmU=']\n";
+    std::fs::write(&file, accounts).unwrap();
+    let base = ["--in-memory", "--table-port", "0"];
+    let by_file = tepui(&[&base[..], &["--config", file.to_str().unwrap()]].concat(), data.path());
+    let mut by_environment = tepui(&base, data.path());
+    by_environment.env("TEPUI_ACCOUNTS", KEYS);
+    let mut as_azurite_has_it = tepui(&base, data.path());
+    as_azurite_has_it.env("AZURITE_ACCOUNTS", KEYS);
+
+    for command in [by_file, by_environment, as_azurite_has_it] {
+        let server = Server::run(command);
+        let mut client = server.client();
+        let mut ask = |method: &str, account: &str, path: &str, signature: &str, body: &str| {
+            let target = format!("/{account}/{path}?{SAS}");
+            let target = target.rsplit_once("&sig=").unwrap().0.to_owned() + "&sig=" + signature;
+            let headers =
+                [("Accept", "application/json;odata=nometadata"), ("Content-Type", "application/json")];
+            let reply = client.unsigned(method, &target, &headers, body.as_bytes()).unwrap();
+            (reply.status, reply.text())
+        };
+        for (account, signature) in [("alpha", ALPHA_1), ("beta", BETA_1)] {
+            let body = format!(r#"{{"TableName":"Of{account}"}}"#);
+            assert_eq!(ask("POST", account, "Tables", signature, &body).0, 201);
+        }
+        for (account, signature) in [("alpha", ALPHA_1), ("alpha", ALPHA_2), ("beta", BETA_1)] {
+            let expected = format!(r#"{{"value":[{{"TableName":"Of{account}"}}]}}"#);
+            assert_eq!(ask("GET", account, "Tables", signature, ""), (200, expected));
+        }
+        assert_eq!(ask("GET", "beta", "Tables", BETA_BY_ALPHA, "").0, 403);
+        assert_eq!(ask("GET", "beta", "Tables", ALPHA_1, "").0, 403);
+        // The development account is not there beside configured ones.
+        assert_eq!(client.request("GET", "/Tables", &[], b"").unwrap().status, 404);
+    }
+}
+
+#[test]
+fn every_flag_of_azurite_is_explained_and_taken() {
+    let data = TempDir::new().unwrap();
+    let help = String::from_utf8(refused(&["serve", "--help"], data.path()).stdout).unwrap();
+    for flag in [
+        "silent location blobHost queueHost tableHost blobPort queuePort tablePort",
+        "blobKeepAliveTimeout queueKeepAliveTimeout tableKeepAliveTimeout loose skipApiVersionCheck",
+        "disableProductStyleUrl oauth cert key pwd debug disableTelemetry inMemoryPersistence",
+        "extentMemoryLimit help",
+    ]
+    .iter()
+    .flat_map(|line| line.split(' '))
+    {
+        assert!(help.contains(&format!("--{flag}")), "the help is silent about --{flag}");
+    }
+
+    let log = data.path().join("debug.log");
+    let line = "--inMemoryPersistence --tablePort 0 --tableHost 127.0.0.1 --tableKeepAliveTimeout 5 --silent \
+                --loose --skipApiVersionCheck --disableProductStyleUrl --disableTelemetry --blobPort 0 \
+                --blobHost 127.0.0.1 --blobKeepAliveTimeout 5 --queuePort 0 --queueHost 127.0.0.1 \
+                --queueKeepAliveTimeout 5 --extentMemoryLimit 100 --debug";
+    let arguments: Vec<&str> = line.split_whitespace().chain([log.to_str().unwrap()]).collect();
+    let server = start(&arguments, data.path());
+    let mut client = server.client();
+    client.create_table(TABLE);
+    // There never was such a version.
+    let odd = [("x-ms-version", "2019-03-03"), ("Accept", "application/json")];
+    assert_eq!(client.request("GET", "/Tables", &odd, b"").unwrap().status, 200);
+    assert_eq!(server.stop().0.code(), Some(0));
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("stopped"), "{log}");
+
+    let strict = Server::in_memory(&[]);
+    assert_eq!(strict.client().request("GET", "/Tables", &odd, b"").unwrap().status, 400);
 }
