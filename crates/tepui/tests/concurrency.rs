@@ -1,5 +1,6 @@
 //! Many clients at once: no update is lost, no batch is seen in part, no page skips or repeats.
 #![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 

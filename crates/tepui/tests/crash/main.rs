@@ -5,6 +5,7 @@
 //! batch whole or absent, and nothing that anyone has read may have been undone.
 //! A killed process loses nothing that the kernel has: losing power is the matter of the engine's tests.
 #![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod large;
 mod reader;

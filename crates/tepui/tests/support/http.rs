@@ -102,16 +102,30 @@ impl Client {
 
     /// All that comes until the server closes the connection, in whatever way.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
+        self.rest_within(PATIENCE).unwrap_or_else(|| panic!("still open after {PATIENCE:?}"))
+    }
+
+    /// The same, if it is closed before nothing has come for so long.
+    pub(crate) fn rest_within(&mut self, patience: Duration) -> Option<Vec<u8>> {
+        self.stream.get_mut().set_read_timeout(Some(patience)).unwrap();
         let mut all = Vec::new();
         let mut piece = [0; 16 * 1024];
         loop {
             match self.stream.read(&mut piece) {
-                Ok(0) => return all,
+                Ok(0) => return Some(all),
                 Ok(size) => all.extend_from_slice(&piece[..size]),
-                Err(error) if is_timeout(&error) => panic!("still open after {PATIENCE:?}"),
-                Err(_) => return all,
+                Err(error) if is_timeout(&error) => return None,
+                Err(_) => return Some(all),
             }
         }
+    }
+
+    /// Waits for the first bytes of an answer; at most so many.
+    pub(crate) fn some(&mut self, most: usize) -> Vec<u8> {
+        let mut piece = vec![0; most];
+        let size = self.stream.read(&mut piece).unwrap();
+        piece.truncate(size);
+        piece
     }
 
     fn line(&mut self) -> io::Result<String> {

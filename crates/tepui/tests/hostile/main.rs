@@ -1,0 +1,15 @@
+//! Clients that are wrong, greedy, slow or malicious: each is refused or cut off, nobody else notices.
+//!
+//! Each test lays siege to a server of its own while a well-behaved client, the neighbour, goes on
+//! working there. It must see no error and wait for nothing; the server must stay the same process and
+//! need no more memory than before, but for a fixed allowance.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may")]
+
+mod connections;
+mod framing;
+mod payloads;
+mod siege;
+
+#[path = "../support/mod.rs"]
+mod support;
