@@ -1,5 +1,7 @@
 //! The service against a plain model: random operations get the same answers, on every engine.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
