@@ -29,7 +29,7 @@ use tepui_engine::{DiskEngine, DiskOptions, Engine, EngineError, MemoryEngine};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
 use tepui_service::{TableOptions, TableService};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 /// A server that listens, and serves once it [runs](Self::run).
 pub struct Server {
@@ -144,12 +144,31 @@ impl AnyEngine {
     }
 }
 
+/// Connections that may wait to be accepted, as far as the system allows. A client beyond them has to
+/// knock again, and does so only after a second: with tokio's 128, that is what a burst of clients meets.
+const BACKLOG: u32 = 4096;
+
 impl Listener {
     async fn open(host: &str, port: u16) -> Result<Self, StartError> {
         let failed = |error| StartError::Listen(format!("{host}:{port}"), error);
-        let socket = TcpListener::bind((host, port)).await.map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address })
+        let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
+        for address in tokio::net::lookup_host((host, port)).await.map_err(failed)? {
+            outcome = Self::listen(address);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome.map_err(failed)
+    }
+
+    fn listen(address: SocketAddr) -> io::Result<Self> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // Elsewhere it lets two processes share a port.
+        #[cfg(unix)]
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let socket = socket.listen(BACKLOG)?;
+        Ok(Self { address: socket.local_addr()?, socket })
     }
 }
 

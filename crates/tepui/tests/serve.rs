@@ -224,6 +224,28 @@ fn what_makes_no_sense_ends_with_2() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn many_clients_may_come_before_it_has_time_for_them() {
+    use std::io::{Read, Write};
+    let server = Server::in_memory(&[]);
+    server.signal(Signal::STOP);
+    let address = ([127, 0, 0, 1], server.port).into();
+    let connect = |number| {
+        let connected = TcpStream::connect_timeout(&address, Duration::from_millis(500));
+        connected.unwrap_or_else(|error| panic!("client {number}: {error}"))
+    };
+    // The system allows 4096 by default; a client for whom there is no room would wait for a second.
+    let mut clients: Vec<TcpStream> = (0..500).map(connect).collect();
+    server.signal(Signal::CONT);
+    for client in &mut clients {
+        client.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
+    }
+    for client in &mut clients {
+        client.read_exact(&mut [0; 100]).unwrap();
+    }
+}
+
+#[test]
 fn keys_of_configured_accounts_are_printed_only_on_request() {
     let data = TempDir::new().unwrap();
     let base = ["--in-memory", "--table-port=0", "--account", "people:c2VjcmV0", "--blobPort", "1"];
