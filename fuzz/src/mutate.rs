@@ -14,7 +14,7 @@ const TURNING_POINTS: &[u8] = b"\0\t\n\r \"#$%&'()*+,-./09:;<=>?@AZ[\\]_az{|}~\x
 pub fn mutated(random: &mut Random, seeds: &[Vec<u8>], words: &[&str], max_bytes: usize) -> Vec<u8> {
     let mut input = random.pick(seeds).cloned().unwrap_or_default();
     // Most have one or two changes: more rarely leave anything that can be read.
-    let changes = 1 + (random.next() | 1 << 5).trailing_zeros();
+    let changes = 1 + (random.number() | 1 << 5).trailing_zeros();
     for _ in 0..changes {
         change(random, &mut input, seeds, words);
     }

@@ -7,10 +7,10 @@ pub struct Random(u64);
 impl Random {
     /// Each name has a sequence of its own, so that a target alone repeats what it did among others.
     pub fn new(seed: u64, name: &str) -> Self {
-        Self(name.bytes().fold(seed, |state, byte| Self(state ^ u64::from(byte)).next()))
+        Self(name.bytes().fold(seed, |state, byte| Self(state ^ u64::from(byte)).number()))
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -20,11 +20,11 @@ impl Random {
 
     /// Below `limit`; 0 if that is 0.
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % (limit.max(1) as u64)) as usize
+        (self.number() % (limit.max(1) as u64)) as usize
     }
 
     pub fn byte(&mut self) -> u8 {
-        self.next() as u8
+        self.number() as u8
     }
 
     pub fn one_in(&mut self, chances: usize) -> bool {

@@ -135,12 +135,15 @@ fn describe(panic: &(dyn Any + Send)) -> String {
     format!("{message} ({place})")
 }
 
+/// An input that is being run, and since when.
+type Running = Option<(Instant, Arc<Vec<u8>>)>;
+
 /// Looks after an input that may never end.
-struct Watch(Arc<Mutex<Option<(Instant, Arc<Vec<u8>>)>>>);
+struct Watch(Arc<Mutex<Running>>);
 
 impl Watch {
     fn new(name: &'static str, home: &Path) -> Self {
-        let running = Arc::new(Mutex::new(None::<(Instant, Arc<Vec<u8>>)>));
+        let running = Arc::new(Mutex::new(Running::None));
         let (watched, home) = (Arc::downgrade(&running), home.to_owned());
         thread::spawn(move || {
             // Ends with the watch.
@@ -170,7 +173,7 @@ impl Watch {
         outcome
     }
 
-    fn set(&self, running: Option<(Instant, Arc<Vec<u8>>)>) {
+    fn set(&self, running: Running) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = running;
     }
 }

@@ -105,7 +105,8 @@ fn resource_survives(target: &Target, rules: &AddressRules, secure: bool) {
     let url = format!("{}/{path}", target.base);
     // Hosts come as headers, in which more is allowed than in URLs.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:/".contains(&byte);
-    if !target.base.bytes().all(is_plain) {
+    let slashes = if target.host_style { 2 } else { 3 };
+    if !target.base.bytes().all(is_plain) || target.base.matches('/').count() != slashes {
         return;
     }
     let Ok(uri) = Uri::try_from(&url) else { return };
