@@ -53,8 +53,7 @@ pub(super) const WORDS: &[&str] = &[
 pub fn batch(data: &[u8]) {
     let (content_type, body) = cut_line(data);
     let content_type = std::str::from_utf8(content_type).ok();
-    let version = some_version(data);
-    for account_in_path in [Some(ACCOUNT), None] {
+    for (account_in_path, version) in [(Some(ACCOUNT), ServiceVersion::NEWEST), (None, some_version(data))] {
         match wire::decode(content_type, body, account_in_path) {
             Ok(Batch::ChangeSet(parts)) => change_set(&parts, body, version),
             Ok(Batch::Query(inner)) => {
