@@ -83,7 +83,7 @@ pub fn address(data: &[u8]) {
         }
     }
     let query = Query::parse(uri.query());
-    for (name, _) in query.iter() {
+    for (name, _) in query.iter().take(20) {
         assert!(query.get(name).is_some() && query.get_ignore_case(name).is_some() && query.count(name) > 0);
     }
 }
