@@ -146,7 +146,8 @@ impl AnyEngine {
 
 /// Connections that may wait to be accepted, as far as the system allows. A client beyond them has to
 /// knock again, and does so only after a second: with tokio's 128, that is what a burst of clients meets.
-const BACKLOG: u32 = 4096;
+/// More would let those who only knock keep everyone else waiting.
+const BACKLOG: u32 = 1024;
 
 impl Listener {
     async fn open(host: &str, port: u16) -> Result<Self, StartError> {
