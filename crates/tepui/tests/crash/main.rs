@@ -32,7 +32,7 @@ const ROUNDS: usize = 24;
 const WRITERS: usize = 16;
 const READERS: usize = 2;
 /// Far more than it takes, for machines that are busy with other things.
-const QUICK: Duration = Duration::from_secs(2);
+const QUICK: Duration = Duration::from_secs(5);
 
 /// The entity that a writer is about to change, for readers to look at.
 type Announced = Arc<Mutex<String>>;

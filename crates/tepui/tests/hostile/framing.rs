@@ -147,10 +147,39 @@ fn pieces_of(text: &str) -> Vec<u8> {
 }
 
 #[test]
+fn lengths_that_are_not_those_of_the_body() {
+    let mut siege = Siege::lay("");
+    let length = |length: usize| insert(&format!("Content-Length: {length}\r\n"), ENTITY.as_bytes());
+
+    // The client ends before its body does. It may have gone: that it gets no answer is right too.
+    let mut client = siege.server.client();
+    client.send(&length(ENTITY.len() + 1)).unwrap();
+    client.finish().unwrap();
+    let text = String::from_utf8_lossy(&client.rest()).into_owned();
+    assert!(text.is_empty() || text.starts_with("HTTP/1.1 400"), "{text}");
+    siege.survived("longer than the body");
+
+    // What is beyond the length is another request, and not one.
+    let mut client = siege.server.client();
+    client.send(&length(ENTITY.len() - 1)).unwrap();
+    assert_eq!(client.reply().unwrap().code(), "InvalidInput");
+    let text = String::from_utf8_lossy(&client.rest_after(b"\r\n\r\n", PATIENCE)).into_owned();
+    assert!(text.is_empty() || text.starts_with("HTTP/1.1 400"), "{text}");
+    siege.survived("shorter than the body");
+
+    assert_eq!(siege.server.client().get(TABLE, "p", "smuggled").unwrap(), None);
+    siege.lift();
+}
+
+#[test]
 fn what_is_not_http() {
     let long = "x".repeat(100_000);
     let headers: String = (0..200).map(|n| format!("X-{n}: x\r\n")).collect();
     let line = |text: &str| text.as_bytes().to_vec();
+    let update = format!(
+        "PUT /devstoreaccount1/{TABLE}(PartitionKey='p',RowKey='visitor0')?{SAS} HTTP/1.1\r\nHost: x\r\n\
+         Content-Type: application/json\r\nAccept: application/json\r\n"
+    );
     let tls = [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], &[0x5a; 512]].concat();
     refused(vec![
         ("HTTP/0.9", line("GET /\r\n"), &[400], Closed),
@@ -162,6 +191,12 @@ fn what_is_not_http() {
         ("NUL in the target", line("GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n"), &[400], Closed),
         ("NUL in a header", line("GET / HTTP/1.1\r\nHost: x\r\nX-A: a\0b\r\n\r\n"), &[400], Closed),
         ("a target that is not UTF-8", b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), &[400], Closed),
+        (
+            "an ETag that is not UTF-8",
+            [update.as_bytes(), b"If-Match: \xff\xfe\r\nContent-Length: 2\r\n\r\n{}"].concat(),
+            &[400],
+            Open,
+        ),
         ("a long target", line(&format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n")), &[414, 431], Closed),
         ("a long header", line(&format!("GET / HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n")), &[431], Closed),
         ("many headers", line(&format!("GET / HTTP/1.1\r\nHost: x\r\n{headers}\r\n")), &[431], Closed),

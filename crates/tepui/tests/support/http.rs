@@ -120,6 +120,12 @@ impl Client {
         }
     }
 
+    /// Sends something, which may be too late, and takes all that still comes.
+    pub(crate) fn rest_after(&mut self, bytes: &[u8], patience: Duration) -> Vec<u8> {
+        let _ = self.send(bytes);
+        self.rest_within(patience).unwrap_or_else(|| panic!("still open after {patience:?}"))
+    }
+
     /// Waits for the first bytes of an answer; at most so many.
     pub(crate) fn some(&mut self, most: usize) -> Vec<u8> {
         let mut piece = vec![0; most];
