@@ -107,7 +107,7 @@ impl Neighbour {
         let work = move || {
             let (mut visits, mut slowest) = (0, Duration::ZERO);
             let mut client = None;
-            while !seen.load(Ordering::Relaxed) {
+            while visits == 0 || !seen.load(Ordering::Relaxed) {
                 let begun = Instant::now();
                 // Now and then on a new connection.
                 if visits % 20 == 0 {
