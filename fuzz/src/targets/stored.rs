@@ -3,7 +3,7 @@
 use crate::checks::entity_survives;
 use crate::material::{ACCOUNT, NOW};
 use bytes::Bytes;
-use tepui_model::table::{Entity, EntityKey, Properties, PropertiesBuilder};
+use tepui_model::table::{Entity, EntityKey, Properties, PropertiesBuilder, TextRef, ValueRef};
 use tepui_wire::table::format::MetadataLevel;
 use tepui_wire::table::links::TableLinks;
 use tepui_wire::table::select::Select;
@@ -29,16 +29,9 @@ pub(super) const WORDS: &[&str] = &[
 /// Bytes that no builder wrote end the walk. Those that one could have written are an entity.
 pub fn stored(data: &[u8]) {
     let properties = Properties::from_stored(Bytes::copy_from_slice(data));
-    let mut builder = PropertiesBuilder::new();
-    let mut good = true;
-    let mut bytes = 0;
-    for (name, value) in properties.iter() {
-        bytes += name.len() + 2;
-        good &= builder.push(name, value).is_ok();
-    }
+    let bytes: usize = properties.iter().map(|(name, _)| name.len() + 2).sum();
     assert!(bytes <= data.len(), "more names than bytes");
-    let _ = properties.check_entity("p", "r");
-    let merged = properties.merged_with(&properties);
+    let checked = properties.check_entity("p", "r");
     let entity = Entity { key: EntityKey::new("p", "r"), timestamp: *NOW, properties };
     let links = TableLinks { base: "http://h", account: ACCOUNT, table: "T" };
     let select = Select::parse("A,B,Timestamp,C").expect("a short list");
@@ -46,20 +39,27 @@ pub fn stored(data: &[u8]) {
         json::entity_body(MetadataLevel::Full, &links, &select, &entity.view());
         atom::entity_entry(&links, &select, *NOW, &entity.view());
     }
+    // Names are looked up one by one, which is quick for as many as an entity may have.
+    if checked.is_ok() {
+        rebuilt(&entity, data);
+    }
+}
+
+fn rebuilt(entity: &Entity, data: &[u8]) {
+    let merged = entity.properties.merged_with(&entity.properties);
+    let mut builder = PropertiesBuilder::new();
+    let good = entity.properties.iter().all(|(name, value)| builder.push(name, value).is_ok());
     let rebuilt = builder.finish();
     if good && rebuilt.bytes() == data {
         assert_eq!(merged, rebuilt);
-        // Text with a wrong mark, or none that is UTF-8, is written as well as can be.
-        let marked = |name: &str| rebuilt.get(name);
-        let texts = rebuilt.iter().all(|(name, _)| marked(name).is_some_and(is_well_marked));
-        if texts && rebuilt.check_entity("p", "r").is_ok() {
+        // Text with a wrong mark, or that is not UTF-8, is written as well as can be.
+        if rebuilt.iter().all(|(_, value)| is_well_marked(value)) {
             entity_survives(&entity.key, &rebuilt);
         }
     }
 }
 
-fn is_well_marked(value: tepui_model::table::ValueRef<'_>) -> bool {
-    use tepui_model::table::{TextRef, ValueRef};
+fn is_well_marked(value: ValueRef<'_>) -> bool {
     match value {
         ValueRef::String(text) => std::str::from_utf8(text.bytes())
             .is_ok_and(|known| TextRef::new(known).is_plain() == text.is_plain()),
