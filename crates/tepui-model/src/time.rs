@@ -195,30 +195,32 @@ impl Timestamp {
 
     /// Appends the moment as entities have it: trailing zeros of the fraction cut off, `:` written as `colon`.
     pub fn write_iso(self, out: &mut Vec<u8>, colon: &[u8]) {
+        // Every entity of every page has one: it is put together in one place and copied once.
         let Calendar { year, month, day, hour, minute, second, ticks } = self.calendar();
-        two_digits(out, year / 100);
-        two_digits(out, year % 100);
-        out.push(b'-');
-        two_digits(out, month);
-        out.push(b'-');
-        two_digits(out, day);
-        out.push(b'T');
-        two_digits(out, hour);
+        let mut text = [b'-'; 16];
+        text[0..2].copy_from_slice(&two_digits(year / 100));
+        text[2..4].copy_from_slice(&two_digits(year % 100));
+        text[5..7].copy_from_slice(&two_digits(month));
+        text[8..10].copy_from_slice(&two_digits(day));
+        text[10] = b'T';
+        text[11..13].copy_from_slice(&two_digits(hour));
+        out.reserve(40);
+        out.extend_from_slice(&text[..13]);
         out.extend_from_slice(colon);
-        two_digits(out, minute);
+        out.extend_from_slice(&two_digits(minute));
         out.extend_from_slice(colon);
-        two_digits(out, second);
-        if ticks != 0 {
-            out.push(b'.');
-            let mut left = ticks;
-            let mut unit = TICKS_PER_SECOND as u32 / 10;
-            while left != 0 {
-                out.push(b'0' + (left / unit) as u8);
-                left %= unit;
-                unit /= 10;
-            }
+        text[0..2].copy_from_slice(&two_digits(second));
+        text[2] = b'.';
+        text[3] = b'0' + (ticks / 1_000_000) as u8;
+        text[4..6].copy_from_slice(&two_digits(ticks / 10_000 % 100));
+        text[6..8].copy_from_slice(&two_digits(ticks / 100 % 100));
+        text[8..10].copy_from_slice(&two_digits(ticks % 100));
+        let mut length = if ticks == 0 { 2 } else { 10 };
+        while ticks != 0 && text[length - 1] == b'0' {
+            length -= 1;
         }
-        out.push(b'Z');
+        text[length] = b'Z';
+        out.extend_from_slice(&text[..=length]);
     }
 }
 
@@ -240,8 +242,8 @@ fn duration_ticks(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)
 }
 
-fn two_digits(out: &mut Vec<u8>, number: u32) {
-    out.extend_from_slice(&[b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8]);
+fn two_digits(number: u32) -> [u8; 2] {
+    [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]
 }
 
 fn digits(text: &str, count: usize) -> Option<u32> {

@@ -14,6 +14,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The body of a request, not yet read.
 pub struct Body(Source);
@@ -162,6 +163,8 @@ pub struct ReplyBody {
     first: Bytes,
     rest: VecDeque<Bytes>,
     framing: Framing,
+    /// Given back when the reply is gone.
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +182,13 @@ impl ReplyBody {
     /// Several pieces in a row, sent without putting them together.
     pub fn pieces(pieces: Vec<Bytes>) -> Self {
         let rest = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
-        Self { first: Bytes::new(), rest, framing: Framing::Length }
+        Self { rest, ..Self::default() }
+    }
+
+    /// Holds on to its share of the memory for replies until it is sent.
+    pub fn holding(mut self, memory: Option<OwnedSemaphorePermit>) -> Self {
+        self.memory = memory;
+        self
     }
 
     /// Sends it with `Transfer-Encoding: chunked` instead of a length.

@@ -42,6 +42,9 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// Memory for request bodies of more than 64 KiB, over all connections.
     pub body_memory_bytes: usize,
+    /// Memory for pages of entities that are being made or wait to be read, over all connections. A page
+    /// takes up to 5 MiB.
+    pub reply_memory_bytes: usize,
     /// How long a request waits for its share of that memory before it is answered with "server busy".
     #[serde(rename = "body-memory-timeout-seconds", with = "seconds")]
     pub body_memory_timeout: Duration,
@@ -63,12 +66,16 @@ impl Default for Limits {
             pace_grace: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
             body_memory_bytes: 256 * 1024 * 1024,
+            reply_memory_bytes: 256 * 1024 * 1024,
             body_memory_timeout: Duration::from_secs(2),
             // Below the ten seconds that container runtimes give a process before they kill it.
             shutdown_grace: Duration::from_secs(8),
         }
     }
 }
+
+/// The most that a page of entities takes: its budget, and an entity that goes over it.
+pub(crate) const PAGE_BYTES: usize = 5 * 1024 * 1024;
 
 /// What hyper takes without allocating for it.
 pub(crate) const DEFAULT_MAX_HEADERS: usize = 100;
@@ -96,6 +103,7 @@ impl Limits {
         at_least("max-head-bytes", self.max_head_bytes, 8192)?;
         at_least("max-headers", self.max_headers, 16)?;
         at_least("body-memory-bytes", self.body_memory_bytes, 4 * 1024 * 1024)?;
+        at_least("reply-memory-bytes", self.reply_memory_bytes, PAGE_BYTES)?;
         if self.max_connections > MOST_CONNECTIONS {
             return Err(format!(
                 "max-connections must be at most {MOST_CONNECTIONS}: {}",

@@ -8,6 +8,7 @@ use crate::accept::{Handler, Peer};
 use crate::body::{Body, BodyError, ReplyBody};
 use crate::config::Config;
 use crate::ids::RequestIds;
+use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
 use crate::telemetry::{RequestLine, request_line};
 use bytes::Bytes;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
@@ -24,6 +25,7 @@ use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth::{self, Credentials, KeyRing, Signed};
 use tepui_wire::cors;
 use tepui_wire::error_body::{self, ErrorDress, Exchange};
+use tepui_wire::payload::Payload;
 use tepui_wire::query::Query;
 use tepui_wire::table::classify::classify;
 use tepui_wire::table::decode::{Request, decode};
@@ -31,6 +33,7 @@ use tepui_wire::table::encode::{Context, PREFERENCE_APPLIED, PageWriter, encode}
 use tepui_wire::table::presentation::{Presentation, error_dress, prefer};
 use tepui_wire::table::resource::Resource;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The largest body of a request.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
@@ -46,6 +49,7 @@ pub struct TableHandler<E> {
     addresses: AddressRules,
     versions: VersionPolicy,
     secondary: bool,
+    replies: ReplyMemory,
 }
 
 /// What is known of a request, for its answer, its errors and the log; it grows as the checks go on.
@@ -57,6 +61,8 @@ struct Known<'a> {
     version: Option<ServiceVersion>,
     kind: Option<OperationKind>,
     cost: Option<QueryCost>,
+    /// What the answer holds of the memory for replies.
+    memory: Option<OwnedSemaphorePermit>,
     error_code: Option<&'static str>,
 }
 
@@ -79,6 +85,7 @@ impl<E: Engine> TableHandler<E> {
             addresses,
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
             secondary: config.secondary,
+            replies: ReplyMemory::new(&config.limits),
         }
     }
 
@@ -89,11 +96,11 @@ impl<E: Engine> TableHandler<E> {
         target: &Target,
         peer: Peer,
         body: &mut Option<Body>,
-    ) -> Result<Response<Vec<u8>>, ServiceError> {
+    ) -> Result<Response<Payload>, ServiceError> {
         let head = known.head;
         if head.method == Method::OPTIONS {
             let properties = self.service.service_properties(&target.account).await?;
-            return cors::preflight(&properties.cors, &head.headers);
+            return Ok(cors::preflight(&properties.cors, &head.headers)?.map(Payload::from));
         }
         let grant = self.authenticate(known, target, peer).await?;
         let version = known.version.ok_or(ErrorCode::InvalidHeaderValue)?;
@@ -107,7 +114,8 @@ impl<E: Engine> TableHandler<E> {
         let bytes = read_body(kind, head, body).await?;
         let answer = async {
             if kind == OperationKind::EntityGroupTransaction {
-                return self.answer_batch(known, target, &grant, version, &bytes).await;
+                let answered = self.answer_batch(known, target, &grant, version, &bytes).await;
+                return Ok(answered?.map(Payload::from));
             }
             let request = Request {
                 kind,
@@ -128,9 +136,7 @@ impl<E: Engine> TableHandler<E> {
                 version,
                 now: known.now,
             };
-            let (response, cost) = self.carry_out(&context, &operation, &grant).await?;
-            known.cost = cost;
-            Ok(response)
+            self.carry_out(known, &context, &operation, &grant).await
         };
         match tokio::time::timeout(time, answer).await {
             Ok(answered) => answered,
@@ -141,18 +147,23 @@ impl<E: Engine> TableHandler<E> {
     /// Runs an operation and writes its answer.
     async fn carry_out(
         &self,
+        known: &mut Known<'_>,
         context: &Context<'_>,
         operation: &Operation,
         grant: &Grant,
-    ) -> Result<(Response<Vec<u8>>, Option<QueryCost>), ServiceError> {
+    ) -> Result<Response<Payload>, ServiceError> {
         let bounds = access::bounds(grant);
         if let Operation::QueryEntities(query) = operation {
+            let memory = self.replies.reserve().await?;
             let mut writer = PageWriter::new(context, &query.table);
             let page = self.service.query_entities(context.account, query, bounds, &mut writer).await?;
-            return Ok((writer.finish(&page), Some(page.cost)));
+            let response = writer.finish(&page);
+            known.cost = Some(page.cost);
+            known.memory = ReplyMemory::keep(memory, response.body().len());
+            return Ok(response);
         }
         let reply = self.service.execute(context.account, operation, bounds).await?;
-        Ok((encode(context, operation, reply)?, None))
+        Ok(encode(context, operation, reply)?.map(Payload::from))
     }
 
     /// Who asks, and what they may do.
@@ -230,7 +241,7 @@ impl<E: Engine> TableHandler<E> {
         }
     }
 
-    fn refuse(&self, known: &mut Known<'_>, error: &ServiceError) -> Response<Vec<u8>> {
+    fn refuse(&self, known: &mut Known<'_>, error: &ServiceError) -> Response<Payload> {
         known.error_code = Some(error.code.name());
         if error.status() >= 500 || error.cause.is_some() {
             tracing::debug!(request_id = known.request_id, %error, "request failed");
@@ -253,11 +264,11 @@ impl<E: Engine> TableHandler<E> {
         {
             response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
         }
-        response
+        response.map(Payload::from)
     }
 
     /// Adds what every answer has.
-    async fn finish(&self, known: &Known<'_>, target: Option<&Target>, response: &mut Response<Vec<u8>>) {
+    async fn finish(&self, known: &Known<'_>, target: Option<&Target>, response: &mut Response<Payload>) {
         let exchange = Exchange {
             service: Service::Table,
             request_id: known.request_id,
@@ -288,11 +299,14 @@ impl<E: Engine> Handler for TableHandler<E> {
             version: None,
             kind: None,
             cost: None,
+            memory: None,
             error_code: None,
         };
         let target = address::parse(&head.uri, &head.headers, peer.tls, &self.addresses);
         let response = match &target {
-            Err(AddressError::InvalidUrl { close }) => error_body::invalid_url_page(*close),
+            Err(AddressError::InvalidUrl { close }) => {
+                error_body::invalid_url_page(*close).map(Payload::from)
+            }
             Err(AddressError::Service(error)) => {
                 let mut response = self.refuse(&mut known, error);
                 self.finish(&known, None, &mut response).await;
@@ -321,11 +335,50 @@ impl<E: Engine> Handler for TableHandler<E> {
             microseconds: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
             plan: plan.as_deref(),
         });
-        response.map(|body| ReplyBody::from(Bytes::from(body)))
+        let memory = known.memory.take();
+        response.map(|body| ReplyBody::pieces(body.into_pieces()).holding(memory))
     }
 
     fn health(&self) -> Result<(), String> {
         self.service.health().map_err(|error| error.to_string())
+    }
+}
+
+/// The memory for pages of entities. Clients that read slowly keep theirs for as long as they take, so
+/// there is only so much for all of them.
+struct ReplyMemory {
+    kib: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl ReplyMemory {
+    fn new(limits: &Limits) -> Self {
+        let kib = (limits.reply_memory_bytes / 1024).min(u32::MAX as usize);
+        Self { kib: Arc::new(Semaphore::new(kib)), patience: limits.body_memory_timeout }
+    }
+
+    /// Enough for a page.
+    async fn reserve(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
+        const PAGE_KIB: u32 = (PAGE_BYTES / 1024) as u32;
+        if let Ok(permit) = Arc::clone(&self.kib).try_acquire_many_owned(PAGE_KIB) {
+            return Ok(permit);
+        }
+        let permit = tokio::time::timeout(self.patience, Arc::clone(&self.kib).acquire_many_owned(PAGE_KIB));
+        match permit.await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => {
+                Err(ServiceError::new(ErrorCode::ServerBusy).with_cause("there is no memory for a page now"))
+            }
+        }
+    }
+
+    /// What a page of this size keeps of what was reserved. Small ones do not count.
+    fn keep(mut reserved: OwnedSemaphorePermit, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if bytes <= SMALL_BODY_BYTES {
+            None
+        } else {
+            reserved.split(bytes.div_ceil(1024).min(reserved.num_permits()))
+        }
     }
 }
 

@@ -4,6 +4,7 @@ pub mod address;
 pub mod auth;
 pub mod cors;
 pub mod error_body;
+pub mod payload;
 pub mod percent;
 pub mod query;
 pub mod table;

@@ -10,6 +10,7 @@ use tepui_model::table::{
     PlanKind, PropertiesBuilder, QueryCost, Reply, TableName, TablePage, ValueRef, Written,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_wire::payload::Payload;
 use tepui_wire::query::Query;
 use tepui_wire::table::batch::{self, Boundaries, ChangeAnswer};
 use tepui_wire::table::encode::{Context, PageWriter, encode};
@@ -151,11 +152,13 @@ fn pages() {
         writer.accept(&entity().view());
         writer.accept(&entity().view());
         let page = EntityPage { next: Some(next.clone()), cost };
-        snapshot.add(level, &writer.finish(&page));
+        snapshot.add(level, &writer.finish(&page).map(Payload::into_whole));
     }
     let presentation = at_level(OperationKind::QueryEntities, "nometadata");
     let empty = PageWriter::new(&context(&presentation), "Orders");
-    snapshot.add("empty", &empty.finish(&EntityPage { next: None, cost })).check("pages");
+    snapshot
+        .add("empty", &empty.finish(&EntityPage { next: None, cost }).map(Payload::into_whole))
+        .check("pages");
 }
 
 #[test]

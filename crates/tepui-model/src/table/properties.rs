@@ -123,9 +123,20 @@ impl<'a> Iterator for Iter<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let name = std::str::from_utf8(take_counted(&mut self.rest)?).ok()?;
-        Some((name, take_value(&mut self.rest)?))
+        let (name, value) = take_property(&mut self.rest)?;
+        Some((std::str::from_utf8(name).ok()?, value))
     }
+}
+
+/// The same walk with names as the bytes they are, for those who only copy them.
+pub fn iter_bytes(packed: &[u8]) -> impl Iterator<Item = (&[u8], ValueRef<'_>)> {
+    let mut rest = packed;
+    std::iter::from_fn(move || if rest.is_empty() { None } else { take_property(&mut rest) })
+}
+
+fn take_property<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], ValueRef<'a>)> {
+    let name = take_counted(rest)?;
+    Some((name, take_value(rest)?))
 }
 
 mod kind {

@@ -8,6 +8,7 @@ use tepui_model::table::{Change, ChangeSet, Operation, OperationKind, Reply};
 use tepui_model::{ErrorCode, ServiceError, Stage};
 use tepui_service::access;
 use tepui_wire::address::Target;
+use tepui_wire::payload::Payload;
 use tepui_wire::query::Query;
 use tepui_wire::table::batch::{self, Batch, Boundaries, ChangeAnswer, Inner};
 use tepui_wire::table::classify::classify;
@@ -162,9 +163,8 @@ impl<E: Engine> TableHandler<E> {
             version,
             now: known.now,
         };
-        let (response, cost) = self.carry_out(&context, &operation, grant).await?;
-        known.cost = cost;
-        Ok(response)
+        let response = self.carry_out(known, &context, &operation, grant).await?;
+        Ok(response.map(Payload::into_whole))
     }
 }
 

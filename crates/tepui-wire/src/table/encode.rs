@@ -6,6 +6,7 @@ use super::json::{self, EntityWriter};
 use super::links::{TableLinks, table_path};
 use super::presentation::{Prefer, Presentation};
 use super::token;
+use crate::payload::Payload;
 use crate::version::ServiceVersion;
 use crate::xml::{self, GeoReplication};
 use http::header::{
@@ -104,10 +105,10 @@ impl PageWriter {
     }
 
     /// The answer, once the page is complete.
-    pub fn finish(self, page: &EntityPage) -> Response<Vec<u8>> {
+    pub fn finish(self, page: &EntityPage) -> Response<Payload> {
         let body = match self.writer {
             AnyWriter::Json(writer) => writer.finish(),
-            AnyWriter::Atom(writer) => writer.finish(),
+            AnyWriter::Atom(writer) => writer.finish().into(),
         };
         let mut response = body_of(StatusCode::OK, self.content_type, body);
         if let Some(next) = &page.next {
@@ -231,7 +232,7 @@ fn with_body(status: StatusCode, format: Format, shape: Shape, body: Vec<u8>) ->
     body_of(status, format.content_type(shape), body)
 }
 
-fn body_of(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Response<Vec<u8>> {
+fn body_of<B>(status: StatusCode, content_type: &'static str, body: B) -> Response<B> {
     let mut response = stored(status, body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
@@ -242,7 +243,7 @@ fn no_content() -> Response<Vec<u8>> {
 }
 
 /// An answer of the store: it is not to be cached and means what it says.
-fn stored(status: StatusCode, body: Vec<u8>) -> Response<Vec<u8>> {
+fn stored<B>(status: StatusCode, body: B) -> Response<B> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();

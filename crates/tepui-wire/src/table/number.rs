@@ -1,11 +1,5 @@
 //! Doubles as text: the shortest digits that read back as the same number, dressed as .NET does it.
 
-use std::io::Write;
-
-/// From this power of ten on, numbers are written with an exponent.
-const FIRST_LARGE_EXPONENT: i32 = 15;
-/// Up to this power of ten, numbers are written with an exponent.
-const LAST_SMALL_EXPONENT: i32 = -5;
 /// Whole numbers below this are exact, and are written without an exponent.
 const WHOLE_LIMIT: f64 = 1e15;
 
@@ -31,43 +25,27 @@ pub(crate) fn write_double(out: &mut Vec<u8>, number: f64) {
 }
 
 fn write_digits(out: &mut Vec<u8>, number: f64) {
-    // The longest is like `-1.2345678901234567e-308`.
-    let mut text = [0u8; 32];
-    let mut left = &mut text[..];
-    write!(left, "{number:e}").expect("a double in 32 bytes");
-    let length = 32 - left.len();
-    let mut text = &text[..length];
-    if let Some(positive) = text.strip_prefix(b"-") {
-        out.push(b'-');
-        text = positive;
+    let mut buffer = ryu::Buffer::new();
+    let text = buffer.format_finite(number);
+    // Between these the printer keeps the point fixed too, and prints just what is wanted.
+    if (1e-4..WHOLE_LIMIT).contains(&number.abs()) {
+        return out.extend_from_slice(text.as_bytes());
     }
-    let at = text.iter().position(|&byte| byte == b'e').unwrap_or(text.len());
-    let exponent = std::str::from_utf8(&text[at + 1..]).unwrap_or_default().parse().unwrap_or(0);
-    let (first, fraction) = (&text[..1], text.get(2..at).unwrap_or_default());
-    match exponent {
-        FIRST_LARGE_EXPONENT.. | ..=LAST_SMALL_EXPONENT => {
-            out.extend_from_slice(&text[..at]);
-            out.extend_from_slice(if exponent < 0 { b"E-" } else { b"E+" });
-            if exponent.abs() < 10 {
-                out.push(b'0');
-            }
-            out.extend_from_slice(itoa::Buffer::new().format(exponent.abs()).as_bytes());
-        }
-        0.. => {
-            // Whole numbers in this range went the short way: the digits reach past the point.
-            let (whole, rest) = fraction.split_at((exponent as usize).min(fraction.len()));
-            out.extend_from_slice(first);
-            out.extend_from_slice(whole);
-            out.push(b'.');
-            out.extend_from_slice(if rest.is_empty() { b"0" } else { rest });
-        }
-        _ => {
-            out.extend_from_slice(b"0.");
-            out.extend(std::iter::repeat_n(b'0', (-exponent - 1) as usize));
-            out.extend_from_slice(first);
-            out.extend_from_slice(fraction);
-        }
-    }
+    let (sign, text) = text.strip_prefix('-').map_or(("", text), |positive| ("-", positive));
+    let (digits, exponent) = text
+        .split_once('e')
+        .map_or((text, 0), |(digits, exponent)| (digits, exponent.parse::<i32>().unwrap_or(0)));
+    // What the printer still writes with a fixed point is 0.0000123 or 1234567890123456.0.
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = format!("{whole}{fraction}");
+    let leading = all.len() - all.trim_start_matches('0').len();
+    let significant = all.trim_matches('0');
+    let exponent = exponent + whole.len() as i32 - 1 - leading as i32;
+    let (first, rest) = significant.split_at(1.min(significant.len()));
+    let point = if rest.is_empty() { "" } else { "." };
+    let exponent_sign = if exponent < 0 { '-' } else { '+' };
+    let text = format!("{sign}{first}{point}{rest}E{exponent_sign}{:02}", exponent.abs());
+    out.extend_from_slice(text.as_bytes());
 }
 
 /// A number from its digits; `None` if they are none, or beyond what a Double holds.

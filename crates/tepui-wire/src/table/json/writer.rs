@@ -3,6 +3,7 @@
 //! Members are written with a comma behind each; the last one is exchanged for the closing brace.
 
 use super::text::{write_json_string, write_text};
+use crate::payload::Payload;
 use crate::table::format::MetadataLevel;
 use crate::table::links::{TableLinks, table_path};
 use crate::table::number::write_double;
@@ -11,13 +12,18 @@ use crate::table::value::write_base64;
 use tepui_model::Timestamp;
 use tepui_model::table::{EntitySink, EntityView, ValueRef, properties};
 
-/// The buffer that a set starts with.
-const FIRST_CAPACITY: usize = 16 * 1024;
+/// A set is written in pieces of about this size: they stay in the processor's cache until they are
+/// sent, and a page that grows is never copied.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Writes the entities of a page as they are found.
 #[derive(Debug)]
 pub struct EntityWriter {
+    /// The pieces that are full, and their size together.
+    full: Vec<Vec<u8>>,
+    full_bytes: usize,
     out: Vec<u8>,
+    needs_comma: bool,
     level: MetadataLevel,
     base: String,
     account: String,
@@ -28,7 +34,7 @@ pub struct EntityWriter {
 impl EntityWriter {
     /// Starts a set.
     pub fn set(level: MetadataLevel, links: &TableLinks<'_>, select: Select) -> Self {
-        let mut out = Vec::with_capacity(FIRST_CAPACITY);
+        let mut out = Vec::with_capacity(PIECE_BYTES);
         out.push(b'{');
         if level != MetadataLevel::None {
             write_metadata(&mut out, links.base, links.table, "", &select);
@@ -36,7 +42,10 @@ impl EntityWriter {
         out.extend_from_slice(b"\"value\":[");
         let TableLinks { base, account, table } = *links;
         Self {
+            full: Vec::new(),
+            full_bytes: 0,
             out,
+            needs_comma: false,
             level,
             base: base.to_owned(),
             account: account.to_owned(),
@@ -46,26 +55,32 @@ impl EntityWriter {
     }
 
     /// The body of the answer.
-    pub fn finish(mut self) -> Vec<u8> {
-        if self.out.last() == Some(&b',') {
-            self.out.pop();
-        }
+    pub fn finish(mut self) -> Payload {
         self.out.extend_from_slice(b"]}");
-        self.out
+        self.full.push(self.out);
+        Payload::from_pieces(self.full)
     }
 }
 
 impl EntitySink for EntityWriter {
     fn accept(&mut self, entity: &EntityView<'_>) {
         let links = TableLinks { base: &self.base, account: &self.account, table: &self.table };
+        // An entity that hardly fits in begins the next piece.
+        if self.out.len() + entity.packed.len() + 1024 > PIECE_BYTES && self.out.len() > PIECE_BYTES / 2 {
+            self.full_bytes += self.out.len();
+            self.full.push(std::mem::replace(&mut self.out, Vec::with_capacity(PIECE_BYTES)));
+        }
+        if self.needs_comma {
+            self.out.push(b',');
+        }
+        self.needs_comma = true;
         self.out.push(b'{');
         write_members(&mut self.out, self.level, &links, &self.select, entity);
         close_object(&mut self.out);
-        self.out.push(b',');
     }
 
     fn bytes(&self) -> usize {
-        self.out.len()
+        self.full_bytes + self.out.len()
     }
 }
 
@@ -183,7 +198,7 @@ fn write_members(
             write_key(out, b"\"PartitionKey\":", entity.partition_key);
             write_key(out, b"\"RowKey\":", entity.row_key);
             write_timestamp(out, level, entity.timestamp);
-            for (name, value) in properties::iter(entity.packed) {
+            for (name, value) in properties::iter_bytes(entity.packed) {
                 write_property(out, level, name, value);
             }
         }
@@ -209,7 +224,7 @@ fn write_selected(out: &mut Vec<u8>, level: MetadataLevel, names: &[String], ent
             // The ETag is already there, and must not be covered by a null.
             "odata.etag" if level != MetadataLevel::None => {}
             name => match properties::get(entity.packed, name) {
-                Some(value) => write_property(out, level, name, value),
+                Some(value) => write_property(out, level, name.as_bytes(), value),
                 // Fidelity: a missing property is null, not absent. scenario: select-point
                 None => {
                     write_text(out, name);
@@ -243,7 +258,7 @@ fn write_timestamp(out: &mut Vec<u8>, level: MetadataLevel, timestamp: Timestamp
 }
 
 /// Appends a property with its annotation, if it needs one to read back as the same type.
-fn write_property(out: &mut Vec<u8>, level: MetadataLevel, name: &str, value: ValueRef<'_>) {
+fn write_property(out: &mut Vec<u8>, level: MetadataLevel, name: &[u8], value: ValueRef<'_>) {
     let annotated = match value {
         ValueRef::DateTime(_) | ValueRef::Guid(_) | ValueRef::Binary(_) | ValueRef::Int64(_) => true,
         ValueRef::Double(number) => !number.is_finite(),
@@ -300,12 +315,12 @@ fn write_quoted(out: &mut Vec<u8>, value: ValueRef<'_>) {
 }
 
 /// Appends a name and the quote before it. It is an identifier: no part of it needs a backslash.
-fn write_name(out: &mut Vec<u8>, name: &str) {
+fn write_name(out: &mut Vec<u8>, name: &[u8]) {
     if name.is_ascii() {
         out.push(b'"');
-        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(name);
     } else {
-        write_text(out, name);
+        write_json_string(out, name);
         out.pop();
     }
 }

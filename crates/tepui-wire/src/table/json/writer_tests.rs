@@ -35,7 +35,7 @@ fn set(level: MetadataLevel, select: &str, entities: &[Entity]) -> String {
     for entity in entities {
         writer.accept(&entity.view());
     }
-    String::from_utf8(writer.finish()).unwrap()
+    String::from_utf8(writer.finish().into_whole()).unwrap()
 }
 
 #[test]
