@@ -76,7 +76,10 @@ fn fuzz(targets: &[&Target], options: &Options) -> Result<bool, String> {
         let name = target.name;
         let report = run(target, options).map_err(|error| format!("cannot run {name}: {error}"))?;
         let rate = report.executions as f64 / report.time.as_secs_f64().max(0.001);
-        println!("{name:20} {:9} runs, {rate:7.0}/s, {} seeds", report.executions, report.seeds);
+        println!(
+            "{name:20} {:9} runs, {rate:7.0}/s, {} seeds, slowest {:.1?}",
+            report.executions, report.seeds, report.slowest
+        );
         if let Some(failure) = report.failure {
             failed += 1;
             println!("{name}: FAILED: {}", failure.why);

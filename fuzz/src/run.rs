@@ -35,6 +35,8 @@ pub struct Report {
     pub executions: u64,
     pub seeds: usize,
     pub time: Duration,
+    /// Of all inputs, the one that took longest.
+    pub slowest: Duration,
     pub failure: Option<Failure>,
 }
 
@@ -50,7 +52,7 @@ pub fn run(target: &Target, options: &Options) -> io::Result<Report> {
     let seeds = read_corpus(&options.home.join("corpus").join(target.name))?;
     let mut random = Random::new(options.seed, target.name);
     let watch = Watch::new(target.name, &options.home);
-    let (started, mut executions) = (Instant::now(), 0);
+    let (started, mut executions, mut slowest) = (Instant::now(), 0, Duration::ZERO);
     let mut waiting = seeds.iter();
     let failure = loop {
         let input = match waiting.next() {
@@ -63,13 +65,16 @@ pub fn run(target: &Target, options: &Options) -> io::Result<Report> {
         }
         executions += 1;
         let input = Arc::new(input);
-        if let Err(why) = watch.check(target, &input) {
+        let since = Instant::now();
+        let outcome = watch.check(target, &input);
+        slowest = slowest.max(since.elapsed());
+        if let Err(why) = outcome {
             let input = shrink(target, &input, &why);
             let file = write_artifact(&options.home, target.name, &fingerprint(&input), &input)?;
             break Some(Failure { why: why.text(), file });
         }
     };
-    Ok(Report { executions, seeds: seeds.len(), time: started.elapsed(), failure })
+    Ok(Report { executions, seeds: seeds.len(), time: started.elapsed(), slowest, failure })
 }
 
 /// Why an input is a failure.
