@@ -50,13 +50,13 @@ pub struct DiskOptions {
     /// Memory for blocks that were read. Default: 128 MiB.
     pub cache_bytes: u64,
     /// How much is written to memory before it becomes a table. Up to five times as much is held
-    /// while writers are faster than the disk. Set when the directory is created. Default: 32 MiB.
+    /// while writers are faster than the disk. Set when the directory is created. Default: 64 MiB.
     pub memtable_bytes: u64,
     /// The size of a block in a table. Set when the directory is created. Default: 16 KiB.
     pub block_bytes: u32,
     /// How large the journals may grow before what holds them back is written to tables. They are
     /// read when the directory is opened. Each has 64 MiB or a little more, and with less than two
-    /// of them every new journal would force a small table. Default: 128 MiB.
+    /// of them every new journal would force a small table. Default: 256 MiB.
     pub journal_bytes: u64,
     /// Threads that write tables and merge them. Default: 3.
     pub worker_threads: usize,
@@ -80,9 +80,9 @@ impl DiskOptions {
         Self {
             path: path.into(),
             cache_bytes: 128 << 20,
-            memtable_bytes: 32 << 20,
+            memtable_bytes: 64 << 20,
             block_bytes: 16 << 10,
-            journal_bytes: 128 << 20,
+            journal_bytes: 256 << 20,
             worker_threads: 3,
             free_space_reserve_bytes: 128 << 20,
             max_queued_commits: 4096,

@@ -237,22 +237,24 @@ fn keyspace_options(options: &DiskOptions) -> KeyspaceCreateOptions {
 }
 
 /// fjall halts all writers when 30 tables wait to be merged or 4 memtables wait to be written, until
-/// there are fewer: for many seconds at a time. Slowing down on the way there spreads the same
-/// delay over all commits.
+/// there are fewer: for many seconds at a time. Slowing down on the way there, a little at first,
+/// spreads the same delay over all commits.
 fn rest(waiting_tables: usize, waiting_memtables: usize, bytes: usize) -> Duration {
     const FREE: usize = 12;
     const HALT: usize = 30;
+    /// The rate half way from where resting begins to where fjall would halt.
     const BYTES_PER_SECOND: f64 = 40e6;
     let waiting = match waiting_memtables {
         0 | 1 => waiting_tables,
-        2 => waiting_tables.max(18),
-        _ => waiting_tables.max(27),
+        2 => waiting_tables.max(14),
+        _ => waiting_tables.max(23),
     };
     if waiting <= FREE {
         return Duration::ZERO;
     }
     let left = HALT.saturating_sub(waiting).max(1) as f64 / (HALT - FREE) as f64;
-    Duration::from_secs_f64(bytes as f64 / (BYTES_PER_SECOND * left)).min(Duration::from_millis(500))
+    let seconds = bytes as f64 / BYTES_PER_SECOND * (1.0 - left) / left;
+    Duration::from_secs_f64(seconds).min(Duration::from_millis(500))
 }
 
 /// What to do about an error of fjall.

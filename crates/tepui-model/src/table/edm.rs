@@ -114,10 +114,14 @@ impl<'a> TextRef<'a> {
 }
 
 pub(crate) fn is_plain(utf8: &[u8]) -> bool {
-    // Without an early exit the compiler can look at many bytes at a time.
-    utf8.iter().fold(true, |plain, &byte| {
-        plain & matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
-    })
+    // Bytes are added up without an early exit, so that the compiler looks at many at a time.
+    let odd = utf8.iter().fold(0u8, |odd, &byte| {
+        let unprintable = u8::from(byte.wrapping_sub(b' ') > b'~' - b' ');
+        let quote = u8::from(byte == b'"') | u8::from(byte == b'\\');
+        let markup = u8::from(byte == b'<') | u8::from(byte == b'>') | u8::from(byte == b'&');
+        odd | unprintable | quote | markup
+    });
+    odd == 0
 }
 
 /// A GUID. Its bytes are in the order of its text, which is also the order in which GUIDs compare.

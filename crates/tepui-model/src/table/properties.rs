@@ -83,6 +83,7 @@ impl Properties {
 /// The size of a value as the service counts it towards the limit of an entity.
 fn counted_size(value: ValueRef<'_>) -> usize {
     match value {
+        ValueRef::String(text) if text.is_plain() => 4 + 2 * text.bytes().len(),
         ValueRef::String(text) => 4 + 2 * utf16_len(text.bytes()),
         ValueRef::Binary(bytes) => 4 + bytes.len(),
         ValueRef::DateTime(_) | ValueRef::Double(_) | ValueRef::Int64(_) => 8,

@@ -2,6 +2,7 @@
 
 use super::{Known, TableHandler, content_type};
 use hyper::http::Response;
+use std::sync::Arc;
 use tepui_engine::Engine;
 use tepui_model::grant::Grant;
 use tepui_model::table::{Change, ChangeSet, Operation, OperationKind, Reply};
@@ -21,8 +22,9 @@ use tepui_wire::version::ServiceVersion;
 /// One change of a batch, decoded.
 struct Decoded {
     table: String,
+    kind: OperationKind,
     change: Change,
-    presentation: Presentation,
+    presentation: Arc<Presentation>,
 }
 
 impl<E: Engine> TableHandler<E> {
@@ -77,9 +79,10 @@ impl<E: Engine> TableHandler<E> {
     ) -> Result<Response<Vec<u8>>, ServiceError> {
         let outer_accept =
             known.head.headers.get(hyper::header::ACCEPT).and_then(|value| value.to_str().ok());
-        let mut decoded = Vec::with_capacity(parts.len());
+        let mut decoded: Vec<Decoded> = Vec::with_capacity(parts.len());
         for (index, part) in parts.iter().enumerate() {
-            match decode_part(part, target, grant, version, outer_accept, body) {
+            let before = index.checked_sub(1).map(|before| (&parts[before], &decoded[before]));
+            match decode_part(part, before, target, grant, version, outer_accept, body) {
                 Ok(change) => decoded.push(change),
                 Err((table, error)) => {
                     let missing = match table {
@@ -96,7 +99,7 @@ impl<E: Engine> TableHandler<E> {
         }
         let mut presentations = Vec::with_capacity(decoded.len());
         let mut changes = Vec::with_capacity(decoded.len());
-        for Decoded { table, change, presentation } in decoded {
+        for Decoded { table, change, presentation, .. } in decoded {
             presentations.push((table.clone(), presentation));
             changes.push((table, change));
         }
@@ -171,8 +174,10 @@ impl<E: Engine> TableHandler<E> {
 /// The table that a refused part is about, if that was clear, and why it was refused.
 type Refusal = (Option<String>, ServiceError);
 
+/// Decodes a part. What the one `before` has settled about the same headers is not settled again.
 fn decode_part(
     part: &Inner,
+    before: Option<(&Inner, &Decoded)>,
     target: &Target,
     grant: &Grant,
     version: ServiceVersion,
@@ -198,9 +203,19 @@ fn decode_part(
     access::check(grant, kind, resource.table()).map_err(|code| (None, code.into()))?;
     let table = resource.table().unwrap_or_default().to_owned();
     let refused = |error: ServiceError| (Some(table.clone()), error);
-    let accept = part_accept(outer_accept);
-    let presentation =
-        Presentation::negotiate(kind, &query, &part.headers, version, Some(accept)).map_err(refused)?;
+    let presentation = match before {
+        Some((inner, decoded))
+            if decoded.kind == kind
+                && inner.raw_query == part.raw_query
+                && Arc::ptr_eq(&inner.headers, &part.headers) =>
+        {
+            Arc::clone(&decoded.presentation)
+        }
+        _ => {
+            let accept = Some(part_accept(outer_accept));
+            Arc::new(Presentation::negotiate(kind, &query, &part.headers, version, accept).map_err(refused)?)
+        }
+    };
     let request = Request {
         kind,
         resource: &resource,
@@ -210,7 +225,7 @@ fn decode_part(
         presentation: &presentation,
     };
     let change = decode_change(&request, body.get(part.body.clone()).unwrap_or_default()).map_err(refused)?;
-    Ok(Decoded { table, change, presentation })
+    Ok(Decoded { table, kind, change, presentation })
 }
 
 /// What a part accepts that does not say so itself.

@@ -10,6 +10,7 @@ use super::presentation::Prefer;
 use crate::error_body;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
+use std::sync::Arc;
 use tepui_model::table::change_set::MAX_CHANGES;
 use tepui_model::table::{Action, Change, Written};
 use tepui_model::{ErrorCode, ServiceError, Stage, Timestamp, etag};
@@ -32,8 +33,8 @@ pub struct Inner {
     /// The path after the account, percent-encoded.
     pub path: String,
     pub raw_query: Option<String>,
-    /// Only those that count inside a batch.
-    pub headers: HeaderMap,
+    /// Only those that count inside a batch. Parts that say the same in a row share them.
+    pub headers: Arc<HeaderMap>,
     /// Echoed in the answer, if it was a header of the request itself.
     pub content_id: Option<String>,
     /// Where the body lies in that of the batch.
@@ -59,9 +60,10 @@ pub fn decode(
             let parts = multipart::parts(body, part.content, &inner).ok_or_else(unreadable)?;
             // One too many is enough to refuse them all, however small the others are.
             let mut changes = Vec::with_capacity(parts.len().min(MAX_CHANGES + 1));
+            let mut last = LastHeaders::default();
             for range in parts.into_iter().take(MAX_CHANGES + 1) {
                 let part = multipart::Part::read(body, range).ok_or_else(unreadable)?;
-                changes.push(Inner::read(body, part, account_in_path)?);
+                changes.push(Inner::read(body, part, account_in_path, &mut last)?);
             }
             if changes.iter().any(|inner| inner.method == Method::GET) {
                 return Err(unreadable());
@@ -69,7 +71,7 @@ pub fn decode(
             Ok(Batch::ChangeSet(changes))
         }
         None => {
-            let inner = Inner::read(body, part, account_in_path)?;
+            let inner = Inner::read(body, part, account_in_path, &mut LastHeaders::default())?;
             if inner.method == Method::GET {
                 Ok(Batch::Query(inner))
             } else {
@@ -83,8 +85,8 @@ fn unreadable() -> ServiceError {
     ErrorCode::InvalidInput.into()
 }
 
-/// The headers that count inside a batch.
-const INNER_HEADERS: [&str; 9] = [
+/// The headers that count inside a batch, beside `Content-ID`.
+const INNER_HEADERS: [&str; 8] = [
     "if-match",
     "if-none-match",
     "prefer",
@@ -92,17 +94,43 @@ const INNER_HEADERS: [&str; 9] = [
     "content-type",
     "dataserviceversion",
     "maxdataserviceversion",
-    "content-id",
     "x-http-method",
 ];
 
+/// The headers of the part before: most clients write the same ones into every part.
+#[derive(Default)]
+struct LastHeaders<'a> {
+    lines: multipart::Headers<'a>,
+    headers: Arc<HeaderMap>,
+}
+
+impl<'a> LastHeaders<'a> {
+    /// The headers of the next part.
+    fn next(&mut self, lines: multipart::Headers<'a>) -> Result<Arc<HeaderMap>, ServiceError> {
+        if self.lines != lines {
+            let mut headers = HeaderMap::with_capacity(8);
+            for (name, value) in &lines {
+                let known = INNER_HEADERS.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name));
+                if let Some(known) = known {
+                    // Never left out: a write that loses its condition would go ahead.
+                    let value = HeaderValue::from_bytes(value).map_err(|_| unreadable())?;
+                    headers.append(HeaderName::from_static(known), value);
+                }
+            }
+            *self = Self { lines, headers: Arc::new(headers) };
+        }
+        Ok(Arc::clone(&self.headers))
+    }
+}
+
 impl Inner {
-    fn read(
-        body: &[u8],
-        part: multipart::Part<'_>,
+    fn read<'a>(
+        body: &'a [u8],
+        part: multipart::Part<'a>,
         account_in_path: Option<&str>,
+        last: &mut LastHeaders<'a>,
     ) -> Result<Self, ServiceError> {
-        let request = multipart::HttpRequest::read(body, part.content).ok_or_else(unreadable)?;
+        let mut request = multipart::HttpRequest::read(body, part.content).ok_or_else(unreadable)?;
         let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| unreadable())?;
         let path = path_of(request.target);
         let (path, raw_query) = match path.split_once('?') {
@@ -115,16 +143,19 @@ impl Inner {
             }
             None => path,
         };
-        let mut headers = HeaderMap::with_capacity(8);
-        for (name, value) in &request.headers {
-            let known = INNER_HEADERS.iter().find(|known| known.eq_ignore_ascii_case(name));
-            if let Some(known) = known {
-                // Never left out: a write that loses its condition would go ahead.
-                let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| unreadable())?;
-                headers.append(HeaderName::from_static(known), value);
+        let mut content_id = None;
+        // These differ from part to part, and do not matter for what follows.
+        request.headers.retain(|(name, value)| {
+            let is_id = name.eq_ignore_ascii_case(b"content-id");
+            if is_id && content_id.is_none() {
+                content_id = std::str::from_utf8(value)
+                    .ok()
+                    .filter(|id| !id.contains(char::is_control))
+                    .map(str::to_owned);
             }
-        }
-        let content_id = headers.get("content-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+            !is_id && !name.eq_ignore_ascii_case(b"content-length")
+        });
+        let headers = last.next(request.headers)?;
         Ok(Self { method, path: path.to_owned(), raw_query, headers, content_id, body: request.body })
     }
 }

@@ -1,6 +1,5 @@
 //! Multipart bodies, read liberally: line ends of one or two characters, boundaries with or without quotes.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 /// The boundary in a `Content-Type: multipart/mixed; boundary=…`.
@@ -52,7 +51,7 @@ pub(super) fn parts(body: &[u8], within: Range<usize>, boundary: &str) -> Option
 
 /// One part: its headers, and where its content lies.
 pub(super) struct Part<'a> {
-    headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    headers: Headers<'a>,
     pub(super) content: Range<usize>,
 }
 
@@ -64,7 +63,7 @@ impl<'a> Part<'a> {
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        find(&self.headers, name)
+        std::str::from_utf8(find(&self.headers, name)?).ok()
     }
 }
 
@@ -72,7 +71,7 @@ impl<'a> Part<'a> {
 pub(super) struct HttpRequest<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a str,
-    pub(super) headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(super) headers: Headers<'a>,
     pub(super) body: Range<usize>,
 }
 
@@ -98,14 +97,15 @@ impl<'a> HttpRequest<'a> {
     }
 }
 
-type Headers<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+/// Names and values, as they stand in the body.
+pub(super) type Headers<'a> = Vec<(&'a [u8], &'a [u8])>;
 
 /// More headers than this in one part mean no good.
 const MAX_HEADERS: usize = 100;
 
 /// Reads headers up to the blank line; returns them and where the content starts.
 fn headers(body: &[u8], range: Range<usize>) -> Option<(Headers<'_>, usize)> {
-    let mut headers = Vec::new();
+    let mut headers = Vec::with_capacity(8);
     let mut at = range.start;
     while let Some((line, next)) = take_line(body, at, range.end) {
         at = next;
@@ -115,15 +115,14 @@ fn headers(body: &[u8], range: Range<usize>) -> Option<(Headers<'_>, usize)> {
         if headers.len() == MAX_HEADERS {
             return None;
         }
-        let line = String::from_utf8_lossy(line);
-        let (name, value) = line.split_once(':')?;
-        headers.push((Cow::Owned(name.trim().to_owned()), Cow::Owned(value.trim().to_owned())));
+        let colon = memchr::memchr(b':', line)?;
+        headers.push((line[..colon].trim_ascii(), line[colon + 1..].trim_ascii()));
     }
     Some((headers, at))
 }
 
-fn find<'a>(headers: &'a Headers<'_>, name: &str) -> Option<&'a str> {
-    headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_ref())
+fn find<'a>(headers: &Headers<'a>, name: &str) -> Option<&'a [u8]> {
+    headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value)
 }
 
 /// The line at `start` without its end, and where the next one starts; `None` at the end.
@@ -190,7 +189,7 @@ mod tests {
         let body = "\r\nPUT http://h/d1/T(PartitionKey='a b',RowKey='%') HTTP/1.1\r\nIf-Match: *\r\n\r\n{}";
         let request = HttpRequest::read(body.as_bytes(), 0..body.len()).unwrap();
         assert_eq!((request.method, request.target), ("PUT", "http://h/d1/T(PartitionKey='a b',RowKey='%')"));
-        assert_eq!(find(&request.headers, "if-match"), Some("*"));
+        assert_eq!(find(&request.headers, "if-match"), Some(&b"*"[..]));
         assert_eq!(&body[request.body], "{}");
     }
 

@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         let rest = &self.text.as_bytes()[self.at..];
         let length = memchr2(b'"', b'\\', rest).ok_or(Malformed)?;
         // Without an early exit the compiler can look at many bytes at a time.
-        if rest[..length].iter().fold(false, |found, &byte| found | (byte < b' ')) {
+        if rest[..length].iter().fold(0u8, |found, &byte| found | u8::from(byte < b' ')) != 0 {
             return Err(Malformed);
         }
         let run = &self.text[self.at..self.at + length];
