@@ -111,6 +111,40 @@ impl Timestamp {
     /// assert_eq!(parsed.to_string(), "2026-03-10T08:15:30.5Z");
     /// ```
     pub fn parse_iso(text: &str) -> Option<Self> {
+        Self::parse_canonical(text.as_bytes()).or_else(|| Self::parse_any_iso(text))
+    }
+
+    /// The form that nearly all clients write: `2026-03-10T08:15:30Z`, with or without a fraction.
+    fn parse_canonical(text: &[u8]) -> Option<Self> {
+        let (clock, rest) = text.split_first_chunk::<19>()?;
+        let [fraction @ .., b'Z'] = rest else { return None };
+        if [clock[4], clock[7], clock[10], clock[13], clock[16]] != *b"--T::" {
+            return None;
+        }
+        let number = |digits: &[u8]| {
+            digits
+                .iter()
+                .try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u32::from(digit - b'0')))
+        };
+        let ticks = match fraction {
+            [] => 0,
+            [b'.', digits @ ..] if (1..=7).contains(&digits.len()) => {
+                number(digits)? * 10u32.pow(7 - digits.len() as u32)
+            }
+            _ => return None,
+        };
+        Self::from_calendar(Calendar {
+            year: number(&clock[0..4])?,
+            month: number(&clock[5..7])?,
+            day: number(&clock[8..10])?,
+            hour: number(&clock[11..13])?,
+            minute: number(&clock[14..16])?,
+            second: number(&clock[17..19])?,
+            ticks,
+        })
+    }
+
+    fn parse_any_iso(text: &str) -> Option<Self> {
         let (date, rest) = text.split_at_checked(10)?;
         let mut parts = date.split('-');
         let (year, month, day) =

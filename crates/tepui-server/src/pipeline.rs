@@ -1,6 +1,6 @@
 //! The order in which a request of the Table service is checked and answered.
 //!
-//! The order is visible protocol: it decides which error wins. [`TableHandler::answer`] reads as the list.
+//! The order is visible protocol: it decides which error wins. `TableHandler::answer` reads as the list.
 
 mod batch;
 

@@ -41,7 +41,7 @@ pub(crate) struct Options {
     /// Serve this account instead of the development account; may be repeated
     ///
     /// Everyone on the machine can see the arguments of a process: keep real keys in the configuration
-    /// file, or in the environment as TEPUI_ACCOUNTS (or AZURITE_ACCOUNTS): NAME:KEY[:KEY2];NAME:KEY
+    /// file, or in the environment as TEPUI_ACCOUNTS (or AZURITE_ACCOUNTS): `NAME:KEY[:KEY2];NAME:KEY`
     #[arg(long, value_name = "NAME:KEY[:KEY2]", help_heading = "General")]
     account: Vec<String>,
 

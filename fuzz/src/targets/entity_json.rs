@@ -60,7 +60,11 @@ pub fn entity_json(data: &[u8]) {
                 panic!("an insert without keys");
             };
             let key = EntityKey { partition_key, row_key };
-            assert!(key.check_characters().is_ok() && key.check_lengths().is_ok(), "{key:?}");
+            assert!(
+                tepui_model::table::entity::check_key_characters(&key.partition_key, &key.row_key).is_ok()
+                    && key.check_lengths().is_ok(),
+                "{key:?}"
+            );
             entity_survives(&key, &entity.properties);
         }
         Err(error) => refused(&error),

@@ -20,26 +20,27 @@ impl EntityKey {
         Self { partition_key: partition_key.into(), row_key: row_key.into() }
     }
 
-    /// Whether the keys hold only characters that keys may have; names the offender.
-    pub fn check_characters(&self) -> Result<(), ServiceError> {
-        for (name, value) in [("PartitionKey", &self.partition_key), ("RowKey", &self.row_key)] {
-            if !value.chars().all(is_key_character) {
-                return Err(ServiceError::new(ErrorCode::OutOfRangeInput)
-                    .with_message(format!("The '{name}' parameter of value '{value}' is out of range.")));
-            }
-        }
-        Ok(())
-    }
-
     /// Whether the keys are short enough to be stored.
     pub fn check_lengths(&self) -> Result<(), ErrorCode> {
-        let fits = |key: &str| key.len() <= MAX_KEY_UNITS || utf16_len(key.as_bytes()) <= MAX_KEY_UNITS;
-        if fits(&self.partition_key) && fits(&self.row_key) {
-            Ok(())
-        } else {
-            Err(ErrorCode::PropertyValueTooLarge)
+        check_key_lengths(&self.partition_key, &self.row_key)
+    }
+}
+
+/// Whether the keys of an entity hold only characters that keys may have; names the offender.
+pub fn check_key_characters(partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
+    for (name, value) in [("PartitionKey", partition_key), ("RowKey", row_key)] {
+        if !value.chars().all(is_key_character) {
+            return Err(ServiceError::new(ErrorCode::OutOfRangeInput)
+                .with_message(format!("The '{name}' parameter of value '{value}' is out of range.")));
         }
     }
+    Ok(())
+}
+
+/// Whether the keys of an entity are short enough to be stored.
+pub fn check_key_lengths(partition_key: &str, row_key: &str) -> Result<(), ErrorCode> {
+    let fits = |key: &str| key.len() <= MAX_KEY_UNITS || utf16_len(key.as_bytes()) <= MAX_KEY_UNITS;
+    if fits(partition_key) && fits(row_key) { Ok(()) } else { Err(ErrorCode::PropertyValueTooLarge) }
 }
 
 /// Everything but `/ \ # ?` and control characters.
@@ -106,8 +107,8 @@ mod tests {
             ("\u{85}", false),
             ("\u{A0}", true),
         ] {
-            assert_eq!(EntityKey::new(key, "").check_characters().is_ok(), fits, "{key:?}");
-            assert_eq!(EntityKey::new("", key).check_characters().is_ok(), fits, "{key:?}");
+            assert_eq!(check_key_characters(key, "").is_ok(), fits, "{key:?}");
+            assert_eq!(check_key_characters("", key).is_ok(), fits, "{key:?}");
         }
     }
 

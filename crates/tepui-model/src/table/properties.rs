@@ -315,6 +315,11 @@ fn check_name(name: &str) -> Result<(), ErrorCode> {
     if name.len() > MAX_NAME_UNITS && utf16_len(name.as_bytes()) > MAX_NAME_UNITS {
         return Err(ErrorCode::PropertyNameTooLong);
     }
+    // Nearly all names are letters and digits of ASCII.
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if plain && name.starts_with(|first: char| !first.is_ascii_digit()) {
+        return Ok(());
+    }
     let mut characters = name.chars();
     let starts = characters.next().is_some_and(|first| first == '_' || first.is_alphabetic());
     let goes_on = characters.all(|next| next == '_' || next.is_alphanumeric() || is_joining(next));

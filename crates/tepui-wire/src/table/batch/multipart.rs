@@ -22,24 +22,25 @@ pub(super) fn parts(body: &[u8], within: Range<usize>, boundary: &str) -> Option
     let mut parts = Vec::new();
     let mut part_start = None;
     let mut seen = false;
-    let mut line_start = within.start;
-    while line_start < within.end {
-        let line_end =
-            memchr::memchr(b'\n', &body[line_start..within.end]).map_or(within.end, |at| line_start + at + 1);
-        let line = trim_line_end(&body[line_start..line_end]);
-        // Blanks after a delimiter are padding.
-        let rest = line.strip_prefix(delimiter.as_bytes()).map(<[u8]>::trim_ascii_end);
-        if let Some(rest @ (b"" | b"--")) = rest {
-            seen = true;
-            if let Some(start) = part_start.take() {
-                parts.push(start..without_line_end(body, start, line_start));
-            }
-            if rest == b"--" {
-                return Some(parts);
-            }
-            part_start = Some(line_end);
+    for found in memchr::memmem::find_iter(&body[within.clone()], &delimiter) {
+        let line_start = within.start + found;
+        // A delimiter fills a line of its own; blanks after it are padding.
+        if line_start > within.start && body[line_start - 1] != b'\n' {
+            continue;
         }
-        line_start = line_end;
+        let (line, line_end) = take_line(body, line_start, within.end)?;
+        let rest = line.get(delimiter.len()..).unwrap_or_default().trim_ascii_end();
+        if !matches!(rest, b"" | b"--") {
+            continue;
+        }
+        seen = true;
+        if let Some(start) = part_start.take() {
+            parts.push(start..without_line_end(body, start, line_start));
+        }
+        if rest == b"--" {
+            return Some(parts);
+        }
+        part_start = Some(line_end);
     }
     if let Some(start) = part_start
         && start < within.end

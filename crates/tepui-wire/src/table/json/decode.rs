@@ -4,8 +4,9 @@ use super::reader::{Malformed, Reader, Value};
 use crate::table::number::parse_digits;
 use crate::table::value::parse_value;
 use std::borrow::Cow;
+use tepui_model::table::entity::{check_key_characters, check_key_lengths};
 use tepui_model::table::properties::MAX_PROPERTIES;
-use tepui_model::table::{EdmType, EntityKey, Properties, PropertiesBuilder, ValueRef};
+use tepui_model::table::{EdmType, Properties, PropertiesBuilder, ValueRef};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// Annotations that stand apart from their values are kept up to this number.
@@ -101,7 +102,7 @@ impl<'a> Members<'a> {
             "Timestamp" => {}
             other if other.starts_with("odata.") => {}
             // Any other `@` makes a property of it, with a name that is refused.
-            other => match other.find('@').map(|at| (at, &other[at..])) {
+            other => match memchr::memchr(b'@', other.as_bytes()).map(|at| (at, &other[at..])) {
                 Some((at, "@odata.type")) => self.add_annotation(cut(name, at), &value)?,
                 Some((_, annotation)) if annotation.starts_with("@odata.") => {}
                 _ => self.add_property(name, value)?,
@@ -282,15 +283,15 @@ impl Refusal {
 
     /// Notes what is wrong with the keys of an insert.
     pub(in crate::table) fn note_keys(&mut self, partition_key: Option<&str>, row_key: Option<&str>) {
-        let key = EntityKey::new(partition_key.unwrap_or_default(), row_key.unwrap_or_default());
+        let (partition, row) = (partition_key.unwrap_or_default(), row_key.unwrap_or_default());
         // Fidelity: characters of a key are judged before a missing one. scenario: insert-order-of-key-checks
-        if let Err(error) = key.check_characters() {
+        if let Err(error) = check_key_characters(partition, row) {
             self.note(error);
         }
         if partition_key.is_none() || row_key.is_none() {
             self.note(ErrorCode::PropertiesNeedValue.into());
         }
-        if let Err(code) = key.check_lengths() {
+        if let Err(code) = check_key_lengths(partition, row) {
             self.note(code.into());
         }
     }
