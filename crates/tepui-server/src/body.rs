@@ -65,7 +65,9 @@ impl Body {
             Source::Wire { incoming, vitals } => (incoming, vitals),
         };
         let declared = match incoming.size_hint().exact() {
-            Some(declared) if declared > limit_bytes as u64 => return Err(BodyError::TooLarge),
+            Some(declared) if declared > limit_bytes as u64 => {
+                return Err(too_large(&mut incoming, &vitals, 0).await);
+            }
             declared => declared.map(|declared| declared as usize),
         };
         let mut held = SMALL_BODY_BYTES;
@@ -81,7 +83,8 @@ impl Body {
         while let Some(bytes) = piece {
             let size = whole.len() + bytes.len();
             if size > limit_bytes {
-                return Err(BodyError::TooLarge);
+                drop(whole);
+                return Err(too_large(&mut incoming, &vitals, size).await);
             }
             reserve(&vitals, &mut held, size).await?;
             if whole.is_empty() {
@@ -92,6 +95,24 @@ impl Body {
         }
         Ok(whole.freeze())
     }
+}
+
+/// The most of a body that is read only to be thrown away.
+const MAX_DISCARDED_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Lets a client that sends too much finish, within reason: many listen for the answer only then, and
+/// would find the connection broken. `read` is how much has come already.
+async fn too_large(incoming: &mut Incoming, vitals: &Vitals, read: usize) -> BodyError {
+    let mut read = read as u64;
+    if read.saturating_add(incoming.size_hint().lower()) <= MAX_DISCARDED_BYTES {
+        while let Ok(Some(piece)) = next_piece(incoming, vitals).await {
+            read += piece.len() as u64;
+            if read > MAX_DISCARDED_BYTES {
+                break;
+            }
+        }
+    }
+    BodyError::TooLarge
 }
 
 /// The next bytes of the body, `None` at its end. Trailers are skipped.

@@ -11,7 +11,7 @@ use crate::ids::RequestIds;
 use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
 use crate::telemetry::{RequestLine, request_line};
 use bytes::Bytes;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::{Method, Response, request};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -403,6 +403,14 @@ async fn read_body(
         && !head.headers.contains_key(TRANSFER_ENCODING)
     {
         return Err(ErrorCode::MissingContentLengthHeader.into());
+    }
+    let waits = head.headers.contains_key(EXPECT);
+    if waits
+        && body.as_ref().and_then(Body::declared_bytes).is_some_and(|bytes| bytes > MAX_BODY_BYTES as u64)
+    {
+        // The client has not begun to send, and now it will not.
+        *body = None;
+        return Err(ErrorCode::RequestBodyTooLarge.into());
     }
     let Some(body) = body.take() else { return Ok(Bytes::new()) };
     body.read_whole(MAX_BODY_BYTES).await.map_err(|error| match error {
