@@ -8,7 +8,7 @@
 use crate::recent::Recent;
 use crate::store::{Store, WriteFailure};
 use crate::view::{Published, View};
-use crate::{CommitError, EngineError, Key, Version, Write};
+use crate::{CommitError, EngineError, Key, Version, Write, changes_catalogue};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -200,6 +200,7 @@ pub(crate) struct Committer<S: Store> {
     store: S,
     recent: Recent,
     version: Version,
+    catalogue_version: Version,
     state: State,
     /// When the store was last opened again, and how long that had been put off.
     reopened: Option<(Instant, Duration)>,
@@ -218,7 +219,15 @@ enum State {
 impl<S: Store> Committer<S> {
     /// `version` is the one that `shared` was created with.
     pub(crate) fn new(shared: Arc<Shared>, store: S, version: Version) -> Self {
-        Self { shared, store, recent: Recent::new(version), version, state: State::Open, reopened: None }
+        Self {
+            shared,
+            store,
+            recent: Recent::new(version),
+            version,
+            catalogue_version: version,
+            state: State::Open,
+            reopened: None,
+        }
     }
 
     /// Runs until the queue is closed and empty.
@@ -274,12 +283,16 @@ impl<S: Store> Committer<S> {
             batch.extend(writes);
             accepted.push(request);
         }
+        let changes_catalogue = changes_catalogue(&batch);
         let outcome = if batch.is_empty() { Ok(()) } else { self.store.write(batch) };
         match outcome {
             Ok(()) => {
                 if !touched.is_empty() {
                     self.version = Version(self.version.0 + 1);
                     self.recent.record(touched, self.version);
+                    if changes_catalogue {
+                        self.catalogue_version = self.version;
+                    }
                     self.publish();
                 }
                 if flush {
@@ -325,7 +338,7 @@ impl<S: Store> Committer<S> {
     }
 
     fn publish(&mut self) {
-        self.shared.published.set(self.store.view(self.version));
+        self.shared.published.set(self.store.view(self.version, self.catalogue_version));
     }
 
     fn fail(&mut self, why: EngineError) {
@@ -374,6 +387,7 @@ impl<S: Store> Committer<S> {
         // Every older snapshot conflicts from here on: what it rests on may have changed unseen.
         self.version = Version(self.version.0 + 1);
         self.recent = Recent::new(self.version);
+        self.catalogue_version = self.version;
         match opened {
             Ok(()) => {
                 self.publish();

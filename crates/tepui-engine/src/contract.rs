@@ -34,6 +34,7 @@ pub async fn check<S: Subject>(subject: &mut S) {
     the_last_write_of_a_key_wins(engine).await;
     a_deleted_key_conflicts_and_can_return(engine).await;
     a_commit_of_nothing_checks_its_guards(engine).await;
+    the_catalogue_has_a_version(engine).await;
     scans_are_ordered_and_cut_by_rows(engine).await;
     scans_are_cut_by_bytes_but_return_a_row(engine).await;
     odd_ranges_are_empty(engine).await;
@@ -133,6 +134,20 @@ async fn a_commit_of_nothing_checks_its_guards<E: Engine>(engine: &E) {
     assert_eq!(engine.commit(at, vec![], vec![]).await, Ok(()));
     put(engine, "only guard", "").await;
     assert_eq!(engine.commit(at, vec!["only guard".into()], vec![]).await, Err(CommitError::Conflict));
+}
+
+async fn the_catalogue_has_a_version<E: Engine>(engine: &E) {
+    let before = snapshot(engine).await;
+    put(engine, "usual", "1").await;
+    let same = snapshot(engine).await;
+    assert_eq!(same.catalogue_version(), before.catalogue_version());
+    for change in [write("\u{20}seldom", "1"), delete("\u{20}seldom")] {
+        let before = snapshot(engine).await;
+        commit(engine, vec![write("usual", "2"), change]).await;
+        let after = snapshot(engine).await;
+        assert!(after.catalogue_version() > before.catalogue_version());
+        assert!(after.catalogue_version() <= after.version());
+    }
 }
 
 async fn scans_are_ordered_and_cut_by_rows<E: Engine>(engine: &E) {

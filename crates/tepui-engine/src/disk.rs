@@ -137,7 +137,7 @@ impl DiskEngine {
         let commit_wait = options.commit_wait;
         let version = Version(1);
         let store = FjallStore::open(options)?;
-        let shared = Arc::new(Shared::new(store.view(version), limits));
+        let shared = Arc::new(Shared::new(store.view(version, version), limits));
         let committer = Committer::new(Arc::clone(&shared), store, version);
         let thread = std::thread::Builder::new()
             .name("committer".into())
@@ -234,6 +234,10 @@ impl DiskSnapshot {
 impl Snapshot for DiskSnapshot {
     fn version(&self) -> Version {
         self.view.version
+    }
+
+    fn catalogue_version(&self) -> Version {
+        self.view.catalogue_version
     }
 
     async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {

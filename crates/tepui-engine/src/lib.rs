@@ -31,7 +31,7 @@ pub type Key = Bytes;
 pub type Value = Bytes;
 
 /// A point in the order of commits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
 /// One change of a commit.
@@ -72,6 +72,10 @@ pub struct ScanPage {
     /// `None`: there is nothing more in the range.
     pub next: Option<Key>,
 }
+
+/// Keys that begin with a lower byte than this are the catalogue: read all the time and seldom written.
+/// See [`Snapshot::catalogue_version`].
+pub const CATALOGUE_END: u8 = 0x40;
 
 /// Why the engine could not do what was asked. Each kind says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +140,11 @@ pub trait Snapshot: Send + Sync {
     /// The point at which this snapshot was taken: what `commit` wants as `at`.
     fn version(&self) -> Version;
 
+    /// Rises with every change of a key below [`CATALOGUE_END`], and may rise without one. Snapshots of
+    /// one engine with the same catalogue version see the same catalogue, so what was read from one of
+    /// them may be remembered for the others.
+    fn catalogue_version(&self) -> Version;
+
     fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send;
 
     /// The first rows of `range`, as many as `limit` allows.
@@ -144,6 +153,11 @@ pub trait Snapshot: Send + Sync {
         range: &KeyRange,
         limit: ScanLimit,
     ) -> impl Future<Output = Result<ScanPage, EngineError>> + Send;
+}
+
+/// Whether a commit changes the catalogue.
+fn changes_catalogue(writes: &[Write]) -> bool {
+    writes.iter().any(|write| write.key().first().is_some_and(|first| *first < CATALOGUE_END))
 }
 
 impl fmt::Display for EngineError {

@@ -3,13 +3,12 @@
 //! Every key has a short chain of versions. A snapshot is a number and a place in the list of live
 //! snapshots; versions that no live snapshot can see are dropped while later commits are made.
 
-use crate::limits;
 use crate::{
     CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version, Write,
 };
+use crate::{changes_catalogue, limits};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// How many commits a deletion is remembered for, so that a commit that rests on the deleted key
@@ -40,9 +39,15 @@ pub struct MemoryEngine {
 #[derive(Default)]
 struct Store {
     state: RwLock<State>,
-    /// The newest version that readers may see. Changed only while `state` is locked for writing.
-    published: AtomicU64,
+    /// What readers may see. Changed only while `state` is locked for writing.
+    published: RwLock<Published>,
     live: Mutex<BTreeMap<u64, usize>>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Published {
+    version: u64,
+    catalogue_version: u64,
 }
 
 #[derive(Default)]
@@ -71,10 +76,10 @@ impl Engine for MemoryEngine {
     async fn snapshot(&self) -> Result<MemorySnapshot, EngineError> {
         let mut live = self.store.live();
         // Read while `live` is locked: what is dropped is decided under the same lock.
-        let version = self.store.published.load(Ordering::Acquire);
-        *live.entry(version).or_insert(0) += 1;
+        let at = self.store.published();
+        *live.entry(at.version).or_insert(0) += 1;
         drop(live);
-        Ok(MemorySnapshot { store: Arc::clone(&self.store), version })
+        Ok(MemorySnapshot { store: Arc::clone(&self.store), at })
     }
 
     async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
@@ -89,12 +94,15 @@ impl Engine for MemoryEngine {
         if writes.is_empty() {
             return Ok(());
         }
-        let version = self.store.published.load(Ordering::Acquire) + 1;
+        let Published { version, catalogue_version } = self.store.published();
+        let version = version + 1;
+        let catalogue_version = if changes_catalogue(&writes) { version } else { catalogue_version };
         for write in writes {
             state.apply(version, write);
         }
         state.drop_unseen(self.store.oldest_live(version - 1), version);
-        self.store.published.store(version, Ordering::Release);
+        *self.store.published.write().unwrap_or_else(PoisonError::into_inner) =
+            Published { version, catalogue_version };
         Ok(())
     }
 
@@ -117,6 +125,10 @@ impl Store {
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn published(&self) -> Published {
+        *self.published.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn live(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
@@ -198,18 +210,26 @@ fn pop_until(queue: &mut VecDeque<(u64, Key)>, version: u64) -> Option<(u64, Key
 /// What a [`MemoryEngine`] held when the snapshot was taken.
 pub struct MemorySnapshot {
     store: Arc<Store>,
-    version: u64,
+    at: Published,
 }
 
 impl MemorySnapshot {
     fn visible<'a>(&self, chain: &'a Chain) -> Option<&'a Value> {
-        chain.iter().rev().find(|(version, _)| *version <= self.version).and_then(|(_, value)| value.as_ref())
+        chain
+            .iter()
+            .rev()
+            .find(|(version, _)| *version <= self.at.version)
+            .and_then(|(_, value)| value.as_ref())
     }
 }
 
 impl Snapshot for MemorySnapshot {
     fn version(&self) -> Version {
-        Version(self.version)
+        Version(self.at.version)
+    }
+
+    fn catalogue_version(&self) -> Version {
+        Version(self.at.catalogue_version)
     }
 
     async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {
@@ -238,10 +258,10 @@ impl Snapshot for MemorySnapshot {
 impl Drop for MemorySnapshot {
     fn drop(&mut self) {
         let mut live = self.store.live();
-        if let Some(count) = live.get_mut(&self.version) {
+        if let Some(count) = live.get_mut(&self.at.version) {
             *count -= 1;
             if *count == 0 {
-                live.remove(&self.version);
+                live.remove(&self.at.version);
             }
         }
     }

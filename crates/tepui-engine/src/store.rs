@@ -37,7 +37,7 @@ pub(crate) trait Store: Send {
     fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure>;
 
     /// The present state. Only right between two calls of `write`.
-    fn view(&self, version: Version) -> View;
+    fn view(&self, version: Version, catalogue_version: Version) -> View;
 
     /// Whether `published` keeps back what background work has replaced.
     fn is_stale(&self, published: &Published) -> bool;
@@ -100,9 +100,9 @@ impl Store for FjallStore {
         }
     }
 
-    fn view(&self, version: Version) -> View {
+    fn view(&self, version: Version, catalogue_version: Version) -> View {
         let opened = self.open.as_ref().expect("a view is asked for only after a write or an opening");
-        opened.view(version)
+        opened.view(version, catalogue_version)
     }
 
     fn is_stale(&self, published: &Published) -> bool {
@@ -217,8 +217,9 @@ impl Opened {
         items.commit()
     }
 
-    fn view(&self, version: Version) -> View {
-        View { tree: self.keyspace.tree.clone(), snapshot: self.database.snapshot(), version }
+    fn view(&self, version: Version, catalogue_version: Version) -> View {
+        let (tree, snapshot) = (self.keyspace.tree.clone(), self.database.snapshot());
+        View { tree, snapshot, version, catalogue_version }
     }
 }
 

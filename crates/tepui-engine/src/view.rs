@@ -18,6 +18,7 @@ pub(crate) struct View {
     pub(crate) tree: fjall::AnyTree,
     pub(crate) snapshot: fjall::Snapshot,
     pub(crate) version: Version,
+    pub(crate) catalogue_version: Version,
 }
 
 /// Where the committer puts the newest [`View`] and readers find it.

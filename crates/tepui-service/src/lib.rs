@@ -5,6 +5,7 @@
 //! changed meanwhile. The decisions themselves are pure functions.
 
 pub mod access;
+mod catalogue;
 mod keyspace;
 mod record;
 pub mod table;

@@ -22,8 +22,8 @@ impl Store for Gated {
         }
     }
 
-    fn view(&self, version: Version) -> View {
-        self.store.view(version)
+    fn view(&self, version: Version, catalogue_version: Version) -> View {
+        self.store.view(version, catalogue_version)
     }
 
     fn is_stale(&self, published: &Published) -> bool {
@@ -73,7 +73,7 @@ impl Bench {
         let (verdicts, gate) = mpsc::channel();
         let (tell, sizes) = mpsc::channel();
         let limits = QueueLimits { commits: 10, bytes: 10_000, stall_after: Duration::from_secs(5) };
-        let shared = Arc::new(Shared::new(store.view(Version(1)), limits));
+        let shared = Arc::new(Shared::new(store.view(Version(1), Version(1)), limits));
         let store = Gated { store, verdicts: gate, sizes: tell };
         let committer = Committer::new(Arc::clone(&shared), store, Version(1));
         std::thread::spawn(move || committer.run());

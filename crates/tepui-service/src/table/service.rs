@@ -3,6 +3,7 @@
 use super::entities::{self, Decision};
 use super::query::{self, QueryBudget};
 use super::{plan, tables};
+use crate::catalogue::Catalogue;
 use crate::keyspace::{self, Incarnation};
 use crate::record::{self, StoredEntity, StoredTable};
 use crate::transact::{Attempt, Outcome, commit, engine_error};
@@ -37,13 +38,21 @@ pub struct TableService<E> {
     engine: Arc<E>,
     clock: Arc<dyn Clock>,
     options: TableOptions,
+    catalogue: Catalogue,
     remembered_properties: RwLock<HashMap<String, (Instant, Arc<ServiceProperties>)>>,
     dropped: Notify,
 }
 
 impl<E: Engine> TableService<E> {
     pub fn new(engine: Arc<E>, clock: Arc<dyn Clock>, options: TableOptions) -> Self {
-        Self { engine, clock, options, remembered_properties: RwLock::default(), dropped: Notify::new() }
+        Self {
+            engine,
+            clock,
+            options,
+            catalogue: Catalogue::default(),
+            remembered_properties: RwLock::default(),
+            dropped: Notify::new(),
+        }
     }
 
     /// Carries out any operation but a query for entities, which wants a sink: see [`Self::query_entities`].
@@ -87,20 +96,23 @@ impl<E: Engine> TableService<E> {
             Operation::QueryTables(query) => {
                 tables::query(snapshot, account, query).await.map(Reply::Tables).map(Outcome::read)
             }
-            Operation::GetTable { table } => tables::get(snapshot, account, table).await.map(Outcome::read),
+            Operation::GetTable { table } => {
+                tables::get(&self.catalogue, snapshot, account, table).await.map(Outcome::read)
+            }
             Operation::CreateTable { name } => {
                 tables::create(snapshot, account, name, self.clock.now()).await
             }
             Operation::DeleteTable { table } => {
                 let rests = self.options.deleted_name_rests;
                 let until = (!rests.is_zero()).then(|| self.clock.now().saturating_add(rests));
-                tables::delete(snapshot, account, table, until).await
+                tables::delete(&self.catalogue, snapshot, account, table, until).await
             }
-            Operation::GetTableAcl { table } => {
-                tables::acl(snapshot, account, table).await.map(Reply::Acl).map(Outcome::read)
-            }
+            Operation::GetTableAcl { table } => tables::acl(&self.catalogue, snapshot, account, table)
+                .await
+                .map(Reply::Acl)
+                .map(Outcome::read),
             Operation::SetTableAcl { table, identifiers } => {
-                tables::set_acl(snapshot, account, table, identifiers).await
+                tables::set_acl(&self.catalogue, snapshot, account, table, identifiers).await
             }
             Operation::GetServiceProperties => {
                 let properties = read_service_properties(snapshot, account).await?;
@@ -226,7 +238,7 @@ impl<E: Engine> TableService<E> {
         account: &str,
         table: &str,
     ) -> Result<(Key, Incarnation), ServiceError> {
-        let found = tables::find(snapshot, account, table).await?;
+        let found = tables::find(&self.catalogue, snapshot, account, table).await?;
         let (key, value) = found.ok_or(ErrorCode::TableNotFound)?;
         Ok((key, StoredTable::incarnation_of(&value)?))
     }
@@ -245,7 +257,7 @@ impl<E: Engine> TableService<E> {
         id: &str,
     ) -> Result<Option<SignedIdentifier>, ServiceError> {
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        match tables::acl(&snapshot, account, table).await {
+        match tables::acl(&self.catalogue, &snapshot, account, table).await {
             Ok(acl) => Ok(acl.into_iter().find(|identifier| identifier.id == id)),
             Err(error) if error.code == ErrorCode::TableNotFound => Ok(None),
             Err(error) => Err(error),

@@ -1,6 +1,7 @@
 //! Tables themselves: the catalogue, access policies, and what is left to reclaim.
 
 use super::plan;
+use crate::catalogue::Catalogue;
 use crate::keyspace::{self, Incarnation};
 use crate::record::{self, StoredTable};
 use crate::transact::{Outcome, engine_error};
@@ -13,12 +14,13 @@ use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// The catalogue's row of a table, and its key.
 pub(super) async fn find<S: Snapshot>(
+    catalogue: &Catalogue,
     snapshot: &S,
     account: &str,
     table: &str,
 ) -> Result<Option<(tepui_engine::Key, tepui_engine::Value)>, ServiceError> {
     let key = keyspace::table(account, &table.to_ascii_lowercase());
-    let value = snapshot.get(&key).await.map_err(engine_error)?;
+    let value = catalogue.get(snapshot, &key).await?;
     Ok(value.map(|value| (key, value)))
 }
 
@@ -59,12 +61,13 @@ pub(super) async fn create<S: Snapshot>(
 
 /// Takes the table out of the catalogue and leaves a note to reclaim its entities, however many there are.
 pub(super) async fn delete<S: Snapshot>(
+    catalogue: &Catalogue,
     snapshot: &S,
     account: &str,
     table: &str,
     name_rests_until: Option<Timestamp>,
 ) -> Result<Outcome<Reply>, ServiceError> {
-    let found = find(snapshot, account, table).await?;
+    let found = find(catalogue, snapshot, account, table).await?;
     let (key, value) = found.ok_or(ErrorCode::ResourceNotFound)?;
     let incarnation = StoredTable::incarnation_of(&value)?;
     let mut writes = vec![
@@ -79,11 +82,12 @@ pub(super) async fn delete<S: Snapshot>(
 }
 
 pub(super) async fn get<S: Snapshot>(
+    catalogue: &Catalogue,
     snapshot: &S,
     account: &str,
     table: &str,
 ) -> Result<Reply, ServiceError> {
-    let found = find(snapshot, account, table).await?;
+    let found = find(catalogue, snapshot, account, table).await?;
     let (_, value) = found.ok_or(ErrorCode::ResourceNotFound)?;
     Ok(Reply::Table { name: StoredTable::decode(&value)?.name })
 }
@@ -156,22 +160,24 @@ fn matches_name(filter: &Filter, name: &str) -> bool {
 }
 
 pub(super) async fn acl<S: Snapshot>(
+    catalogue: &Catalogue,
     snapshot: &S,
     account: &str,
     table: &str,
 ) -> Result<Vec<SignedIdentifier>, ServiceError> {
-    let found = find(snapshot, account, table).await?;
+    let found = find(catalogue, snapshot, account, table).await?;
     let (_, value) = found.ok_or(ErrorCode::TableNotFound)?;
     Ok(StoredTable::decode(&value)?.acl)
 }
 
 pub(super) async fn set_acl<S: Snapshot>(
+    catalogue: &Catalogue,
     snapshot: &S,
     account: &str,
     table: &str,
     identifiers: &[SignedIdentifier],
 ) -> Result<Outcome<Reply>, ServiceError> {
-    let found = find(snapshot, account, table).await?;
+    let found = find(catalogue, snapshot, account, table).await?;
     let (key, value) = found.ok_or(ErrorCode::TableNotFound)?;
     let table = StoredTable { acl: identifiers.to_vec(), ..StoredTable::decode(&value)? };
     let writes = vec![Write::Put(key, table.encode())];
