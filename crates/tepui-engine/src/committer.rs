@@ -5,7 +5,7 @@
 //! was written since its snapshot, writes all that pass as one batch, publishes the new state to
 //! readers, and only then answers.
 
-use crate::recent::Recent;
+use crate::recent::{Hashes, Recent};
 use crate::store::{Store, WriteFailure};
 use crate::view::{Published, View};
 use crate::{CommitError, EngineError, Key, Version, Write, changes_catalogue};
@@ -260,17 +260,20 @@ impl<S: Store> Committer<S> {
             return answer(group, &Err(error.into()));
         }
         let mut batch = Vec::with_capacity(group.len());
-        let mut touched = HashSet::with_capacity(group.len());
+        let mut touched = Hashes::default();
         let mut accepted = Vec::with_capacity(group.len());
         let mut refused = Vec::new();
         let mut flush = false;
         for mut request in group {
             // A commit of this group is not in anybody's snapshot yet, so whoever meets one of its
             // keys rests on something older.
+            let hashes: Vec<u64> = request.writes.iter().map(|write| self.recent.hash(write.key())).collect();
             if let Kind::Checked { at, guards } = &request.kind {
-                let keys = guards.iter().chain(request.writes.iter().map(Write::key));
-                let conflict = keys
-                    .map(|key| self.recent.hash(key))
+                let guards = guards.iter().map(|key| self.recent.hash(key));
+                let conflict = hashes
+                    .iter()
+                    .copied()
+                    .chain(guards)
                     .any(|hash| touched.contains(&hash) || self.recent.changed_since(hash, *at));
                 if conflict {
                     refused.push(request);
@@ -278,9 +281,14 @@ impl<S: Store> Committer<S> {
                 }
             }
             flush |= matches!(request.kind, Kind::Flush);
-            let writes = last_writes(std::mem::take(&mut request.writes));
-            touched.extend(writes.iter().map(|write| self.recent.hash(write.key())));
-            batch.extend(writes);
+            let touched_before = touched.len();
+            touched.extend(&hashes);
+            let writes = std::mem::take(&mut request.writes);
+            if touched.len() == touched_before + writes.len() {
+                batch.extend(writes);
+            } else {
+                batch.extend(last_writes(writes));
+            }
             accepted.push(request);
         }
         let changes_catalogue = changes_catalogue(&batch);
@@ -423,9 +431,6 @@ fn answer(requests: Vec<Request>, result: &Result<(), CommitError>) {
 
 /// All writes of a batch share one sequence number, so a key may occur only once.
 fn last_writes(writes: Vec<Write>) -> Vec<Write> {
-    if writes.len() < 2 {
-        return writes;
-    }
     let mut seen = HashSet::with_capacity(writes.len());
     let mut kept: Vec<Write> = Vec::with_capacity(writes.len());
     for write in writes.into_iter().rev() {

@@ -1,7 +1,7 @@
 //! Which keys were written lately, and when: what a commit is checked against.
 
 use crate::Version;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// How many keys one generation remembers before it becomes the older one. A few megabytes in all.
@@ -18,6 +18,9 @@ pub(crate) struct Recent {
     /// Nothing at or before this version is remembered.
     forgotten: Version,
 }
+
+/// A set of what [`Recent::hash`] returns.
+pub(crate) type Hashes = HashSet<u64, BuildHasherDefault<AlreadyHashed>>;
 
 type Generation = HashMap<u64, Version, BuildHasherDefault<AlreadyHashed>>;
 

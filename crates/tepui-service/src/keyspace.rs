@@ -34,9 +34,13 @@ struct KeyWriter(Vec<u8>);
 
 impl KeyWriter {
     fn new(space: u8) -> Self {
-        let mut bytes = Vec::with_capacity(64);
-        bytes.push(space);
-        Self(bytes)
+        Self::with_capacity(space, 64)
+    }
+
+    fn with_capacity(space: u8, bytes: usize) -> Self {
+        let mut key = Vec::with_capacity(bytes);
+        key.push(space);
+        Self(key)
     }
 
     fn number(mut self, number: u64) -> Self {
@@ -124,7 +128,10 @@ pub(crate) fn dropped_incarnation(key: &[u8]) -> Option<Incarnation> {
 }
 
 pub(crate) fn entity(table: Incarnation, partition_key: &str, row_key: &str) -> Key {
-    partition(table, partition_key).last_text(row_key).finish()
+    // Exact unless there are zeros to escape: these keys fill the engine's memory.
+    let bytes = 1 + size_of_val(&table) + partition_key.len() + END_MARK.len() + row_key.len();
+    let key = KeyWriter::with_capacity(space::ENTITY, bytes).number(table.0);
+    key.text(partition_key).last_text(row_key).finish()
 }
 
 /// All entities of a table.

@@ -20,11 +20,11 @@ pub(crate) struct StoredEntity {
 }
 
 impl StoredEntity {
-    pub(crate) fn encode(&self) -> Bytes {
-        let packed = self.properties.bytes();
+    pub(crate) fn encode(timestamp: Timestamp, properties: &Properties) -> Bytes {
+        let packed = properties.bytes();
         let mut bytes = Vec::with_capacity(ENTITY_HEADER_BYTES + packed.len());
         bytes.push(FORMAT);
-        bytes.extend_from_slice(&self.timestamp.ticks().to_le_bytes());
+        bytes.extend_from_slice(&timestamp.ticks().to_le_bytes());
         bytes.extend_from_slice(packed);
         bytes.into()
     }

@@ -35,13 +35,12 @@ pub(crate) async fn commit<E: Engine, T>(
     if writes.is_empty() {
         return Ok(Attempt::Done(reply));
     }
-    // Values are shared, not copied: this is cheap.
-    let intended = writes.clone();
+    let proof = writes.iter().rev().find(|write| matches!(write, Write::Put(..))).cloned();
     match engine.commit(snapshot.version(), guards, writes).await {
         Ok(()) => Ok(Attempt::Done(reply)),
         Err(CommitError::Conflict) => Ok(Attempt::Again),
         Err(CommitError::Unknown(why)) => {
-            if is_there(engine, &intended).await? {
+            if is_there(engine, proof).await? {
                 return Ok(Attempt::Done(reply));
             }
             Err(ServiceError::new(ErrorCode::InternalError)
@@ -51,20 +50,13 @@ pub(crate) async fn commit<E: Engine, T>(
     }
 }
 
-/// Whether a commit of unknown outcome can be seen. Every stored entity carries a timestamp that no
-/// other write has, so finding the very bytes proves it; a deletion proves nothing.
-async fn is_there<E: Engine>(engine: &E, writes: &[Write]) -> Result<bool, ServiceError> {
+/// Whether a commit of unknown outcome can be seen by one of its writes: all of them are there or none.
+/// What is stored carries a timestamp that no other write has, so finding the very bytes proves it; a
+/// deletion proves nothing.
+async fn is_there<E: Engine>(engine: &E, proof: Option<Write>) -> Result<bool, ServiceError> {
+    let Some(Write::Put(key, value)) = proof else { return Ok(false) };
     let snapshot = engine.snapshot().await.map_err(engine_error)?;
-    let mut proven = false;
-    for write in writes {
-        if let Write::Put(key, value) = write {
-            proven = true;
-            if snapshot.get(key).await.map_err(engine_error)?.as_ref() != Some(value) {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(proven)
+    Ok(snapshot.get(&key).await.map_err(engine_error)? == Some(value))
 }
 
 /// What the caller is told of a failure below.

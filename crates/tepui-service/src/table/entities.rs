@@ -2,36 +2,37 @@
 //! store, or which error.
 
 use crate::record::StoredEntity;
+use std::borrow::Cow;
 use tepui_model::condition::Condition;
 use tepui_model::table::{Action, Change, Properties};
 use tepui_model::{ErrorCode, Timestamp};
 
 /// What becomes of an entity.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Decision {
-    Store(StoredEntity),
+pub(super) enum Decision<'a> {
+    Store(Timestamp, Cow<'a, Properties>),
     Delete,
 }
 
 /// Decides a change. `now` is later than every timestamp that was handed out before in this process.
-pub(super) fn decide(
+pub(super) fn decide<'a>(
     stored: Option<&StoredEntity>,
-    change: &Change,
+    change: &'a Change,
     now: Timestamp,
-) -> Result<Decision, ErrorCode> {
+) -> Result<Decision<'a>, ErrorCode> {
     let kept = match &change.action {
         Action::Insert(new) => match stored {
-            None => new.clone(),
+            None => Cow::Borrowed(new),
             Some(_) => return Err(ErrorCode::EntityAlreadyExists),
         },
         Action::Update(condition, new) => {
             existing(stored, *condition)?;
-            new.clone()
+            Cow::Borrowed(new)
         }
         Action::Merge(condition, new) => merged(existing(stored, *condition)?, new),
-        Action::InsertOrReplace(new) => new.clone(),
+        Action::InsertOrReplace(new) => Cow::Borrowed(new),
         Action::InsertOrMerge(new) => match stored {
-            None => new.clone(),
+            None => Cow::Borrowed(new),
             Some(stored) => merged(stored, new),
         },
         Action::Delete(condition) => {
@@ -42,7 +43,7 @@ pub(super) fn decide(
     kept.check_entity(&change.key.partition_key, &change.key.row_key)?;
     // A clock that was set back must not give an entity a timestamp it had before.
     let timestamp = stored.map_or(now, |stored| now.max(stored.timestamp.next()));
-    Ok(Decision::Store(StoredEntity { timestamp, properties: kept }))
+    Ok(Decision::Store(timestamp, kept))
 }
 
 /// The entity, if it exists and is still the one the caller means.
@@ -52,8 +53,8 @@ fn existing(stored: Option<&StoredEntity>, condition: Condition) -> Result<&Stor
     if condition.accepts(stored.timestamp) { Ok(stored) } else { Err(ErrorCode::UpdateConditionNotSatisfied) }
 }
 
-fn merged(stored: &StoredEntity, new: &Properties) -> Properties {
-    stored.properties.merged_with(new)
+fn merged<'a>(stored: &StoredEntity, new: &Properties) -> Cow<'a, Properties> {
+    Cow::Owned(stored.properties.merged_with(new))
 }
 
 #[cfg(test)]
@@ -108,14 +109,13 @@ mod tests {
             let change = Change { key: EntityKey::new("p", "r"), action };
             let outcome = decide(exists.then_some(&stored), &change, now).map(|decision| match decision {
                 Decision::Delete => vec![],
-                Decision::Store(entity) => {
-                    assert_eq!(entity.timestamp, now, "{case}");
+                Decision::Store(timestamp, properties) => {
+                    assert_eq!(timestamp, now, "{case}");
                     let number = |value| match value {
                         ValueRef::Int32(number) => number,
                         other => panic!("{other:?}"),
                     };
-                    let pairs =
-                        entity.properties.iter().map(|(name, value)| (name.to_owned(), number(value)));
+                    let pairs = properties.iter().map(|(name, value)| (name.to_owned(), number(value)));
                     pairs.collect::<Vec<_>>()
                 }
             });
@@ -132,8 +132,8 @@ mod tests {
         let change =
             Change { key: EntityKey::new("p", "r"), action: Action::InsertOrReplace(Properties::default()) };
         let decision = decide(Some(&stored), &change, at("2020-01-01"));
-        let expected = StoredEntity { timestamp: stored.timestamp.next(), properties: Properties::default() };
-        assert_eq!(decision, Ok(Decision::Store(expected)));
+        let expected = Decision::Store(stored.timestamp.next(), Cow::Owned(Properties::default()));
+        assert_eq!(decision, Ok(expected));
     }
 
     #[test]

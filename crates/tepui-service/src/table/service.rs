@@ -226,7 +226,9 @@ impl<E: Engine> TableService<E> {
         let stored = snapshot.get(&key).await.map_err(engine_error)?;
         let stored = stored.as_ref().map(StoredEntity::decode).transpose()?;
         Ok(match entities::decide(stored.as_ref(), change, self.clock.tick())? {
-            Decision::Store(entity) => (Write::Put(key, entity.encode()), Written::Stored(entity.timestamp)),
+            Decision::Store(timestamp, properties) => {
+                (Write::Put(key, StoredEntity::encode(timestamp, &properties)), Written::Stored(timestamp))
+            }
             Decision::Delete => (Write::Delete(key), Written::Deleted),
         })
     }
