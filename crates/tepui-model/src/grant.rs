@@ -12,6 +12,8 @@ pub enum Grant {
     AccountSas { services: String, resource_types: String, permissions: String },
     /// A SAS for one table.
     TableSas { table: String, permissions: String, bounds: KeyBounds, modern_errors: bool },
+    /// A SAS for one queue.
+    QueueSas { queue: String, permissions: String },
 }
 
 /// The entities that a table SAS reaches: all those between two tuples of keys, both included.

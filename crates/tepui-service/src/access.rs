@@ -67,6 +67,7 @@ pub fn check(grant: &Grant, kind: OperationKind, table: Option<&str>) -> Result<
                 (_, _, false) => Err(ErrorCode::ResourceNotFound),
             }
         }
+        Grant::QueueSas { .. } => Err(ErrorCode::AuthorizationFailure),
     }
 }
 
@@ -74,7 +75,7 @@ pub fn check(grant: &Grant, kind: OperationKind, table: Option<&str>) -> Result<
 pub fn bounds(grant: &Grant) -> &KeyBounds {
     match grant {
         Grant::TableSas { bounds, .. } => bounds,
-        Grant::AccountKey | Grant::AccountSas { .. } => &KeyBounds::EVERYTHING,
+        Grant::AccountKey | Grant::AccountSas { .. } | Grant::QueueSas { .. } => &KeyBounds::EVERYTHING,
     }
 }
 

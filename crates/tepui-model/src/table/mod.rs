@@ -15,7 +15,7 @@ pub use edm::{EdmType, Guid, TextRef, ValueRef};
 pub use entity::{Entity, EntityKey, EntityView};
 pub use filter::{Comparison, Filter, Literal};
 pub use name::TableName;
-pub use operation::{Effect, Operation, OperationKind, PageSize, QueryEntities, QueryTables};
+pub use operation::{Operation, OperationKind, PageSize, QueryEntities, QueryTables};
 pub use page::{Continuation, EntityPage, EntitySink, PlanKind, QueryCost, TablePage};
 pub use properties::{Properties, PropertiesBuilder};
 pub use reply::{Reply, Written};

@@ -6,6 +6,7 @@ use super::filter::Filter;
 use super::name::TableName;
 use super::page::Continuation;
 use crate::access_policy::SignedIdentifier;
+use crate::operation::operation_kinds;
 use crate::service_properties::ServicePropertiesChange;
 
 /// A request, decoded. Tables are named as the caller spelled them; case does not matter.
@@ -62,32 +63,6 @@ impl Default for PageSize {
     fn default() -> Self {
         Self::MAX
     }
-}
-
-macro_rules! operation_kinds {
-    ($($kind:ident = $name:literal, $effect:ident;)*) => {
-        /// Which operation a request is, before anything else of it is known.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum OperationKind { $($kind,)* }
-
-        impl OperationKind {
-            /// The operation's name in logs and metrics.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)* }
-            }
-
-            pub fn effect(self) -> Effect {
-                match self { $(Self::$kind => Effect::$effect,)* }
-            }
-        }
-    };
-}
-
-/// Whether an operation may change anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    Read,
-    Write,
 }
 
 operation_kinds! {

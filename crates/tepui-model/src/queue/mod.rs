@@ -1,0 +1,11 @@
+//! The Queue service: queues of messages, and what can be asked of them.
+
+pub mod message;
+pub mod name;
+pub mod operation;
+pub mod reply;
+
+pub use message::{Claimed, MessageId, Peeked, PopReceipt, Stamp};
+pub use name::QueueName;
+pub use operation::{ListQueues, Operation, OperationKind};
+pub use reply::{ListedQueue, QueuePage, Reply};
