@@ -1,6 +1,7 @@
 //! The words of `auth:` → an `Authorization` header, or the query parameters of a SAS.
 
 use crate::request::Endpoint;
+use crate::scenario::Service;
 use crate::sign::{self, Signed};
 use crate::template::{Scope, percent_encode};
 
@@ -11,7 +12,7 @@ pub(crate) struct Credentials {
     fields: Vec<(String, String)>,
     removed: Vec<String>,
     wrong_key: bool,
-    first_table: Option<String>,
+    first_name: Option<String>,
 }
 
 impl Credentials {
@@ -24,7 +25,7 @@ impl Credentials {
             fields: Vec::new(),
             removed: Vec::new(),
             wrong_key: false,
-            first_table: scope.declared().next().map(str::to_owned),
+            first_name: scope.declared().next().map(str::to_owned),
         };
         for word in words {
             if word == "wrong-key" {
@@ -46,15 +47,15 @@ impl Credentials {
         endpoint: &Endpoint,
         verb: &str,
         target: &str,
-        header: impl Fn(&str) -> Option<String>,
+        headers: &[(String, String)],
     ) -> Result<(String, Option<String>), String> {
         match self.kind.as_str() {
             "none" => Ok((target.to_owned(), None)),
             "sharedkey" | "lite" => {
-                let authorization = self.shared_key(endpoint, verb, target, header)?;
+                let authorization = self.shared_key(endpoint, verb, target, headers)?;
                 Ok((target.to_owned(), Some(authorization)))
             }
-            "account-sas" | "table-sas" => {
+            "account-sas" | "table-sas" | "queue-sas" => {
                 let mark = if target.contains('?') { '&' } else { '?' };
                 Ok((format!("{target}{mark}{}", self.sas(endpoint)?), None))
             }
@@ -75,8 +76,11 @@ impl Credentials {
         endpoint: &Endpoint,
         verb: &str,
         target: &str,
-        header: impl Fn(&str) -> Option<String>,
+        headers: &[(String, String)],
     ) -> Result<String, String> {
+        let header = |name: &str| {
+            headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
+        };
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let comp = query.split('&').find_map(|pair| pair.strip_prefix("comp="));
         let given = |name: &str| self.field(&format!("sign-{name}")).map(str::to_owned);
@@ -93,9 +97,11 @@ impl Credentials {
             path: self.field("sign-path").unwrap_or(path),
             comp: if self.field("sign-comp") == Some("no") { None } else { comp },
         };
-        let (scheme, text) = match self.kind.as_str() {
-            "lite" => ("SharedKeyLite", signed.shared_key_lite()),
-            _ => ("SharedKey", signed.shared_key()),
+        let (scheme, text) = match (self.kind.as_str(), endpoint.service) {
+            ("lite", Service::Table) => ("SharedKeyLite", signed.shared_key_lite()),
+            ("lite", Service::Queue) => ("SharedKeyLite", signed.storage_shared_key_lite(headers)),
+            (_, Service::Table) => ("SharedKey", signed.shared_key()),
+            (_, Service::Queue) => ("SharedKey", signed.storage_shared_key(headers, query)),
         };
         let scheme = self.field("scheme").unwrap_or(scheme);
         Ok(format!("{scheme} {account}:{}", sign::sign(&self.key(endpoint), &text)?))
@@ -103,34 +109,40 @@ impl Credentials {
 
     fn sas(&self, endpoint: &Endpoint) -> Result<String, String> {
         let expiry = crate::clock::iso(crate::clock::now() + 3600);
-        let table = self.first_table.clone().unwrap_or_default();
-        let defaults: Vec<(&str, String)> = if self.kind == "account-sas" {
-            [("sv", "2019-02-02"), ("ss", "t"), ("srt", "sco"), ("sp", "rwdlacu"), ("se", &expiry)]
-                .map(|(name, value)| (name, value.to_owned()))
-                .to_vec()
+        let first = self.first_name.clone().unwrap_or_default();
+        let (version, service, everything) = match endpoint.service {
+            Service::Table => ("2019-02-02", "t", "rwdlacu"),
+            Service::Queue => ("2021-12-02", "q", "rwdlacup"),
+        };
+        let mut defaults = vec![("sv", version.to_owned())];
+        if self.kind == "account-sas" {
+            let rest = [("ss", service), ("srt", "sco"), ("sp", everything), ("se", &expiry)];
+            defaults.extend(rest.map(|(name, value)| (name, value.to_owned())));
         } else {
-            let mut fields = vec![("sv", "2019-02-02".to_owned()), ("tn", table)];
+            if self.kind == "table-sas" {
+                defaults.push(("tn", first.clone()));
+            }
             // What a stored policy says cannot be said again by the token.
             if self.field("si").is_none() {
-                fields.extend([("sp", "raud".to_owned()), ("se", expiry)]);
+                let permissions = if self.kind == "table-sas" { "raud" } else { "raup" };
+                defaults.extend([("sp", permissions.to_owned()), ("se", expiry)]);
             }
-            fields
-        };
+        }
         let mut fields: Vec<(String, String)> = Vec::new();
         for (name, value) in defaults {
             if self.field(name).is_none() && !self.removed.iter().any(|removed| removed == name) {
                 fields.push((name.to_owned(), value));
             }
         }
-        fields
-            .extend(self.fields.iter().filter(|(name, _)| !name.contains("sent.") && name != "sig").cloned());
+        let ours = |name: &str| name.contains("sent.") || name == "sig" || name == "queue";
+        fields.extend(self.fields.iter().filter(|(name, _)| !ours(name)).cloned());
         let value = |name: &str| {
             fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()).unwrap_or_default()
         };
-        let text = if self.kind == "account-sas" {
-            sign::account_sas(&endpoint.account, value)
-        } else {
-            sign::table_sas(&endpoint.account, value)
+        let text = match self.kind.as_str() {
+            "account-sas" => sign::account_sas(&endpoint.account, value),
+            "queue-sas" => sign::queue_sas(&endpoint.account, self.field("queue").unwrap_or(&first), value),
+            _ => sign::table_sas(&endpoint.account, value),
         };
         let signature = match self.field("sig") {
             Some(given) => given.to_owned(),
@@ -170,8 +182,8 @@ mod tests {
     use super::*;
 
     fn apply(auth: &str, target: &str) -> (String, Option<String>) {
-        let endpoint = Endpoint::parse("http://h:1/acct", None, "AAAA").unwrap();
-        Credentials::parse(auth, &Scope::new()).unwrap().apply(&endpoint, "GET", target, |_| None).unwrap()
+        let endpoint = Endpoint::parse(Service::Table, "http://h:1/acct", None, "AAAA").unwrap();
+        Credentials::parse(auth, &Scope::new()).unwrap().apply(&endpoint, "GET", target, &[]).unwrap()
     }
 
     #[test]

@@ -15,11 +15,12 @@ mod run;
 mod scenario;
 mod sign;
 mod template;
+mod xml;
 
 use crate::check::Rigour;
 use crate::request::Endpoint;
 use crate::run::Failure;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Service};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,22 +28,24 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const USAGE: &str = "\
-usage: tepui-scenarios --endpoint URL [options] FILE-or-DIR...
-  --endpoint URL   such as http://127.0.0.1:10002/devstoreaccount1
-  --account NAME   if the address does not say it
-  --key BASE64     the account's key; the development account's by default
-  --filter TEXT    only scenarios whose name or file contains it
-  --jobs N         scenarios at a time, 4 by default
-  --list           name the scenarios and stop
-  --loose          compare codes and values, not the dress of answers
-  --brief          no traffic of failed steps";
+usage: tepui-scenarios --endpoint URL --queue-endpoint URL [options] FILE-or-DIR...
+  --endpoint URL         the table service, such as http://127.0.0.1:10002/devstoreaccount1
+  --queue-endpoint URL   the queue service, such as http://127.0.0.1:10001/devstoreaccount1
+                         Scenarios of a service that is given no address are skipped.
+  --account NAME         if the address does not say it
+  --key BASE64           the account's key; the development account's by default
+  --filter TEXT          only scenarios whose name or file contains it
+  --jobs N               scenarios at a time, 4 by default
+  --list                 name the scenarios and stop
+  --loose                compare codes and values, not the dress of answers
+  --brief                no traffic of failed steps";
 
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 #[derive(Debug, Default)]
 struct Options {
-    endpoint: Option<String>,
+    endpoints: Vec<(Service, String)>,
     account: Option<String>,
     key: Option<String>,
     filter: String,
@@ -74,18 +77,36 @@ fn work() -> Result<bool, String> {
         }
         return Ok(true);
     }
-    let url = options.endpoint.as_deref().ok_or(USAGE)?;
+    if options.endpoints.is_empty() {
+        return Err(USAGE.to_owned());
+    }
     let key = options.key.as_deref().unwrap_or(DEVELOPMENT_KEY);
-    let endpoint = Endpoint::parse(url, options.account.as_deref(), key)?;
+    let mut endpoints = Vec::new();
+    for (service, url) in &options.endpoints {
+        endpoints.push(Endpoint::parse(*service, url, options.account.as_deref(), key)?);
+    }
+    let scenarios = reachable(scenarios, &endpoints);
     let (serial, parallel): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.serial);
     let rigour = if options.loose { Rigour::Loose } else { Rigour::Exact };
-    let mut failed = run_all(&parallel, &endpoint, rigour, options.jobs);
-    failed.extend(run_all(&serial, &endpoint, rigour, 1));
+    let mut failed = run_all(&parallel, &endpoints, rigour, options.jobs);
+    failed.extend(run_all(&serial, &endpoints, rigour, 1));
     for (scenario, failures) in &failed {
         report(scenario, failures, options.brief);
     }
     println!("scenarios: {} passed, {} failed", scenarios.len() - failed.len(), failed.len());
     Ok(failed.is_empty())
+}
+
+/// The scenarios whose service has an address; says how many have none.
+fn reachable(scenarios: Vec<Scenario>, endpoints: &[Endpoint]) -> Vec<Scenario> {
+    let known = |service: Service| endpoints.iter().any(|endpoint| endpoint.service == service);
+    for service in Service::ALL.into_iter().filter(|service| !known(*service)) {
+        let count = scenarios.iter().filter(|scenario| scenario.service == service).count();
+        if count > 0 {
+            println!("skipped {count} scenarios of the {} service: no {}", service.name(), service.option());
+        }
+    }
+    scenarios.into_iter().filter(|scenario| known(scenario.service)).collect()
 }
 
 fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
@@ -94,7 +115,6 @@ fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
         match argument.as_str() {
-            "--endpoint" => options.endpoint = Some(value()?),
             "--account" => options.account = Some(value()?),
             "--key" => options.key = Some(value()?),
             "--filter" => options.filter = value()?,
@@ -103,6 +123,11 @@ fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
             "--loose" => options.loose = true,
             "--brief" => options.brief = true,
             "--help" => return Err(USAGE.to_owned()),
+            other if Service::ALL.iter().any(|service| service.option() == other) => {
+                let named = |service: &Service| service.option() == other;
+                let service = Service::ALL.into_iter().find(named).unwrap_or_default();
+                options.endpoints.push((service, value()?));
+            }
             other if other.starts_with('-') => return Err(format!("unknown option: {other}\n{USAGE}")),
             path => options.paths.push(path.into()),
         }
@@ -153,7 +178,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
 /// Runs all, several at a time; gives those that failed, in the order of the files.
 fn run_all<'a>(
     scenarios: &[&'a Scenario],
-    endpoint: &Endpoint,
+    endpoints: &[Endpoint],
     rigour: Rigour,
     jobs: usize,
 ) -> Vec<(&'a Scenario, Vec<Failure>)> {
@@ -163,6 +188,8 @@ fn run_all<'a>(
         for _ in 0..jobs.clamp(1, 64) {
             threads.spawn(|| {
                 while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mine = |endpoint: &&Endpoint| endpoint.service == scenario.service;
+                    let endpoint = endpoints.iter().find(mine).expect("only reachable scenarios are run");
                     let failures = run::run(scenario, endpoint, rigour);
                     if !failures.is_empty() {
                         failed.lock().expect("no thread panics with the list").push((*scenario, failures));

@@ -1,8 +1,9 @@
 //! Scenario files as text → [`Scenario`]s. The format is described in `conformance/scenarios/README.md`.
 
 use crate::parse_expect;
-use crate::scenario::{Body, Item, Operation, Row, Scenario, Section, SectionKind, Step};
+use crate::scenario::{Body, Item, Operation, Row, Scenario, Section, SectionKind, Service, Step};
 use crate::template::range;
+use std::path::Path;
 
 /// All scenarios of a file.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Scenario>, String> {
@@ -53,7 +54,8 @@ impl<'a> Reader<'a> {
                 }
                 let items = self.items()?;
                 let (name, title, file) = (name.to_owned(), title.to_owned(), self.file.to_owned());
-                scenarios.push(Scenario { name, title, file, line, serial, items });
+                let service = Service::of_file(Path::new(self.file));
+                scenarios.push(Scenario { name, title, file, service, line, serial, items });
             } else {
                 return Err(format!("wanted '## name: title': {line}"));
             }
@@ -81,6 +83,11 @@ impl<'a> Reader<'a> {
         let rest = rest.trim();
         let item = match word {
             "table" => Item::Table { line, name: rest.to_owned() },
+            "queue" => Item::Queue { line, name: rest.to_owned() },
+            "put" => {
+                let (queue, text) = rest.split_once(' ').ok_or("put QUEUE TEXT")?;
+                Item::Put { line, queue: queue.to_owned(), text: text.to_owned() }
+            }
             "name" => Item::Name { name: rest.to_owned() },
             "insert" => {
                 let (table, body) = rest.split_once(' ').ok_or("insert TABLE {…}")?;

@@ -1,6 +1,6 @@
 //! What follows `=>`: a status, and expectations, on the same line after commas or each on its own line.
 
-use crate::scenario::{ErrorDress, Expectation, Subject};
+use crate::scenario::{ErrorDress, Expectation, Nth, Subject};
 
 /// The status, and the expectations of all lines.
 pub(crate) fn parse(lines: &[(usize, String)]) -> Result<(String, Vec<Expectation>), String> {
@@ -74,7 +74,7 @@ fn expectation(line: usize, text: &str) -> Result<Expectation, String> {
         "json" => Subject::Json,
         "rows" => Subject::Rows,
         "parts" => Subject::Parts,
-        "error" => Subject::Error(ErrorDress::Json),
+        "error" => Subject::Error(ErrorDress::Own),
         "xml-error" => Subject::Error(ErrorDress::Prefixed),
         "plain-error" => Subject::Error(ErrorDress::Plain),
         "message" => Subject::Message,
@@ -82,6 +82,7 @@ fn expectation(line: usize, text: &str) -> Result<Expectation, String> {
         "reason" => Subject::Reason,
         "interim" => Subject::Interim,
         "connection" => Subject::Connection,
+        _ if name.starts_with("xml.") => xml_element(&name[4..]),
         _ => match name
             .strip_prefix("body.")
             .or_else(|| name.strip_prefix("body").filter(|p| p.starts_with('[')))
@@ -91,6 +92,12 @@ fn expectation(line: usize, text: &str) -> Result<Expectation, String> {
         },
     };
     Ok(Expectation { line, part, subject, value: value.to_owned(), capture })
+}
+
+/// `PopReceipt`, `PopReceipt[1]` or `PopReceipt[*]`.
+fn xml_element(text: &str) -> Subject {
+    let (name, which) = text.strip_suffix(']').and_then(|text| text.split_once('[')).unwrap_or((text, "0"));
+    Subject::Xml(name.to_owned(), which.parse().map_or(Nth::All, Nth::Element))
 }
 
 fn cut_name(text: &str) -> Option<(&str, &str)> {
@@ -129,7 +136,7 @@ mod tests {
             "message: One, two: three.",
         ]);
         assert_eq!(wanted[0].subject, Subject::Parts);
-        assert_eq!((wanted[1].part, &wanted[1].subject), (Some(1), &Subject::Error(ErrorDress::Json)));
+        assert_eq!((wanted[1].part, &wanted[1].subject), (Some(1), &Subject::Error(ErrorDress::Own)));
         assert_eq!(wanted[2].subject, Subject::Path("value[0].A@odata.type".to_owned()));
         assert_eq!(wanted[3].value, "a\r\n\r\n");
         assert_eq!(wanted[4].value, "One, two: three.");

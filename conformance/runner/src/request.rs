@@ -2,13 +2,14 @@
 
 use crate::credentials::Credentials;
 use crate::http::Outgoing;
-use crate::scenario::{Body, Step};
+use crate::scenario::{Body, Service, Step};
 use crate::template::Scope;
 use crate::{clock, multipart};
 
 /// Where the server is, and who we are there.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
+    pub(crate) service: Service,
     pub(crate) authority: String,
     pub(crate) account: String,
     pub(crate) key: String,
@@ -18,7 +19,12 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Reads `http://127.0.0.1:10002/devstoreaccount1`.
-    pub(crate) fn parse(url: &str, account: Option<&str>, key: &str) -> Result<Self, String> {
+    pub(crate) fn parse(
+        service: Service,
+        url: &str,
+        account: Option<&str>,
+        key: &str,
+    ) -> Result<Self, String> {
         let rest = url.strip_prefix("http://").ok_or_else(|| format!("not an http address: {url}"))?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let path = path.trim_end_matches('/');
@@ -26,7 +32,7 @@ impl Endpoint {
         let authority =
             if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
         let account = account.unwrap_or(named).to_owned();
-        Ok(Self { authority, account, key: key.to_owned(), path_style: !path.is_empty() })
+        Ok(Self { service, authority, account, key: key.to_owned(), path_style: !path.is_empty() })
     }
 
     /// The address that answers repeat, as a client of the default address sees it.
@@ -49,7 +55,7 @@ impl Endpoint {
         if address.bare {
             (self.authority.clone(), String::new())
         } else if address.host_style {
-            (format!("{account}{suffix}.table.localhost:{port}"), String::new())
+            (format!("{account}{suffix}.{}.localhost:{port}", self.service.name()), String::new())
         } else if self.path_style {
             (self.authority.clone(), format!("/{account}{suffix}"))
         } else {
@@ -116,14 +122,18 @@ pub(crate) fn build(endpoint: &Endpoint, scope: &Scope, step: &Step) -> Result<O
         }
     };
     default("Host", &host);
-    default("x-ms-version", "2019-02-02");
-    default("Accept", "application/json;odata=nometadata");
+    let (version, accept, content_type) = match endpoint.service {
+        Service::Table => ("2019-02-02", "application/json;odata=nometadata", "application/json"),
+        Service::Queue => ("2021-12-02", "application/xml", "application/xml"),
+    };
+    default("x-ms-version", version);
+    default("Accept", accept);
     if !auth.contains("sas") {
         default("x-ms-date", &clock::rfc1123(clock::now()));
     }
     if let Some(body) = &body {
         let xml = body.trim_ascii_start().starts_with(b"<");
-        default("Content-Type", if xml { "application/xml" } else { "application/json" });
+        default("Content-Type", if xml { "application/xml" } else { content_type });
     }
     let body = body.unwrap_or_default();
     if send.contains(&"chunked") {
@@ -136,9 +146,8 @@ pub(crate) fn build(endpoint: &Endpoint, scope: &Scope, step: &Step) -> Result<O
         default("Expect", "100-continue");
     }
 
-    let signed = headers.clone();
-    let header = |name: &str| signed.get(name).map(|value| String::from_utf8_lossy(value).trim().to_owned());
-    let target = match Credentials::parse(&auth, scope)?.apply(endpoint, &verb, &target, header)? {
+    let signed = headers.texts();
+    let target = match Credentials::parse(&auth, scope)?.apply(endpoint, &verb, &target, &signed)? {
         (target, Some(authorization)) => {
             if headers.get("Authorization").is_none() && !without("Authorization") {
                 headers.0.push(("Authorization".to_owned(), authorization.into_bytes()));
@@ -163,6 +172,11 @@ struct Headers(Vec<(String, Vec<u8>)>);
 impl Headers {
     fn get(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_slice())
+    }
+
+    fn texts(&self) -> Vec<(String, String)> {
+        let text = |value: &[u8]| String::from_utf8_lossy(value).trim().to_owned();
+        self.0.iter().map(|(name, value)| (name.clone(), text(value))).collect()
     }
 }
 
@@ -230,7 +244,7 @@ mod tests {
     use super::*;
 
     fn sent(step: Step) -> String {
-        let endpoint = Endpoint::parse("http://127.0.0.1:10002/acct", None, "AAAA").unwrap();
+        let endpoint = Endpoint::parse(Service::Table, "http://127.0.0.1:10002/acct", None, "AAAA").unwrap();
         let outgoing = build(&endpoint, &Scope::new(), &step).unwrap();
         String::from_utf8([outgoing.head, outgoing.body].concat()).unwrap()
     }

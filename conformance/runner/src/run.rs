@@ -3,8 +3,9 @@
 use crate::check::{self, Mismatch, Rigour};
 use crate::http::{Client, Outgoing, Response};
 use crate::request::{self, Endpoint};
-use crate::scenario::{Body, Item, Scenario, Step};
+use crate::scenario::{Body, Item, Scenario, Service, Step};
 use crate::template::Scope;
+use crate::xml;
 use std::time::Duration;
 
 /// A step that did not go as expected.
@@ -17,7 +18,7 @@ pub(crate) struct Failure {
     pub(crate) exchange: String,
 }
 
-/// Runs a scenario on a connection and with tables of its own. An empty list means that it passed.
+/// Runs a scenario on a connection and with tables or queues of its own. An empty list means that it passed.
 pub(crate) fn run(scenario: &Scenario, endpoint: &Endpoint, rigour: Rigour) -> Vec<Failure> {
     let mut scope = Scope::new();
     scope.set("base", endpoint.base());
@@ -60,6 +61,20 @@ impl Runner<'_> {
                 self.scope.declare(name);
                 let body = format!("{{\"TableName\":\"{name}\"}}");
                 self.step(&set_up(*line, "/Tables", &body))
+            }
+            Item::Queue { line, name } => {
+                self.scope.declare(name);
+                self.step(&Step {
+                    verb: "PUT".to_owned(),
+                    status: "201".to_owned(),
+                    ..set_up(*line, &format!("/{name}"), "")
+                })
+            }
+            Item::Put { line, queue, text } => {
+                let body =
+                    format!("<QueueMessage><MessageText>{}</MessageText></QueueMessage>", xml::escaped(text));
+                let target = format!("/{queue}/messages");
+                self.step(&Step { status: "201".to_owned(), ..set_up(*line, &target, &body) })
             }
             Item::Insert { line, table, body } => self.step(&set_up(*line, &format!("/{table}"), body)),
             Item::Let { line, name, value } => match self.scope.text(value) {
@@ -127,7 +142,8 @@ impl Runner<'_> {
         };
         let mut fine = true;
         for ((step, request), response) in steps.iter().zip(&requests).zip(&responses) {
-            let mismatches = check::check(step, response, &mut self.scope, self.rigour);
+            let mismatches =
+                check::check(self.endpoint.service, step, response, &mut self.scope, self.rigour);
             if !mismatches.is_empty() {
                 fine = false;
                 self.failures.push(Failure {
@@ -154,7 +170,10 @@ impl Runner<'_> {
         for name in names {
             let step = Step {
                 verb: "DELETE".to_owned(),
-                target: format!("/Tables('{name}')"),
+                target: match self.endpoint.service {
+                    Service::Table => format!("/Tables('{name}')"),
+                    Service::Queue => format!("/{name}"),
+                },
                 auth: "sharedkey".to_owned(),
                 ..Step::default()
             };
@@ -165,7 +184,7 @@ impl Runner<'_> {
     }
 }
 
-/// A POST that must succeed before the scenario makes sense.
+/// A request that must succeed before the scenario makes sense.
 fn set_up(line: usize, target: &str, body: &str) -> Step {
     Step {
         line,
@@ -173,7 +192,7 @@ fn set_up(line: usize, target: &str, body: &str) -> Step {
         target: target.to_owned(),
         headers: vec![("Prefer".to_owned(), "return-no-content".to_owned())],
         auth: "sharedkey".to_owned(),
-        body: Body::Text(body.to_owned()),
+        body: if body.is_empty() { Body::None } else { Body::Text(body.to_owned()) },
         status: "204".to_owned(),
         ..Step::default()
     }

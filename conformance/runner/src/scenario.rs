@@ -1,5 +1,43 @@
 //! A scenario as it was written: what [`crate::parse`] makes and [`crate::run`] walks through.
-//! Texts are kept as templates; variables and table names are filled in when a step runs.
+//! Texts are kept as templates; variables and table or queue names are filled in when a step runs.
+
+use std::path::Path;
+
+/// The service that a scenario speaks to. Its folder says which.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Service {
+    #[default]
+    Table,
+    Queue,
+}
+
+impl Service {
+    pub(crate) const ALL: [Self; 2] = [Self::Table, Self::Queue];
+
+    /// The name of its folder, and of its part in host names.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Queue => "queue",
+        }
+    }
+
+    /// The option that says where it is.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Self::Table => "--endpoint",
+            Self::Queue => "--queue-endpoint",
+        }
+    }
+
+    /// The nearest folder with a service's name; the table service if there is none.
+    pub(crate) fn of_file(file: &Path) -> Self {
+        let mut folders = file.ancestors().skip(1).filter_map(|folder| folder.file_name()?.to_str());
+        folders
+            .find_map(|folder| Self::ALL.into_iter().find(|service| service.name() == folder))
+            .unwrap_or_default()
+    }
+}
 
 /// One `## name: title` section of a file.
 #[derive(Debug, Clone)]
@@ -7,6 +45,7 @@ pub(crate) struct Scenario {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) file: String,
+    pub(crate) service: Service,
     pub(crate) line: usize,
     /// Runs alone, after all others: it touches what the whole account shares.
     pub(crate) serial: bool,
@@ -18,7 +57,11 @@ pub(crate) struct Scenario {
 pub(crate) enum Item {
     /// `table People`: a fresh table under this name.
     Table { line: usize, name: String },
-    /// `name People`: a fresh name, with no table behind it yet.
+    /// `queue jobs`: a fresh queue under this name.
+    Queue { line: usize, name: String },
+    /// `put jobs text`: a message is in the queue.
+    Put { line: usize, queue: String, text: String },
+    /// `name People`: a fresh name, with nothing behind it yet.
     Name { name: String },
     /// `insert People {…}`: an entity is there.
     Insert { line: usize, table: String, body: String },
@@ -113,11 +156,13 @@ pub(crate) enum Subject {
     Json,
     /// A value within the JSON body.
     Path(String),
+    /// The text of an element of the XML body: the first of its name, another, or all.
+    Xml(String, Nth),
     /// The RowKeys of the entities in the body.
     Rows,
     /// The statuses of the parts of a batch answer.
     Parts,
-    /// An error body: JSON, `<m:error>`, `<error>`.
+    /// An error body: the service's own form, `<m:error>`, `<error>`.
     Error(ErrorDress),
     /// The message of the error body, without its RequestId and Time.
     Message,
@@ -130,9 +175,17 @@ pub(crate) enum Subject {
     Connection,
 }
 
+/// Which of the elements of one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nth {
+    Element(usize),
+    All,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorDress {
-    Json,
+    /// JSON of the table service, `<Error>` of the others.
+    Own,
     Prefixed,
     Plain,
 }

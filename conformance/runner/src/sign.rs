@@ -3,6 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 /// Base64 of the HMAC of `text` under a base64 key.
 pub(crate) fn sign(key: &str, text: &str) -> Result<String, String> {
@@ -18,7 +19,7 @@ pub(crate) fn another_key(key: &str) -> String {
     STANDARD.encode([digest, digest].concat())
 }
 
-/// What the table service signs of a request.
+/// What is signed of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signed<'a> {
     pub(crate) verb: &'a str,
@@ -41,6 +42,80 @@ impl Signed<'_> {
         format!("{}\n{}", self.date, self.resource())
     }
 
+    /// What the queue and blob services sign: twelve lines, the `x-ms-` headers, and the whole query.
+    pub(crate) fn storage_shared_key(&self, headers: &[(String, String)], query: &str) -> String {
+        let header = |name: &str| {
+            let found = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        let length = Some(header("Content-Length")).filter(|length| length != "0").unwrap_or_default();
+        let lines = [
+            self.verb.to_owned(),
+            header("Content-Encoding"),
+            header("Content-Language"),
+            length,
+            self.content_md5.to_owned(),
+            self.content_type.to_owned(),
+            self.storage_date(headers),
+            header("If-Modified-Since"),
+            header("If-Match"),
+            header("If-None-Match"),
+            header("If-Unmodified-Since"),
+            header("Range"),
+        ];
+        let mut parameters: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let values = parameters.entry(percent_decode(name).to_lowercase()).or_default();
+            values.push(percent_decode(value));
+            values.sort();
+        }
+        let parameters: String =
+            parameters.iter().map(|(name, values)| format!("\n{name}:{}", values.join(","))).collect();
+        format!(
+            "{}\n{}/{}{}{parameters}",
+            lines.join("\n"),
+            self.ms_headers(headers),
+            self.account,
+            self.path
+        )
+    }
+
+    pub(crate) fn storage_shared_key_lite(&self, headers: &[(String, String)]) -> String {
+        format!(
+            "{}\n{}\n{}\n{}\n{}{}",
+            self.verb,
+            self.content_md5,
+            self.content_type,
+            self.storage_date(headers),
+            self.ms_headers(headers),
+            self.resource()
+        )
+    }
+
+    /// Empty if the date is among the `x-ms-` headers.
+    fn storage_date(&self, headers: &[(String, String)]) -> String {
+        let told = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-ms-date"));
+        if told { String::new() } else { self.date.to_owned() }
+    }
+
+    /// The `x-ms-` headers in order; the date may be another one than was sent.
+    fn ms_headers(&self, headers: &[(String, String)]) -> String {
+        let mut lines: Vec<(String, String)> = headers
+            .iter()
+            .map(|(name, value)| {
+                (name.to_lowercase(), value.split_whitespace().collect::<Vec<_>>().join(" "))
+            })
+            .filter(|(name, _)| name.starts_with("x-ms-"))
+            .map(|(name, value)| {
+                let value = if name == "x-ms-date" { self.date.to_owned() } else { value };
+                (name, value)
+            })
+            .collect();
+        lines.sort();
+        lines.iter().map(|(name, value)| format!("{name}:{value}\n")).collect()
+    }
+
     fn resource(&self) -> String {
         let comp = self.comp.map(|comp| format!("?comp={comp}")).unwrap_or_default();
         format!("/{}{}{comp}", self.account, self.path)
@@ -56,6 +131,39 @@ pub(crate) fn account_sas(account: &str, field: impl Fn(&str) -> String) -> Stri
     }
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// The string to sign of a queue's SAS.
+pub(crate) fn queue_sas(account: &str, queue: &str, field: impl Fn(&str) -> String) -> String {
+    let version = field("sv");
+    let service = if version.as_str() >= "2015-02-21" { "/queue" } else { "" };
+    let mut lines = ["sp", "st", "se"].map(&field).to_vec();
+    lines.push(format!("{service}/{account}/{queue}"));
+    lines.push(field("si"));
+    if version.as_str() >= "2015-04-05" {
+        lines.extend(["sip", "spr"].map(&field));
+    }
+    lines.push(version);
+    lines.join("\n")
+}
+
+fn percent_decode(text: &str) -> String {
+    let mut out = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+        match (first, after.get(..2).and_then(hex)) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The string to sign of a table's SAS.
@@ -108,6 +216,15 @@ mod tests {
         check(&query.shared_key_lite(), "sGMPeeeakcjuh/odQbWmUc2bnxW52ySoubq5ig6gxwI=");
         let acl = Signed { path: "/devstoreaccount1/Orders", comp: Some("acl"), ..SIGNED };
         check(&acl.shared_key_lite(), "o3h6MT0o4RRyCcWPZwuWJGE1iGJQjEncHQSGRNsIkYg=");
+    }
+
+    #[test]
+    fn storage_shared_key_vector() {
+        let headers = [("x-ms-version", "2021-06-08"), ("X-Ms-Date", SIGNED.date), ("Host", "h")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let get = Signed { path: "/devstoreaccount1/q1/messages", ..SIGNED };
+        let text = get.storage_shared_key(&headers, "visibilitytimeout=30&numofmessages=%32");
+        check(&text, "ktolDJD2Ju0Lh+u26od0rCx+CTfDXaPj4tba0C6rsaI=");
     }
 
     fn fields(text: &str) -> impl Fn(&str) -> String + use<> {

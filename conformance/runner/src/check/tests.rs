@@ -6,7 +6,7 @@ fn verdict(expected: &str, response: &Response) -> (Vec<Mismatch>, Scope) {
     let scenario = crate::parse::parse("x", &text).unwrap().remove(0);
     let Item::Step(step) = &scenario.items[0] else { panic!("a step") };
     let mut scope = Scope::new();
-    (check(step, response, &mut scope, Rigour::Exact), scope)
+    (check(Service::Table, step, response, &mut scope, Rigour::Exact), scope)
 }
 
 fn json(body: &str) -> Response {
