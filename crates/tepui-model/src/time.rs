@@ -215,10 +215,23 @@ impl Timestamp {
 
     /// The moment as a date of HTTP: `Tue, 10 Mar 2026 08:15:30 GMT`.
     pub fn to_http(self) -> String {
+        self.http_bytes().map(char::from).iter().collect()
+    }
+
+    /// The same in bytes, for answers that hold many.
+    pub fn http_bytes(self) -> [u8; 29] {
         let Calendar { year, month, day, hour, minute, second, .. } = self.calendar();
         let weekday = WEEKDAYS[(self.0 / TICKS_PER_SECOND / SECONDS_PER_DAY % 7) as usize];
-        let month = MONTHS[month as usize - 1];
-        format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
+        let mut text = *b"Mon, 01 Jan 0001 00:00:00 GMT";
+        text[0..3].copy_from_slice(weekday.as_bytes());
+        text[5..7].copy_from_slice(&two_digits(day));
+        text[8..11].copy_from_slice(MONTHS[month as usize - 1].as_bytes());
+        text[12..14].copy_from_slice(&two_digits(year / 100));
+        text[14..16].copy_from_slice(&two_digits(year % 100));
+        text[17..19].copy_from_slice(&two_digits(hour));
+        text[20..22].copy_from_slice(&two_digits(minute));
+        text[23..25].copy_from_slice(&two_digits(second));
+        text
     }
 
     /// With all seven digits of the fraction, as error messages and policies have it.
@@ -443,6 +456,8 @@ mod tests {
         let moment = Timestamp::parse_http("Tue, 10 Mar 2026 08:15:30 GMT").unwrap();
         assert_eq!(moment.to_string(), "2026-03-10T08:15:30Z");
         assert_eq!(moment.to_http(), "Tue, 10 Mar 2026 08:15:30 GMT");
+        assert_eq!(Timestamp::MIN.to_http(), "Mon, 01 Jan 0001 00:00:00 GMT");
+        assert_eq!(Timestamp::MAX.to_http(), "Fri, 31 Dec 9999 23:59:59 GMT");
         for text in ["", "10 Mar 2026", "Tue, 10 Foo 2026 08:15:30 GMT", "Tue, 10 Mar 2026 08:15:30 CET"] {
             assert_eq!(Timestamp::parse_http(text), None, "{text}");
         }

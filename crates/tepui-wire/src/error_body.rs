@@ -5,7 +5,7 @@
 
 use crate::address::Service;
 use crate::version::ServiceVersion;
-use crate::xml::{BOM, DECLARATION, push_escaped};
+use crate::xml::{self, DECLARATION, push_escaped};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tepui_model::{ServiceError, Stage, Timestamp};
@@ -60,7 +60,7 @@ pub fn encode(
         ErrorDress::Xml => {
             let body = match service {
                 Service::Table => table_xml_body("m:", " xmlns:m=", error, &message),
-                Service::Queue | Service::Blob => xml_body(error, &message),
+                Service::Queue | Service::Blob => xml_body(error, &message, xml::mark(service)),
             };
             (HeaderValue::from_static("application/xml"), body)
         }
@@ -204,14 +204,18 @@ fn table_xml_body(prefix: &str, declares: &str, error: &ServiceError, message: &
 }
 
 /// The error of queues and blobs.
-fn xml_body(error: &ServiceError, message: &str) -> Vec<u8> {
+fn xml_body(error: &ServiceError, message: &str, mark: &str) -> Vec<u8> {
     let mut out = String::with_capacity(128 + message.len());
-    out.push_str(BOM);
+    out.push_str(mark);
     out.push_str(DECLARATION);
     out.push_str(&format!("<Error><Code>{}</Code><Message>", error.code.name()));
     push_escaped(message, &mut out);
     out.push_str("</Message>");
     for (name, text) in &error.details {
+        if text.is_empty() {
+            out.push_str(&format!("<{name} />"));
+            continue;
+        }
         out.push_str(&format!("<{name}>"));
         push_escaped(text, &mut out);
         out.push_str(&format!("</{name}>"));

@@ -49,12 +49,16 @@ gates! {
     answers_version = "2009-09-19";
     /// `$select`, and PUT and MERGE without `If-Match`.
     has_upsert = "2011-08-18";
+    /// Messages of 64 KiB, invisible for up to 7 days.
+    has_large_messages = "2011-08-18";
     has_sas = "2012-02-12";
     has_json = "2013-08-15";
     has_prefer = "2013-08-15";
     has_cors = "2013-08-15";
     /// Metrics by the hour and by the minute, and groups of service properties that may be left out.
     has_hour_and_minute_metrics = "2013-08-15";
+    /// Lists name the endpoint instead of the account.
+    lists_name_endpoint = "2013-08-15";
     /// A `Content-Length` of 0 is signed as an empty line.
     signs_no_zero_length = "2015-02-21";
     /// The resource that a service SAS signs begins with the name of the service.
@@ -67,9 +71,13 @@ gates! {
     atom_removed = "2015-12-11";
     /// The `timeout` parameter counts for every table operation.
     honours_timeout = "2016-05-31";
+    /// The answer to Put Message has a body.
+    describes_put_messages = "2016-05-31";
     /// `x-ms-` headers without a value are signed too.
     signs_empty_headers = "2016-05-31";
     has_error_code_header = "2017-07-29";
+    /// Messages may live for more than 7 days, or for ever.
+    has_long_lifetimes = "2017-07-29";
     /// A blob SAS signs `sr` and the snapshot.
     signs_snapshot = "2018-11-09";
     /// Requests without acceptable credentials are told how to get a token.

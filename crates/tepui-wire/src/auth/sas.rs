@@ -5,6 +5,7 @@ use super::sas_layout::{self, Kind};
 use super::{Signed, failed};
 use crate::address::Service;
 use crate::query::Query;
+use crate::queue::resource::queue_of;
 use crate::version::ServiceVersion;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -35,7 +36,10 @@ enum Reach {
         bounds: KeyBounds,
         modern_errors: bool,
     },
-    /// A SAS for a queue, a container or a blob. No grant has words for these yet.
+    Queue {
+        name: String,
+    },
+    /// A SAS for a container or a blob. No grant has words for these yet.
     Other,
 }
 
@@ -108,7 +112,13 @@ fn read(request: &Signed<'_>, kind: Kind, version: ServiceVersion) -> Result<Sas
             bounds: bounds(query)?,
             modern_errors: version.has_sas_mismatch_errors(),
         },
-        (Kind::Service, Service::Queue | Service::Blob) => Reach::Other,
+        // The path says which queue, and the signature covers that.
+        (Kind::Service, Service::Queue) => Reach::Queue {
+            name: queue_of(&request.target.path)
+                .ok_or_else(|| failed("the SAS does not say what it is for"))?
+                .into_owned(),
+        },
+        (Kind::Service, Service::Blob) => Reach::Other,
     };
     let time = |name: &str| match given(query, name) {
         Some(text) => {
@@ -173,7 +183,15 @@ impl SasToken {
     pub fn table(&self) -> Option<&str> {
         match &self.reach {
             Reach::Table { name, .. } => Some(name),
-            Reach::Account { .. } | Reach::Other => None,
+            Reach::Account { .. } | Reach::Queue { .. } | Reach::Other => None,
+        }
+    }
+
+    /// The queue that it is for, as the request spells it: where the policy is stored.
+    pub fn queue(&self) -> Option<&str> {
+        match &self.reach {
+            Reach::Queue { name } => Some(name),
+            Reach::Account { .. } | Reach::Table { .. } | Reach::Other => None,
         }
     }
 
@@ -194,6 +212,7 @@ impl SasToken {
             Reach::Table { name, bounds, modern_errors } => {
                 Ok(Grant::TableSas { table: name, permissions, bounds, modern_errors })
             }
+            Reach::Queue { name } => Ok(Grant::QueueSas { queue: name, permissions }),
             Reach::Other => Err(ErrorCode::AuthorizationFailure.into()),
         }
     }

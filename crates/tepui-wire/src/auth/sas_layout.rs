@@ -4,6 +4,7 @@ use super::Signed;
 use super::keys::Sink;
 use crate::address::Service;
 use crate::percent;
+use crate::queue::resource::queue_of;
 use crate::version::ServiceVersion;
 use Line::{Account, Nothing, P, Resource, Snapshot};
 
@@ -103,12 +104,12 @@ pub(super) fn write(out: &mut impl Sink, lines: &[Line], request: &Signed<'_>, r
 /// The resource that a service SAS is signed for, as of the given version. `None` if the request does
 /// not say which.
 pub(super) fn resource(request: &Signed<'_>, version: ServiceVersion) -> Option<String> {
-    let path = percent::decode(&request.target.path)?;
+    let path = &request.target.path;
     let name = match request.service {
         // Fidelity: table names are signed in lower case. scenario: sas-table-name-in-any-case
         Service::Table => request.query.get("tn")?.to_lowercase(),
-        Service::Queue => path.split('/').next()?.to_owned(),
-        Service::Blob => blob_resource(&path, request)?,
+        Service::Queue => queue_of(path)?.into_owned(),
+        Service::Blob => blob_resource(&percent::decode(path)?, request)?,
     };
     if name.is_empty() {
         return None;

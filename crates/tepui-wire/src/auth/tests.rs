@@ -544,6 +544,47 @@ fn queue_and_blob_sas_sign_their_own_lines() {
     }
 }
 
+#[test]
+fn a_queue_sas_is_for_the_queue_of_the_path() {
+    let text = "rp\n\n2026-04-01\n/queue/devstoreaccount1/jobs\n\n\n\n2019-02-02";
+    let signature = sign(text).replace('+', "%2B");
+    let request = |path: &str| {
+        let uri = format!("/devstoreaccount1/{path}?sp=rp&se=2026-04-01&sv=2019-02-02&sig={signature}");
+        table("GET", &uri).service(Service::Queue)
+    };
+    let expected = Grant::QueueSas { queue: "jobs".to_owned(), permissions: "rp".to_owned() };
+    for path in ["jobs", "jobs/", "/jobs", "jobs/messages", "jobs/messages/1", "j%6Fbs/messages"] {
+        assert_eq!(request(path).grant(None), Ok(expected.clone()), "{path}");
+    }
+    for path in ["", "Jobs", "jobs2/messages", "jobs%2Fmessages", "other/jobs"] {
+        let code = request(path).grant(None).map_err(|error| error.code);
+        assert_eq!(code, Err(ErrorCode::AuthenticationFailed), "{path}");
+    }
+}
+
+#[test]
+fn policies_of_queues_fill_their_sas() {
+    let text = "\n\n\n/queue/devstoreaccount1/jobs\np\n\n\n2019-02-02";
+    let signature = sign(text).replace('+', "%2B");
+    let uri = format!("/devstoreaccount1/jobs/messages?si=p&sv=2019-02-02&sig={signature}");
+    let request = table("GET", &uri).service(Service::Queue);
+    let policy = AccessPolicy {
+        start: None,
+        expiry: Timestamp::parse_iso("2026-04-01"),
+        permission: Some("raup".to_owned()),
+    };
+    let stored = SignedIdentifier { id: "p".to_owned(), policy: Some(policy) };
+    let expected = Grant::QueueSas { queue: "jobs".to_owned(), permissions: "raup".to_owned() };
+    assert_eq!(request.grant(Some(&stored)), Ok(expected));
+    assert!(request.grant(None).is_err());
+    request.run(|signed| match authenticate(signed) {
+        Ok(Credentials::Sas(token)) => {
+            assert_eq!((token.policy_id(), token.queue(), token.table()), (Some("p"), Some("jobs"), None));
+        }
+        other => panic!("not a SAS: {other:?}"),
+    });
+}
+
 proptest! {
     #[test]
     fn any_credentials_are_accepted_or_not(

@@ -6,6 +6,7 @@ use super::json::{self, EntityWriter};
 use super::links::{TableLinks, table_path};
 use super::presentation::{Prefer, Presentation};
 use super::token;
+use crate::address::Service;
 use crate::payload::Payload;
 use crate::version::ServiceVersion;
 use crate::xml::{self, GeoReplication};
@@ -66,14 +67,18 @@ pub fn encode(
         (Operation::ChangeEntity { table, change }, Reply::Written(written)) => {
             written_entity(context, &context.links(table), change, written)
         }
-        (_, Reply::Acl(identifiers)) => xml_body(StatusCode::OK, xml::print_signed_identifiers(&identifiers)),
+        (_, Reply::Acl(identifiers)) => {
+            xml_body(StatusCode::OK, xml::print_signed_identifiers(&identifiers, Service::Table))
+        }
         (_, Reply::AclSet) => empty(StatusCode::NO_CONTENT),
         (_, Reply::ServiceProperties(properties)) => {
-            xml_body(StatusCode::OK, xml::print_service_properties(&properties, context.version))
+            let body = xml::print_service_properties(&properties, context.version, Service::Table);
+            xml_body(StatusCode::OK, body)
         }
         (_, Reply::ServicePropertiesSet) => empty(StatusCode::ACCEPTED),
         (_, Reply::ServiceStats { last_sync }) => {
-            xml_body(StatusCode::OK, xml::print_service_stats(GeoReplication::Live { last_sync }))
+            let body = xml::print_service_stats(GeoReplication::Live { last_sync }, Service::Table);
+            xml_body(StatusCode::OK, body)
         }
         (operation, reply) => {
             let cause = format!("no answer for {operation:?} with {reply:?}");

@@ -77,8 +77,8 @@ fn parse_text(text: &str) -> Result<Element, &'static str> {
 
 fn add_text(open: &mut [Element], piece: &str) -> Result<(), &'static str> {
     // Neither as they are nor as references: what is read here must be possible to print.
-    if piece.contains(|next: char| next < ' ' && !matches!(next, '\t' | '\n' | '\r')) {
-        return Err("a control character");
+    if !piece.chars().all(super::is_xml_character) {
+        return Err("a character that XML has not");
     }
     match open.last_mut() {
         Some(element) => element.text.push_str(piece),
@@ -175,6 +175,7 @@ mod tests {
             "<a>x\0y</a>",
             "<a>\u{1}</a>",
             "<a>&#x1;</a>",
+            "<a>\u{FFFF}</a>",
             "<a><![CDATA[\u{1F}]]></a>",
             "<!DOCTYPE a [<!ENTITY e \"x\">]><a>&e;</a>",
             "<!DOCTYPE a><a/>",

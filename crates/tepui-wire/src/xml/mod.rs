@@ -9,6 +9,7 @@ mod signed_identifiers;
 pub use service_properties::{parse_service_properties, print_service_properties};
 pub use signed_identifiers::{parse_signed_identifiers, print_signed_identifiers};
 
+use crate::address::Service;
 use tepui_model::Timestamp;
 
 pub(crate) const BOM: &str = "\u{FEFF}";
@@ -23,13 +24,13 @@ pub enum GeoReplication {
 }
 
 /// The body of Get Service Stats.
-pub fn print_service_stats(replication: GeoReplication) -> Vec<u8> {
+pub fn print_service_stats(replication: GeoReplication, service: Service) -> Vec<u8> {
     let (status, last_sync) = match replication {
         GeoReplication::Live { last_sync } => ("live", last_sync.to_http()),
         GeoReplication::Bootstrap => ("bootstrap", String::new()),
         GeoReplication::Unavailable => ("unavailable", String::new()),
     };
-    let mut body = Printer::new();
+    let mut body = Printer::new(service);
     body.parent("StorageServiceStats", |body| {
         body.parent("GeoReplication", |body| {
             body.leaf("Status", status);
@@ -39,14 +40,14 @@ pub fn print_service_stats(replication: GeoReplication) -> Vec<u8> {
     body.finish()
 }
 
-/// Writes a document: no blanks between elements, and a byte order mark in front.
-///
-/// Fidelity: the real service sends the mark, and clients must cope. scenario: properties-default
+/// Writes a document: no blanks between elements.
 struct Printer(String);
 
 impl Printer {
-    fn new() -> Self {
-        Self([BOM, DECLARATION].concat())
+    /// Fidelity: the documents of the real service begin with a byte order mark, and clients must cope.
+    /// scenario: properties-default
+    fn new(service: Service) -> Self {
+        Self([mark(service), DECLARATION].concat())
     }
 
     fn leaf(&mut self, name: &str, text: &str) {
@@ -88,15 +89,30 @@ impl Printer {
     }
 }
 
-/// Appends text between tags.
+/// The byte order mark, for the services that send one. The real Queue service does too, but its clients
+/// need none, and not every parser of XML copes.
+pub(crate) fn mark(service: Service) -> &'static str {
+    match service {
+        Service::Table | Service::Blob => BOM,
+        Service::Queue => "",
+    }
+}
+
+/// Whether a document of XML 1.0 can hold a character.
+pub(crate) fn is_xml_character(character: char) -> bool {
+    matches!(character, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
+}
+
+/// Appends text between tags. What XML cannot hold becomes a replacement character.
 pub(crate) fn push_escaped(text: &str, out: &mut String) {
     for character in text.chars() {
         match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            '\n' | '\t' | ' '.. => out.push(character),
-            _ => out.push_str(&format!("&#x{:X};", u32::from(character))),
+            '\r' => out.push_str("&#xD;"),
+            _ if is_xml_character(character) => out.push(character),
+            _ => out.push(char::REPLACEMENT_CHARACTER),
         }
     }
 }

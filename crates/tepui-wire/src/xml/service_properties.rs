@@ -2,6 +2,7 @@
 
 use super::Printer;
 use super::document::{self, Element, invalid};
+use crate::address::Service;
 use crate::version::ServiceVersion;
 use tepui_model::ServiceError;
 use tepui_model::service_properties::{
@@ -132,8 +133,12 @@ fn read_list(element: Element) -> Result<Vec<String>, ServiceError> {
 }
 
 /// Prints the body of Get Service Properties.
-pub fn print_service_properties(properties: &ServiceProperties, version: ServiceVersion) -> Vec<u8> {
-    let mut body = Printer::new();
+pub fn print_service_properties(
+    properties: &ServiceProperties,
+    version: ServiceVersion,
+    service: Service,
+) -> Vec<u8> {
+    let mut body = Printer::new(service);
     body.parent("StorageServiceProperties", |body| {
         print_logging(body, &properties.logging);
         if version.has_hour_and_minute_metrics() {

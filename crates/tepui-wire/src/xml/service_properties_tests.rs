@@ -131,7 +131,7 @@ proptest! {
         };
         let logging = Logging { read, write, delete, ..Logging::default() };
         let properties = ServiceProperties { logging, hour_metrics, minute_metrics, cors: vec![rule] };
-        let body = print_service_properties(&properties, ServiceVersion::NEWEST);
+        let body = print_service_properties(&properties, ServiceVersion::NEWEST, Service::Table);
         let change = parse_service_properties(&body, ServiceVersion::NEWEST).unwrap();
         let mut changed = ServiceProperties::default();
         change.apply(&mut changed);

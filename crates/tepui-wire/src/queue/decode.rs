@@ -1,0 +1,278 @@
+//! Requests as operations, in two steps: what needs no body first, so that others can be asked in between.
+
+use super::resource::Resource;
+use super::{message_xml, receipt};
+use crate::query::Query;
+use crate::version::ServiceVersion;
+use crate::{metadata, xml};
+use bytes::Bytes;
+use http::HeaderMap;
+use std::time::Duration;
+use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::queue::message::{MAX_MESSAGES, MAX_TEXT_BYTES};
+use tepui_model::queue::{ListQueues, MessageId, Operation, OperationKind, PopReceipt, QueueName};
+use tepui_model::service_properties::ServicePropertiesChange;
+use tepui_model::{ErrorCode, ServiceError};
+
+const MAX_PAGE_SIZE: i64 = 5000;
+const SECONDS_OF_WEEK: i64 = 7 * 24 * 60 * 60;
+const DEFAULT_INVISIBLE_SECONDS: i64 = 30;
+/// The limits before 2011-08-18.
+const SMALL_TEXT_BYTES: usize = 8 * 1024;
+const SHORT_INVISIBLE_SECONDS: i64 = 2 * 60 * 60;
+/// What a stored access policy of a queue can allow.
+const PERMISSIONS: &str = "raup";
+
+/// A request of which everything but its parameters and its body has been looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    pub kind: OperationKind,
+    pub resource: &'a Resource,
+    pub query: &'a Query,
+    pub headers: &'a HeaderMap,
+    pub version: ServiceVersion,
+}
+
+/// A request that is good as far as one can tell without its body.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Without what the body says.
+    operation: Operation,
+    version: ServiceVersion,
+}
+
+/// Looks at everything but the body: first the name, then the parameters and headers.
+pub fn prepare(request: &Request<'_>) -> Result<Prepared, ServiceError> {
+    Ok(Prepared { operation: without_body(request)?, version: request.version })
+}
+
+fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
+    use OperationKind::*;
+    let Request { query, headers, version, .. } = *request;
+    let name = || QueueName::parse(request.resource.queue().unwrap_or_default());
+    Ok(match request.kind {
+        ListQueues => Operation::ListQueues(list_queues(query)?),
+        CreateQueue => Operation::CreateQueue { queue: name()?, metadata: metadata::decode(headers)? },
+        DeleteQueue => Operation::DeleteQueue { queue: name()? },
+        GetMetadata => Operation::GetMetadata { queue: name()? },
+        SetMetadata => Operation::SetMetadata { queue: name()?, metadata: metadata::decode(headers)? },
+        GetAcl => Operation::GetAcl { queue: name()? },
+        SetAcl => Operation::SetAcl { queue: name()?, identifiers: Vec::new() },
+        PutMessage => {
+            let queue = name()?;
+            let (visibility, lifetime) = put_times(query, version)?;
+            Operation::PutMessage { queue, text: Bytes::new(), visibility, lifetime }
+        }
+        GetMessages => {
+            let queue = name()?;
+            let count = count(query)?;
+            let most = if version.has_large_messages() { SECONDS_OF_WEEK } else { SHORT_INVISIBLE_SECONDS };
+            let visible = ranged(query, "visibilitytimeout", 1, most)?.unwrap_or(DEFAULT_INVISIBLE_SECONDS);
+            Operation::GetMessages { queue, count, visibility: seconds(visible) }
+        }
+        PeekMessages => Operation::PeekMessages { queue: name()?, count: count(query)? },
+        UpdateMessage => {
+            let queue = name()?;
+            let receipt = required_receipt(query)?;
+            let visibility = ranged(query, "visibilitytimeout", 0, SECONDS_OF_WEEK)?
+                .map(seconds)
+                .ok_or_else(|| missing("visibilitytimeout"))?;
+            Operation::UpdateMessage {
+                queue,
+                id: addressed(request.resource),
+                receipt,
+                visibility,
+                text: None,
+            }
+        }
+        DeleteMessage => {
+            let queue = name()?;
+            let receipt = required_receipt(query)?;
+            Operation::DeleteMessage { queue, id: addressed(request.resource), receipt }
+        }
+        ClearMessages => Operation::ClearMessages { queue: name()? },
+        GetServiceProperties => Operation::GetServiceProperties,
+        SetServiceProperties => Operation::SetServiceProperties(ServicePropertiesChange::default()),
+        GetServiceStats => Operation::GetServiceStats,
+    })
+}
+
+impl Prepared {
+    /// The queue that the request is about, if it is about one.
+    pub fn queue(&self) -> Option<&QueueName> {
+        match &self.operation {
+            Operation::CreateQueue { queue, .. }
+            | Operation::DeleteQueue { queue }
+            | Operation::GetMetadata { queue }
+            | Operation::SetMetadata { queue, .. }
+            | Operation::GetAcl { queue }
+            | Operation::SetAcl { queue, .. }
+            | Operation::PutMessage { queue, .. }
+            | Operation::GetMessages { queue, .. }
+            | Operation::PeekMessages { queue, .. }
+            | Operation::UpdateMessage { queue, .. }
+            | Operation::DeleteMessage { queue, .. }
+            | Operation::ClearMessages { queue } => Some(queue),
+            Operation::ListQueues(_)
+            | Operation::GetServiceProperties
+            | Operation::SetServiceProperties(_)
+            | Operation::GetServiceStats => None,
+        }
+    }
+
+    /// Adds what the body says. The bodies of operations that have none are not looked at.
+    pub fn decode(self, body: &[u8]) -> Result<Operation, ServiceError> {
+        let read_text = || {
+            let most = if self.version.has_large_messages() { MAX_TEXT_BYTES } else { SMALL_TEXT_BYTES };
+            message_xml::parse(body, most)
+        };
+        Ok(match self.operation {
+            Operation::SetAcl { queue, .. } => Operation::SetAcl { queue, identifiers: identifiers(body)? },
+            Operation::PutMessage { queue, visibility, lifetime, .. } => {
+                Operation::PutMessage { queue, text: read_text()?, visibility, lifetime }
+            }
+            // Without a body only the visibility moves.
+            Operation::UpdateMessage { queue, id, receipt, visibility, .. } if !body.is_empty() => {
+                Operation::UpdateMessage { queue, id, receipt, visibility, text: Some(read_text()?) }
+            }
+            Operation::SetServiceProperties(_) => {
+                Operation::SetServiceProperties(xml::parse_service_properties(body, self.version)?)
+            }
+            whole => whole,
+        })
+    }
+}
+
+fn identifiers(body: &[u8]) -> Result<Vec<SignedIdentifier>, ServiceError> {
+    let identifiers = xml::parse_signed_identifiers(body)?;
+    let permissions = identifiers
+        .iter()
+        .filter_map(|identifier| identifier.policy.as_ref()?.permission.as_deref())
+        .all(|letters| letters.chars().all(|letter| PERMISSIONS.contains(letter)));
+    if permissions {
+        return Ok(identifiers);
+    }
+    Err(ServiceError::new(ErrorCode::InvalidXmlDocument)
+        .with_detail("LineNumber", "0")
+        .with_detail("LinePosition", "0")
+        .with_detail("Reason", "")
+        .with_cause("a permission that queues have not"))
+}
+
+fn list_queues(query: &Query) -> Result<ListQueues, ServiceError> {
+    let prefix = given(query, "prefix").unwrap_or_default();
+    if !prefix.chars().all(xml::is_xml_character) {
+        // The answer could not say it.
+        return Err(invalid_value("prefix", prefix, ""));
+    }
+    let page_size = ranged(query, "maxresults", 1, i64::from(i32::MAX))?.unwrap_or(MAX_PAGE_SIZE);
+    let include = given(query, "include").unwrap_or_default();
+    let mut included = include.split(',').filter(|name| !name.is_empty()).peekable();
+    let with_metadata = included.peek().is_some();
+    if !included.all(|name| name.eq_ignore_ascii_case("metadata")) {
+        return Err(invalid_value("include", include, ""));
+    }
+    Ok(ListQueues {
+        prefix: prefix.to_owned(),
+        from: given(query, "marker").map(first_of_page).transpose()?,
+        page_size: page_size.min(MAX_PAGE_SIZE) as usize,
+        with_metadata,
+    })
+}
+
+/// The name in a marker: `/account/name`. See [`super::encode`].
+fn first_of_page(marker: &str) -> Result<String, ServiceError> {
+    let name = marker.strip_prefix('/').and_then(|rest| rest.split_once('/')).map(|(_, name)| name);
+    match name {
+        Some(name) if QueueName::parse(name).is_ok() => Ok(name.to_owned()),
+        _ => Err(invalid_value("marker", marker, "")),
+    }
+}
+
+/// How long a message that is put stays invisible, and how long it lives.
+fn put_times(query: &Query, version: ServiceVersion) -> Result<(Duration, Option<Duration>), ServiceError> {
+    let visible = ranged(query, "visibilitytimeout", 0, SECONDS_OF_WEEK)?.unwrap_or(0);
+    let lifetime = if version.has_long_lifetimes() {
+        integer(query, "messagettl")?
+    } else {
+        ranged(query, "messagettl", 1, SECONDS_OF_WEEK)?
+    };
+    match lifetime.unwrap_or(SECONDS_OF_WEEK) {
+        -1 => Ok((seconds(visible), None)),
+        wrong if wrong < 1 => {
+            let reason = "messagettl must be a positive number of seconds or -1";
+            Err(invalid_value("messagettl", given(query, "messagettl").unwrap_or_default(), reason))
+        }
+        lifetime if visible >= lifetime => {
+            let reason = "messagettl must be greater than visibilitytimeout";
+            Err(invalid_value("visibilitytimeout", &visible.to_string(), reason))
+        }
+        lifetime => Ok((seconds(visible), Some(seconds(lifetime)))),
+    }
+}
+
+fn count(query: &Query) -> Result<usize, ServiceError> {
+    Ok(ranged(query, "numofmessages", 1, MAX_MESSAGES as i64)?.unwrap_or(1) as usize)
+}
+
+/// `None` if the id is no GUID: no message has it.
+fn addressed(resource: &Resource) -> Option<MessageId> {
+    match resource {
+        Resource::Message(_, id) => MessageId::parse(id),
+        _ => None,
+    }
+}
+
+/// `None` if it is there but cannot be read: whether that matters depends on the message.
+fn required_receipt(query: &Query) -> Result<Option<PopReceipt>, ServiceError> {
+    given(query, "popreceipt").map(receipt::parse).ok_or_else(|| missing("popreceipt"))
+}
+
+/// The value of a parameter. An empty one counts as absent: generated clients send them.
+fn given<'a>(query: &'a Query, name: &str) -> Option<&'a str> {
+    query.get_ignore_case(name).filter(|value| !value.is_empty())
+}
+
+/// A whole number. One that is too large for us is the largest: it is no less a number.
+fn integer(query: &Query, name: &'static str) -> Result<Option<i64>, ServiceError> {
+    let Some(text) = given(query, name) else { return Ok(None) };
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(invalid_value(name, text, "not an integer"));
+    }
+    let saturated = if text.starts_with('-') { i64::MIN } else { i64::MAX };
+    Ok(Some(text.parse().unwrap_or(saturated)))
+}
+
+fn ranged(query: &Query, name: &'static str, least: i64, most: i64) -> Result<Option<i64>, ServiceError> {
+    match integer(query, name)? {
+        Some(number) if !(least..=most).contains(&number) => {
+            Err(ServiceError::new(ErrorCode::OutOfRangeQueryParameterValue)
+                .with_detail("QueryParameterName", name)
+                .with_detail("QueryParameterValue", given(query, name).unwrap_or_default())
+                .with_detail("MinimumAllowed", least.to_string())
+                .with_detail("MaximumAllowed", most.to_string()))
+        }
+        number => Ok(number),
+    }
+}
+
+/// Only for numbers that are not negative.
+fn seconds(number: i64) -> Duration {
+    Duration::from_secs(number.unsigned_abs())
+}
+
+fn missing(name: &'static str) -> ServiceError {
+    ServiceError::new(ErrorCode::MissingRequiredQueryParameter).with_detail("QueryParameterName", name)
+}
+
+pub(super) fn invalid_value(name: &'static str, value: &str, reason: &'static str) -> ServiceError {
+    ServiceError::new(ErrorCode::InvalidQueryParameterValue)
+        .with_detail("QueryParameterName", name)
+        .with_detail("QueryParameterValue", value)
+        .with_detail("Reason", reason)
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -1,0 +1,274 @@
+//! Replies as responses.
+
+use super::{message_xml, receipt};
+use crate::address::Service;
+use crate::metadata;
+use crate::query::Query;
+use crate::version::ServiceVersion;
+use crate::xml::{self, DECLARATION, GeoReplication, push_escaped};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use tepui_model::metadata::Metadata;
+use tepui_model::queue::{Claimed, MessageId, Operation, Peeked, PopReceipt, QueuePage, Reply, Stamp};
+use tepui_model::{ServiceError, Timestamp};
+
+const MESSAGES_COUNT: HeaderName = HeaderName::from_static("x-ms-approximate-messages-count");
+const POP_RECEIPT: HeaderName = HeaderName::from_static("x-ms-popreceipt");
+const TIME_NEXT_VISIBLE: HeaderName = HeaderName::from_static("x-ms-time-next-visible");
+
+/// What an answer needs to know of its request.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// Scheme, host and, in path style, the account.
+    pub base: &'a str,
+    pub account: &'a str,
+    /// Lists repeat what they were asked for.
+    pub query: &'a Query,
+    pub version: ServiceVersion,
+}
+
+/// The answer to an operation that succeeded. Replies say all about their operations that answers depend on.
+pub fn encode(
+    context: &Context<'_>,
+    _operation: &Operation,
+    reply: Reply,
+) -> Result<Response<Vec<u8>>, ServiceError> {
+    Ok(match reply {
+        Reply::Messages(messages) => read(claimed_list(&messages)),
+        Reply::Peeked(messages) => read(peeked_list(&messages)),
+        Reply::Put(_) if !context.version.describes_put_messages() => empty(StatusCode::CREATED),
+        Reply::Put(message) => with_body(StatusCode::CREATED, put_list(&message)),
+        Reply::Updated(receipt) => updated(&receipt),
+        Reply::QueueCreated => empty(StatusCode::CREATED),
+        Reply::QueueExists
+        | Reply::QueueDeleted
+        | Reply::MetadataSet
+        | Reply::AclSet
+        | Reply::MessageDeleted
+        | Reply::Cleared => empty(StatusCode::NO_CONTENT),
+        Reply::Metadata { metadata, messages } => properties(&metadata, messages)?,
+        Reply::Queues(page) => read(queue_list(context, &page).into_bytes()),
+        Reply::Acl(identifiers) => read(xml::print_signed_identifiers(&identifiers, Service::Queue)),
+        Reply::ServiceProperties(properties) => {
+            read(xml::print_service_properties(&properties, context.version, Service::Queue))
+        }
+        Reply::ServicePropertiesSet => empty(StatusCode::ACCEPTED),
+        Reply::ServiceStats { last_sync } => {
+            read(xml::print_service_stats(GeoReplication::Live { last_sync }, Service::Queue))
+        }
+    })
+}
+
+fn properties(pairs: &Metadata, messages: u64) -> Result<Response<Vec<u8>>, ServiceError> {
+    let mut response = empty(StatusCode::OK);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(MESSAGES_COUNT, HeaderValue::from(messages));
+    metadata::encode(pairs, headers)?;
+    Ok(response)
+}
+
+fn updated(receipt: &PopReceipt) -> Response<Vec<u8>> {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    headers.insert(POP_RECEIPT, ascii(&receipt::print(receipt)));
+    headers.insert(TIME_NEXT_VISIBLE, ascii(&receipt.visible.http_bytes()));
+    response
+}
+
+fn queue_list(context: &Context<'_>, page: &QueuePage) -> String {
+    let mut out = String::with_capacity(512 + 64 * page.queues.len());
+    out.push_str(DECLARATION);
+    if context.version.lists_name_endpoint() {
+        out.push_str("<EnumerationResults ServiceEndpoint=\"");
+        push_attribute(context.base, &mut out);
+        out.push_str("/\">");
+    } else {
+        out.push_str("<EnumerationResults AccountName=\"");
+        push_attribute(context.account, &mut out);
+        out.push_str("\">");
+    }
+    for (parameter, element) in [("prefix", "Prefix"), ("marker", "Marker"), ("maxresults", "MaxResults")] {
+        if let Some(value) = context.query.get_ignore_case(parameter) {
+            push_leaf(element, value, &mut out);
+        }
+    }
+    if page.queues.is_empty() {
+        out.push_str("<Queues />");
+    } else {
+        out.push_str("<Queues>");
+        for queue in &page.queues {
+            out.push_str("<Queue>");
+            push_leaf("Name", &queue.name, &mut out);
+            if let Some(metadata) = &queue.metadata {
+                push_metadata(metadata, &mut out);
+            }
+            out.push_str("</Queue>");
+        }
+        out.push_str("</Queues>");
+    }
+    let marker = page.next.as_ref().map(|next| format!("/{}/{next}", context.account));
+    push_leaf("NextMarker", marker.as_deref().unwrap_or_default(), &mut out);
+    out.push_str("</EnumerationResults>");
+    out
+}
+
+fn push_metadata(pairs: &Metadata, out: &mut String) {
+    if pairs.is_empty() {
+        return out.push_str("<Metadata />");
+    }
+    out.push_str("<Metadata>");
+    for (name, value) in pairs.iter() {
+        push_leaf(name, &metadata::readable(value), out);
+    }
+    out.push_str("</Metadata>");
+}
+
+fn push_leaf(name: &str, text: &str, out: &mut String) {
+    out.push('<');
+    out.push_str(name);
+    if text.is_empty() {
+        return out.push_str(" />");
+    }
+    out.push('>');
+    push_escaped(text, out);
+    out.push_str("</");
+    out.push_str(name);
+    out.push('>');
+}
+
+fn push_attribute(text: &str, out: &mut String) {
+    for (index, piece) in text.split('"').enumerate() {
+        if index > 0 {
+            out.push_str("&quot;");
+        }
+        push_escaped(piece, out);
+    }
+}
+
+/// What a message takes besides its text, at most.
+const AROUND_MESSAGE_BYTES: usize = 512;
+
+fn claimed_list(messages: &[Claimed]) -> Vec<u8> {
+    let texts = messages.iter().map(|message| message.text.len()).sum();
+    list(messages, texts, |message, out| {
+        push_stamp(&message.stamp, out);
+        push_claim(message, out);
+        push_content(message.dequeue_count, &message.text, out);
+    })
+}
+
+fn peeked_list(messages: &[Peeked]) -> Vec<u8> {
+    let texts = messages.iter().map(|message| message.text.len()).sum();
+    list(messages, texts, |message, out| {
+        push_stamp(&message.stamp, out);
+        push_content(message.dequeue_count, &message.text, out);
+    })
+}
+
+fn put_list(message: &Claimed) -> Vec<u8> {
+    list(std::slice::from_ref(message), 0, |message, out| {
+        push_stamp(&message.stamp, out);
+        push_claim(message, out);
+    })
+}
+
+fn list<M>(messages: &[M], text_bytes: usize, push: impl Fn(&M, &mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128 + AROUND_MESSAGE_BYTES * messages.len() + text_bytes);
+    out.extend_from_slice(DECLARATION.as_bytes());
+    if messages.is_empty() {
+        out.extend_from_slice(b"<QueueMessagesList />");
+        return out;
+    }
+    out.extend_from_slice(b"<QueueMessagesList>");
+    for message in messages {
+        out.extend_from_slice(b"<QueueMessage>");
+        push(message, &mut out);
+        out.extend_from_slice(b"</QueueMessage>");
+    }
+    out.extend_from_slice(b"</QueueMessagesList>");
+    out
+}
+
+fn push_stamp(stamp: &Stamp, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<MessageId>");
+    push_id(stamp.id, out);
+    out.extend_from_slice(b"</MessageId><InsertionTime>");
+    push_time(stamp.inserted, out);
+    out.extend_from_slice(b"</InsertionTime><ExpirationTime>");
+    push_time(stamp.expires, out);
+    out.extend_from_slice(b"</ExpirationTime>");
+}
+
+fn push_claim(message: &Claimed, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<PopReceipt>");
+    out.extend_from_slice(&receipt::print(&message.receipt));
+    out.extend_from_slice(b"</PopReceipt><TimeNextVisible>");
+    push_time(message.receipt.visible, out);
+    out.extend_from_slice(b"</TimeNextVisible>");
+}
+
+fn push_content(dequeue_count: u32, text: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<DequeueCount>");
+    out.extend_from_slice(itoa::Buffer::new().format(dequeue_count).as_bytes());
+    if text.is_empty() {
+        return out.extend_from_slice(b"</DequeueCount><MessageText />");
+    }
+    out.extend_from_slice(b"</DequeueCount><MessageText>");
+    message_xml::push_text(text, out);
+    out.extend_from_slice(b"</MessageText>");
+}
+
+fn push_id(id: MessageId, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for (at, byte) in id.0.to_be_bytes().into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+}
+
+fn push_time(time: Timestamp, out: &mut Vec<u8>) {
+    out.extend_from_slice(&time.http_bytes());
+}
+
+/// 200 with a document that is not to be cached.
+fn read(body: Vec<u8>) -> Response<Vec<u8>> {
+    let mut response = with_body(StatusCode::OK, body);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+fn with_body(status: StatusCode, body: Vec<u8>) -> Response<Vec<u8>> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    response
+}
+
+fn empty(status: StatusCode) -> Response<Vec<u8>> {
+    let mut response = Response::new(Vec::new());
+    *response.status_mut() = status;
+    response
+}
+
+/// A header of text that was made here and is ASCII.
+fn ascii(text: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ids_are_printed_as_they_are_read(number: u128) {
+            let mut out = Vec::new();
+            push_id(MessageId(number), &mut out);
+            prop_assert_eq!(String::from_utf8(out).unwrap(), MessageId(number).to_string());
+        }
+    }
+}
