@@ -176,9 +176,10 @@ pub fn negotiate(
     };
     match (ServiceVersion::parse(asked), policy) {
         (Some(version), _) => Ok(version),
-        (None, VersionPolicy::Check) => {
-            Err(ServiceError::new(ErrorCode::InvalidHeaderValue).with_cause("x-ms-version"))
-        }
+        (None, VersionPolicy::Check) => Err(ServiceError::new(ErrorCode::InvalidHeaderValue)
+            .with_detail("HeaderName", "x-ms-version")
+            .with_detail("HeaderValue", asked)
+            .with_cause("x-ms-version")),
         (None, VersionPolicy::Skip) => Ok(ServiceVersion::floor(asked).unwrap_or(ServiceVersion::NEWEST)),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::checks::refused;
 use tepui_model::access_policy::{MAX_ID_CHARS, MAX_POLICIES};
+use tepui_wire::address::Service;
 use tepui_wire::xml::{parse_signed_identifiers, print_signed_identifiers};
 
 pub(super) const WORDS: &[&str] = &[
@@ -47,6 +48,6 @@ pub fn acl(data: &[u8]) {
     };
     assert!(identifiers.len() <= MAX_POLICIES);
     assert!(identifiers.iter().all(|each| (1..=MAX_ID_CHARS).contains(&each.id.chars().count())));
-    let body = print_signed_identifiers(&identifiers);
+    let body = print_signed_identifiers(&identifiers, Service::Table);
     assert_eq!(parse_signed_identifiers(&body), Ok(identifiers), "{}", String::from_utf8_lossy(&body));
 }

@@ -2,6 +2,7 @@
 
 use crate::checks::refused;
 use tepui_model::service_properties::ServiceProperties;
+use tepui_wire::address::Service;
 use tepui_wire::version::ServiceVersion;
 use tepui_wire::xml::{parse_service_properties, print_service_properties};
 
@@ -64,7 +65,7 @@ pub fn service_properties(data: &[u8]) {
         };
         let mut settings = ServiceProperties::default();
         change.apply(&mut settings);
-        let body = print_service_properties(&settings, version);
+        let body = print_service_properties(&settings, version, Service::Table);
         let mut again = ServiceProperties::default();
         parse_service_properties(&body, version)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&body)))
