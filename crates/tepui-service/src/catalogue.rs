@@ -1,9 +1,11 @@
 //! Rows that every request looks up, such as that of its table, and that hardly ever change.
 
+use crate::keyspace::{self, Incarnation};
+use crate::record;
 use crate::transact::engine_error;
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
-use tepui_engine::{Key, Snapshot, Value, Version};
+use tepui_engine::{Key, Snapshot, Value, Version, Write};
 use tepui_model::ServiceError;
 
 /// How many rows are remembered.
@@ -57,10 +59,22 @@ impl Catalogue {
     }
 }
 
+/// The number of what is about to be created, and the write that keeps it from being given out again.
+pub(crate) async fn next_incarnation<S: Snapshot>(
+    snapshot: &S,
+) -> Result<(Incarnation, Write), ServiceError> {
+    let counter = keyspace::incarnation_counter();
+    let last = match snapshot.get(&counter).await.map_err(engine_error)? {
+        Some(value) => record::decode_number(&value)?,
+        None => 0,
+    };
+    Ok((Incarnation(last + 1), Write::Put(counter, record::encode_number(last + 1))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tepui_engine::{Engine, MemoryEngine, Write};
+    use tepui_engine::{Engine, MemoryEngine};
 
     #[tokio::test]
     async fn every_snapshot_gets_its_own_rows() {

@@ -3,6 +3,10 @@
 //! The first byte says what a key is about. Texts are written so that the order of the bytes is the
 //! order of the texts by UTF-16 code units, whatever follows them.
 
+mod queue;
+
+pub(crate) use queue::*;
+
 use bytes::Bytes;
 use std::borrow::Cow;
 use tepui_engine::{Key, KeyRange};
@@ -16,12 +20,24 @@ mod space {
     pub(super) const TABLE: u8 = 0x20;
     /// Names that cannot be used yet because a table was deleted: account, name in lower case.
     pub(super) const RESTING_NAME: u8 = 0x21;
+    /// The catalogue of queues: account, name.
+    pub(super) const QUEUE: u8 = 0x22;
+    /// Names that cannot be used yet because a queue was deleted: account, name.
+    pub(super) const RESTING_QUEUE_NAME: u8 = 0x23;
     /// Service properties: account, service.
     pub(super) const SERVICE_PROPERTIES: u8 = 0x30;
     /// Ranges that no reader can reach any more: the incarnation of what was dropped.
     pub(super) const DROPPED: u8 = 0x40;
+    /// What changes with every message of a queue: incarnation of the queue.
+    pub(super) const QUEUE_STATE: u8 = 0x50;
     /// Entities: incarnation of their table, PartitionKey, RowKey.
     pub(super) const ENTITY: u8 = 0x80;
+    /// Messages by the time at which they are visible: incarnation of the messages, ticks, sequence.
+    pub(super) const MESSAGE: u8 = 0x90;
+    /// Texts of messages: incarnation of the messages, sequence.
+    pub(super) const MESSAGE_TEXT: u8 = 0x91;
+    /// Messages by the time at which they expire: incarnation of the messages, ticks, sequence.
+    pub(super) const MESSAGE_EXPIRY: u8 = 0x92;
 }
 
 /// The number of a table, queue or container that was created. Never used twice, so a table that is
@@ -105,12 +121,12 @@ pub(crate) fn resting_name(account: &str, lower_name: &str) -> Key {
     KeyWriter::new(space::RESTING_NAME).text(account).last_text(lower_name).finish()
 }
 
-/// The service properties of the Table service of an account.
-pub(crate) fn table_service_properties(account: &str) -> Key {
-    KeyWriter::new(space::SERVICE_PROPERTIES).text(account).last_text("table").finish()
+/// The service properties of one of an account's services.
+pub(crate) fn service_properties(account: &str, service: &str) -> Key {
+    KeyWriter::new(space::SERVICE_PROPERTIES).text(account).last_text(service).finish()
 }
 
-/// The note that a table was dropped and its entities are to be reclaimed.
+/// The note that a table was dropped, or messages were, and that what it had is to be reclaimed.
 pub(crate) fn dropped(incarnation: Incarnation) -> Key {
     KeyWriter::new(space::DROPPED).number(incarnation.0).finish()
 }
@@ -181,7 +197,11 @@ pub(crate) fn table_edge(account: &str, lower_name: &str, edge: Edge) -> Key {
 
 /// The two keys inside the key of an entity, copied only where they are written in another way there.
 pub(crate) fn entity_keys(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
-    let texts = key.get(9..)?;
+    two_texts(key.get(9..)?)
+}
+
+/// A text and a last text.
+fn two_texts(texts: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let mut from = 0;
     let end = loop {
         let zero = from + memchr::memchr(0x00, &texts[from..])?;

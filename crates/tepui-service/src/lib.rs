@@ -7,8 +7,12 @@
 pub mod access;
 mod catalogue;
 mod keyspace;
+pub mod queue;
+mod reclaim;
 mod record;
+mod settings;
 pub mod table;
 mod transact;
 
+pub use queue::{QueueOptions, QueueService};
 pub use table::{QueryBudget, TableOptions, TableService};

@@ -1,6 +1,10 @@
 //! Values on disk. Every value that a service writes is made here and read back here; its first byte
 //! is the version of its format. `docs/disk-format.md` describes them.
 
+mod queue;
+
+pub(crate) use queue::{QueueState, StoredMessage, StoredQueue, decode_text, encode_text};
+
 use crate::keyspace::Incarnation;
 use bytes::Bytes;
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
@@ -59,15 +63,7 @@ impl StoredTable {
         out.number(self.incarnation.0);
         out.number(self.created.ticks());
         out.text(&self.name);
-        out.number(self.acl.len() as u64);
-        for SignedIdentifier { id, policy } in &self.acl {
-            out.text(id);
-            out.optional(policy.as_ref(), |out, policy| {
-                out.optional(policy.start, |out, moment| out.number(moment.ticks()));
-                out.optional(policy.expiry, |out, moment| out.number(moment.ticks()));
-                out.optional(policy.permission.as_deref(), Writer::text);
-            });
-        }
+        out.acl(&self.acl);
         out.finish()
     }
 
@@ -80,16 +76,7 @@ impl StoredTable {
         let incarnation = Incarnation(from.number()?);
         let created = from.moment()?;
         let name = from.text()?;
-        let acl = from.list(|from| {
-            let id = from.text()?;
-            let policy = from.optional(|from| {
-                let start = from.optional(Reader::moment)?;
-                let expiry = from.optional(Reader::moment)?;
-                let permission = from.optional(Reader::text)?;
-                Some(AccessPolicy { start, expiry, permission })
-            })?;
-            Some(SignedIdentifier { id, policy })
-        })?;
+        let acl = from.acl()?;
         Some(Self { incarnation, name, created, acl })
     }
 
@@ -205,6 +192,18 @@ impl Writer {
         }
     }
 
+    fn acl(&mut self, acl: &[SignedIdentifier]) {
+        self.number(acl.len() as u64);
+        for SignedIdentifier { id, policy } in acl {
+            self.text(id);
+            self.optional(policy.as_ref(), |out, policy| {
+                out.optional(policy.start, |out, moment| out.number(moment.ticks()));
+                out.optional(policy.expiry, |out, moment| out.number(moment.ticks()));
+                out.optional(policy.permission.as_deref(), Writer::text);
+            });
+        }
+    }
+
     fn finish(self) -> Bytes {
         self.0.into()
     }
@@ -243,6 +242,19 @@ impl<'a> Reader<'a> {
 
     fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         if self.flag()? { read(self).map(Some) } else { Some(None) }
+    }
+
+    fn acl(&mut self) -> Option<Vec<SignedIdentifier>> {
+        self.list(|from| {
+            let id = from.text()?;
+            let policy = from.optional(|from| {
+                let start = from.optional(Reader::moment)?;
+                let expiry = from.optional(Reader::moment)?;
+                let permission = from.optional(Reader::text)?;
+                Some(AccessPolicy { start, expiry, permission })
+            })?;
+            Some(SignedIdentifier { id, policy })
+        })
     }
 
     fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {

@@ -5,20 +5,20 @@ use super::query::{self, QueryBudget};
 use super::{plan, tables};
 use crate::catalogue::Catalogue;
 use crate::keyspace::{self, Incarnation};
-use crate::record::{self, StoredEntity, StoredTable};
+use crate::reclaim::Reclaimer;
+use crate::record::{StoredEntity, StoredTable};
+use crate::settings::Settings;
 use crate::transact::{Attempt, Outcome, commit, engine_error};
-use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
-use std::time::{Duration, Instant};
-use tepui_engine::{CommitError, Engine, EngineError, Key, ScanLimit, Snapshot, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use tepui_engine::{Engine, EngineError, Key, Snapshot, Write};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::grant::KeyBounds;
-use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
+use tepui_model::service_properties::ServiceProperties;
 use tepui_model::table::{
     Change, ChangeSet, Entity, EntityKey, EntityPage, EntitySink, Operation, QueryEntities, Reply, Written,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError};
-use tokio::sync::Notify;
 
 /// How the Table service behaves where there is a choice.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,8 +28,6 @@ pub struct TableOptions {
     pub deleted_name_rests: Duration,
 }
 
-/// How long service properties are remembered: another server on the same data may change them.
-const SERVICE_PROPERTIES_AGE: Duration = Duration::from_secs(5);
 /// How often a write is decided again before the caller is told that the server is busy. Each time
 /// at least one other write of the same entity went through.
 const MAX_ATTEMPTS: u32 = 1000;
@@ -39,20 +37,15 @@ pub struct TableService<E> {
     clock: Arc<dyn Clock>,
     options: TableOptions,
     catalogue: Catalogue,
-    remembered_properties: RwLock<HashMap<String, (Instant, Arc<ServiceProperties>)>>,
-    dropped: Notify,
+    settings: Settings,
+    reclaimer: Reclaimer<E>,
 }
 
 impl<E: Engine> TableService<E> {
     pub fn new(engine: Arc<E>, clock: Arc<dyn Clock>, options: TableOptions) -> Self {
-        Self {
-            engine,
-            clock,
-            options,
-            catalogue: Catalogue::default(),
-            remembered_properties: RwLock::default(),
-            dropped: Notify::new(),
-        }
+        let reclaimer = Reclaimer::new(Arc::clone(&engine));
+        let settings = Settings::of_service("table");
+        Self { engine, clock, options, catalogue: Catalogue::default(), settings, reclaimer }
     }
 
     /// Carries out any operation but a query for entities, which wants a sink: see [`Self::query_entities`].
@@ -115,11 +108,13 @@ impl<E: Engine> TableService<E> {
                 tables::set_acl(&self.catalogue, snapshot, account, table, identifiers).await
             }
             Operation::GetServiceProperties => {
-                let properties = read_service_properties(snapshot, account).await?;
+                let properties = self.settings.read(snapshot, account).await?;
                 Ok(Outcome::read(Reply::ServiceProperties(properties)))
             }
             Operation::SetServiceProperties(change) => {
-                set_service_properties(snapshot, account, change).await
+                let write = self.settings.change(snapshot, account, change).await?;
+                let writes = vec![write];
+                Ok(Outcome { reply: Reply::ServicePropertiesSet, guards: Vec::new(), writes })
             }
             Operation::GetServiceStats => {
                 Ok(Outcome::read(Reply::ServiceStats { last_sync: self.clock.now() }))
@@ -134,12 +129,8 @@ impl<E: Engine> TableService<E> {
     /// What this process remembers may have become wrong by what it just did.
     fn after(&self, account: &str, operation: &Operation) {
         match operation {
-            Operation::SetServiceProperties(_) => {
-                let mut remembered =
-                    self.remembered_properties.write().unwrap_or_else(|broken| broken.into_inner());
-                remembered.remove(account);
-            }
-            Operation::DeleteTable { .. } => self.dropped.notify_one(),
+            Operation::SetServiceProperties(_) => self.settings.forget(account),
+            Operation::DeleteTable { .. } => self.reclaimer.wake(),
             _ => {}
         }
     }
@@ -269,20 +260,7 @@ impl<E: Engine> TableService<E> {
     /// The service properties of an account, as they are asked for with every request: changes made
     /// by this process hold at once, those of another after a few seconds.
     pub async fn service_properties(&self, account: &str) -> Result<Arc<ServiceProperties>, ServiceError> {
-        {
-            let remembered = self.remembered_properties.read().unwrap_or_else(|broken| broken.into_inner());
-            if let Some((since, properties)) = remembered.get(account)
-                && since.elapsed() < SERVICE_PROPERTIES_AGE
-            {
-                return Ok(Arc::clone(properties));
-            }
-        }
-        let now = Instant::now();
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let properties = Arc::new(read_service_properties(&snapshot, account).await?);
-        let mut remembered = self.remembered_properties.write().unwrap_or_else(|broken| broken.into_inner());
-        remembered.insert(account.to_owned(), (now, Arc::clone(&properties)));
-        Ok(properties)
+        self.settings.of_account(&*self.engine, account).await
     }
 
     /// Whether the engine takes writes now.
@@ -290,39 +268,10 @@ impl<E: Engine> TableService<E> {
         self.engine.health()
     }
 
-    /// Gives back the space of deleted tables, for ever. Run it in the background; it can be stopped at any time.
+    /// Gives back the space of deleted tables and of dropped messages, for ever. Run it in the background;
+    /// it can be stopped at any time.
     pub async fn reclaim_dropped_tables(&self) {
-        loop {
-            if let Err(error) = self.reclaim_all().await {
-                tracing::warn!(%error, "cannot reclaim the space of deleted tables yet");
-                tokio::time::sleep(Duration::from_secs(10)).await;
-                continue;
-            }
-            self.dropped.notified().await;
-        }
-    }
-
-    async fn reclaim_all(&self) -> Result<(), CommitError> {
-        loop {
-            let snapshot = self.engine.snapshot().await?;
-            let limit = ScanLimit { max_rows: 100, max_bytes: 1024 * 1024 };
-            let notes = snapshot.scan(&keyspace::all_dropped(), limit).await?;
-            if notes.rows.is_empty() {
-                return Ok(());
-            }
-            drop(snapshot);
-            for (note, _) in notes.rows {
-                if let Some(incarnation) = keyspace::dropped_incarnation(&note) {
-                    self.engine.reclaim(keyspace::entities(incarnation)).await?;
-                }
-                let at = self.engine.snapshot().await?.version();
-                match self.engine.commit(at, Vec::new(), vec![Write::Delete(note)]).await {
-                    // The note is still there and will be read again.
-                    Ok(()) | Err(CommitError::Conflict) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
+        self.reclaimer.run().await;
     }
 }
 
@@ -332,26 +281,4 @@ fn within(bounds: &KeyBounds, key: &EntityKey) -> Result<(), ServiceError> {
     } else {
         Err(ErrorCode::AuthorizationFailure.into())
     }
-}
-
-async fn read_service_properties<S: Snapshot>(
-    snapshot: &S,
-    account: &str,
-) -> Result<ServiceProperties, ServiceError> {
-    match snapshot.get(&keyspace::table_service_properties(account)).await.map_err(engine_error)? {
-        Some(value) => record::decode_service_properties(&value),
-        None => Ok(ServiceProperties::default()),
-    }
-}
-
-async fn set_service_properties<S: Snapshot>(
-    snapshot: &S,
-    account: &str,
-    change: &ServicePropertiesChange,
-) -> Result<Outcome<Reply>, ServiceError> {
-    let mut properties = read_service_properties(snapshot, account).await?;
-    change.apply(&mut properties);
-    let key = keyspace::table_service_properties(account);
-    let writes = vec![Write::Put(key, record::encode_service_properties(&properties))];
-    Ok(Outcome { reply: Reply::ServicePropertiesSet, guards: Vec::new(), writes })
 }

@@ -1,8 +1,8 @@
 //! Tables themselves: the catalogue, access policies, and what is left to reclaim.
 
 use super::plan;
-use crate::catalogue::Catalogue;
-use crate::keyspace::{self, Incarnation};
+use crate::catalogue::{Catalogue, next_incarnation};
+use crate::keyspace;
 use crate::record::{self, StoredTable};
 use crate::transact::{Outcome, engine_error};
 use tepui_engine::{ScanLimit, Snapshot, Write};
@@ -43,18 +43,9 @@ pub(super) async fn create<S: Snapshot>(
         }
         writes.push(Write::Delete(resting));
     }
-    let counter = keyspace::incarnation_counter();
-    let last = match snapshot.get(&counter).await.map_err(engine_error)? {
-        Some(value) => record::decode_number(&value)?,
-        None => 0,
-    };
-    let table = StoredTable {
-        incarnation: Incarnation(last + 1),
-        name: name.as_str().to_owned(),
-        created: now,
-        acl: Vec::new(),
-    };
-    writes.push(Write::Put(counter, record::encode_number(table.incarnation.0)));
+    let (incarnation, numbered) = next_incarnation(snapshot).await?;
+    let table = StoredTable { incarnation, name: name.as_str().to_owned(), created: now, acl: Vec::new() };
+    writes.push(numbered);
     writes.push(Write::Put(key, table.encode()));
     Ok(Outcome { reply: Reply::TableCreated, guards: Vec::new(), writes })
 }

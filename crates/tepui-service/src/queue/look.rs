@@ -1,0 +1,81 @@
+//! What is read of a queue without a change: peeking and counting.
+
+use super::id::id_of;
+use crate::keyspace::{self, Incarnation};
+use crate::record::{self, QueueState, StoredMessage};
+use crate::transact::engine_error;
+use bytes::Bytes;
+use tepui_engine::{ScanLimit, Snapshot};
+use tepui_model::queue::{Peeked, Stamp};
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
+
+/// The state of a queue. One that was never used has no record of it.
+pub(super) async fn state<S: Snapshot>(snapshot: &S, queue: Incarnation) -> Result<QueueState, ServiceError> {
+    match snapshot.get(&keyspace::queue_state(queue)).await.map_err(engine_error)? {
+        Some(value) => QueueState::decode(&value),
+        None => Ok(QueueState::empty(queue)),
+    }
+}
+
+/// The first messages that are visible.
+pub(super) async fn peek<S: Snapshot>(
+    snapshot: &S,
+    queue: Incarnation,
+    count: usize,
+    now: Timestamp,
+) -> Result<Vec<Peeked>, ServiceError> {
+    let state = state(snapshot, queue).await?;
+    let mut range = keyspace::messages_between(state.messages, state.head, now.ticks());
+    let mut peeked = Vec::new();
+    while peeked.len() < count {
+        let limit = ScanLimit { max_rows: count - peeked.len(), max_bytes: 1024 * 1024 };
+        let page = snapshot.scan(&range, limit).await.map_err(engine_error)?;
+        for (key, value) in &page.rows {
+            let message = StoredMessage::decode(value)?;
+            if message.expires <= now {
+                continue;
+            }
+            let (_, sequence) = keyspace::place(key).ok_or(ErrorCode::InternalError)?;
+            let text = text(snapshot, state.messages, sequence).await?;
+            let id = id_of(state.messages, sequence);
+            let stamp = Stamp { id, inserted: message.inserted, expires: message.expires };
+            peeked.push(Peeked { stamp, dequeue_count: message.dequeue_count, text });
+        }
+        let Some(next) = page.next else { break };
+        range.start = next;
+    }
+    Ok(peeked)
+}
+
+/// The text of a message that is there.
+pub(super) async fn text<S: Snapshot>(
+    snapshot: &S,
+    messages: Incarnation,
+    sequence: u64,
+) -> Result<Bytes, ServiceError> {
+    let value = snapshot.get(&keyspace::message_text(messages, sequence)).await.map_err(engine_error)?;
+    let missing = || ServiceError::new(ErrorCode::InternalError).with_cause("a stored message has no text");
+    record::decode_text(&value.ok_or_else(missing)?)
+}
+
+/// How many messages have not expired.
+pub(super) async fn count<S: Snapshot>(
+    snapshot: &S,
+    queue: Incarnation,
+    now: Timestamp,
+) -> Result<u64, ServiceError> {
+    let state = state(snapshot, queue).await?;
+    if state.count == 0 {
+        return Ok(0);
+    }
+    let mut expired = 0;
+    let mut range = keyspace::expiring_between(state.messages, state.swept, now.ticks());
+    loop {
+        let limit = ScanLimit { max_rows: 1000, max_bytes: 1024 * 1024 };
+        let page = snapshot.scan(&range, limit).await.map_err(engine_error)?;
+        expired += page.rows.len() as u64;
+        let Some(next) = page.next else { break };
+        range.start = next;
+    }
+    Ok(state.count.saturating_sub(expired))
+}

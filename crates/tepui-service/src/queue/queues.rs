@@ -1,0 +1,99 @@
+//! Queues themselves: the catalogue, metadata and access policies.
+
+use crate::catalogue::{Catalogue, next_incarnation};
+use crate::keyspace;
+use crate::record::{self, StoredQueue};
+use crate::transact::{Outcome, engine_error};
+use tepui_engine::{Key, ScanLimit, Snapshot, Value, Write};
+use tepui_model::metadata::Metadata;
+use tepui_model::queue::{ListQueues, ListedQueue, QueuePage, Reply};
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
+
+/// The catalogue's row of a queue, and its key.
+pub(super) async fn find<S: Snapshot>(
+    catalogue: &Catalogue,
+    snapshot: &S,
+    account: &str,
+    queue: &str,
+) -> Result<(Key, Value), ServiceError> {
+    let key = keyspace::queue(account, queue);
+    let value = catalogue.get(snapshot, &key).await?;
+    Ok((key, value.ok_or(ErrorCode::QueueNotFound)?))
+}
+
+pub(super) async fn create<S: Snapshot>(
+    snapshot: &S,
+    account: &str,
+    name: &str,
+    metadata: &Metadata,
+    now: Timestamp,
+) -> Result<Outcome<Reply>, ServiceError> {
+    let key = keyspace::queue(account, name);
+    if let Some(value) = snapshot.get(&key).await.map_err(engine_error)? {
+        return match StoredQueue::decode(&value)?.metadata.says_the_same_as(metadata) {
+            true => Ok(Outcome::read(Reply::QueueExists)),
+            false => Err(ErrorCode::QueueAlreadyExists.into()),
+        };
+    }
+    let mut writes = Vec::with_capacity(3);
+    let resting = keyspace::resting_queue_name(account, name);
+    if let Some(until) = snapshot.get(&resting).await.map_err(engine_error)? {
+        if now.ticks() < record::decode_number(&until)? {
+            return Err(ErrorCode::QueueBeingDeleted.into());
+        }
+        writes.push(Write::Delete(resting));
+    }
+    let (incarnation, numbered) = next_incarnation(snapshot).await?;
+    let queue = StoredQueue { incarnation, created: now, metadata: metadata.clone(), acl: Vec::new() };
+    writes.push(numbered);
+    writes.push(Write::Put(key, queue.encode()));
+    Ok(Outcome { reply: Reply::QueueCreated, guards: Vec::new(), writes })
+}
+
+/// Changes what the catalogue says of a queue.
+pub(super) async fn change<S: Snapshot>(
+    catalogue: &Catalogue,
+    snapshot: &S,
+    account: &str,
+    queue: &str,
+    reply: Reply,
+    change: impl FnOnce(&mut StoredQueue),
+) -> Result<Outcome<Reply>, ServiceError> {
+    let (key, value) = find(catalogue, snapshot, account, queue).await?;
+    let mut queue = StoredQueue::decode(&value)?;
+    change(&mut queue);
+    Ok(Outcome { reply, guards: Vec::new(), writes: vec![Write::Put(key, queue.encode())] })
+}
+
+/// One page of queues. Reads as many rows as the page has, and one more.
+pub(super) async fn list<S: Snapshot>(
+    snapshot: &S,
+    account: &str,
+    query: &ListQueues,
+) -> Result<QueuePage, ServiceError> {
+    let mut range = keyspace::queues(account, &query.prefix);
+    if let Some(from) = &query.from {
+        range.start = range.start.max(keyspace::queue(account, from));
+    }
+    let mut page = QueuePage::default();
+    while range.start < range.end {
+        let max_rows = query.page_size + 1 - page.queues.len();
+        let limit = ScanLimit { max_rows, max_bytes: 1024 * 1024 };
+        let rows = snapshot.scan(&range, limit).await.map_err(engine_error)?;
+        for (key, value) in &rows.rows {
+            let Some(name) = keyspace::queue_name(account, key) else { continue };
+            if page.queues.len() == query.page_size {
+                page.next = Some(name.into_owned());
+                return Ok(page);
+            }
+            let metadata = match query.with_metadata {
+                true => Some(StoredQueue::decode(value)?.metadata),
+                false => None,
+            };
+            page.queues.push(ListedQueue { name: name.into_owned(), metadata });
+        }
+        let Some(next) = rows.next else { break };
+        range.start = next;
+    }
+    Ok(page)
+}

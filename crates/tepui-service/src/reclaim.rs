@@ -1,0 +1,68 @@
+//! Gives back the space of what was dropped: entities of deleted tables, messages of deleted and cleared queues.
+
+use crate::keyspace;
+use std::sync::Arc;
+use std::time::Duration;
+use tepui_engine::{CommitError, Engine, ScanLimit, Snapshot, Write};
+use tokio::sync::Notify;
+
+/// How often notes are looked for that nobody told of: those of another service or another server.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Works off the notes about what was dropped. One of them serves all services of a server.
+pub(crate) struct Reclaimer<E> {
+    engine: Arc<E>,
+    dropped: Notify,
+}
+
+impl<E: Engine> Reclaimer<E> {
+    pub(crate) fn new(engine: Arc<E>) -> Self {
+        Self { engine, dropped: Notify::new() }
+    }
+
+    /// Tells it that something was dropped.
+    pub(crate) fn wake(&self) {
+        self.dropped.notify_one();
+    }
+
+    /// Runs for ever; it can be stopped at any time.
+    pub(crate) async fn run(&self) {
+        loop {
+            if let Err(error) = reclaim_all(&*self.engine).await {
+                tracing::warn!(%error, "cannot reclaim the space of what was deleted yet");
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                continue;
+            }
+            // Told of something or not, it is time to look.
+            let _ = tokio::time::timeout(LOOK_EVERY, self.dropped.notified()).await;
+        }
+    }
+}
+
+/// Reclaims everything that there is a note about.
+pub(crate) async fn reclaim_all<E: Engine>(engine: &E) -> Result<(), CommitError> {
+    loop {
+        let snapshot = engine.snapshot().await?;
+        let limit = ScanLimit { max_rows: 100, max_bytes: 1024 * 1024 };
+        let notes = snapshot.scan(&keyspace::all_dropped(), limit).await?;
+        if notes.rows.is_empty() {
+            return Ok(());
+        }
+        drop(snapshot);
+        for (note, _) in notes.rows {
+            // Numbers are given out once over all services, so only one of these ranges has anything in it.
+            if let Some(incarnation) = keyspace::dropped_incarnation(&note) {
+                engine.reclaim(keyspace::entities(incarnation)).await?;
+                for range in keyspace::message_ranges(incarnation) {
+                    engine.reclaim(range).await?;
+                }
+            }
+            let at = engine.snapshot().await?.version();
+            match engine.commit(at, Vec::new(), vec![Write::Delete(note)]).await {
+                // The note is still there and will be read again.
+                Ok(()) | Err(CommitError::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

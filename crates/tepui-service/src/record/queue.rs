@@ -1,0 +1,207 @@
+//! Records of queues and of their messages.
+
+use super::{FORMAT, Reader, Writer, corrupt};
+use crate::keyspace::{Incarnation, Place};
+use bytes::Bytes;
+use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::metadata::Metadata;
+use tepui_model::{ServiceError, Timestamp};
+
+/// A queue as the catalogue has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredQueue {
+    pub(crate) incarnation: Incarnation,
+    pub(crate) created: Timestamp,
+    pub(crate) metadata: Metadata,
+    pub(crate) acl: Vec<SignedIdentifier>,
+}
+
+impl StoredQueue {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.incarnation.0);
+        out.number(self.created.ticks());
+        out.number(self.metadata.iter().len() as u64);
+        for (name, value) in self.metadata.iter() {
+            out.text(name);
+            out.text(value);
+        }
+        out.acl(&self.acl);
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        Self::read(bytes).ok_or_else(|| corrupt("queue"))
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes)?;
+        let incarnation = Incarnation(from.number()?);
+        let created = from.moment()?;
+        let metadata = Metadata::from_stored(from.list(|from| Some((from.text()?, from.text()?)))?);
+        let acl = from.acl()?;
+        Some(Self { incarnation, created, metadata, acl })
+    }
+
+    /// Only the incarnation: all that most operations want to know.
+    pub(crate) fn incarnation_of(bytes: &[u8]) -> Result<Incarnation, ServiceError> {
+        let number = Reader::new(bytes).and_then(|mut from| from.number());
+        number.map(Incarnation).ok_or_else(|| corrupt("queue"))
+    }
+}
+
+/// What changes with every message of a queue. Times are in ticks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct QueueState {
+    /// Under which number the messages are. A new one when they are cleared.
+    pub(crate) messages: Incarnation,
+    /// How many there are, among them those that have expired and were not swept yet.
+    pub(crate) count: u64,
+    pub(crate) next_sequence: u64,
+    /// No message has a place before this one, so nobody need look there.
+    pub(crate) head: Place,
+    /// The latest time at which a message was ever to be visible.
+    pub(crate) last_visible: u64,
+    /// No message expires before this.
+    pub(crate) swept: u64,
+    /// The latest time at which a message was ever to expire.
+    pub(crate) last_expiry: u64,
+    /// Different for every write of this record: finding it proves the commit that wrote it.
+    pub(crate) stamp: u64,
+}
+
+impl QueueState {
+    /// The state of a queue that was never used, and of one whose messages were cleared.
+    pub(crate) fn empty(messages: Incarnation) -> Self {
+        Self {
+            messages,
+            count: 0,
+            next_sequence: 0,
+            head: (0, 0),
+            last_visible: 0,
+            swept: 0,
+            last_expiry: 0,
+            stamp: 0,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        for number in [
+            self.messages.0,
+            self.count,
+            self.next_sequence,
+            self.head.0,
+            self.head.1,
+            self.last_visible,
+            self.swept,
+            self.last_expiry,
+            self.stamp,
+        ] {
+            out.number(number);
+        }
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        Self::read(bytes).ok_or_else(|| corrupt("state of a queue"))
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes)?;
+        Some(Self {
+            messages: Incarnation(from.number()?),
+            count: from.number()?,
+            next_sequence: from.number()?,
+            head: (from.number()?, from.number()?),
+            last_visible: from.number()?,
+            swept: from.number()?,
+            last_expiry: from.number()?,
+            stamp: from.number()?,
+        })
+    }
+}
+
+/// A message as its place has it; its text is stored apart, for it stays when the message moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredMessage {
+    pub(crate) inserted: Timestamp,
+    /// [`Timestamp::MAX`]: never.
+    pub(crate) expires: Timestamp,
+    pub(crate) dequeue_count: u32,
+    /// How often it was taken or changed.
+    pub(crate) changes: u32,
+}
+
+impl StoredMessage {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.inserted.ticks());
+        out.number(self.expires.ticks());
+        out.number(self.dequeue_count.into());
+        out.number(self.changes.into());
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        Self::read(bytes).ok_or_else(|| corrupt("message"))
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes)?;
+        Some(Self {
+            inserted: from.moment()?,
+            expires: from.moment()?,
+            dequeue_count: u32::try_from(from.number()?).ok()?,
+            changes: u32::try_from(from.number()?).ok()?,
+        })
+    }
+}
+
+pub(crate) fn encode_text(text: &[u8]) -> Bytes {
+    let mut bytes = Vec::with_capacity(1 + text.len());
+    bytes.push(FORMAT);
+    bytes.extend_from_slice(text);
+    bytes.into()
+}
+
+pub(crate) fn decode_text(bytes: &Bytes) -> Result<Bytes, ServiceError> {
+    match bytes.first() {
+        Some(&FORMAT) => Ok(bytes.slice(1..)),
+        _ => Err(corrupt("text of a message")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn records_are_read_back() {
+        let moment = Timestamp::parse_iso("2026-03-10T08:15:30.1234567Z").unwrap();
+        let pairs = vec![("Team".to_owned(), "core".to_owned()), ("empty".to_owned(), String::new())];
+        let queue = StoredQueue {
+            incarnation: Incarnation(42),
+            created: moment,
+            metadata: Metadata::new(pairs).unwrap(),
+            acl: vec![SignedIdentifier { id: "reader".to_owned(), policy: None }],
+        };
+        assert_eq!(StoredQueue::decode(&queue.encode()), Ok(queue.clone()));
+        assert_eq!(StoredQueue::incarnation_of(&queue.encode()), Ok(Incarnation(42)));
+        let state = QueueState { count: 3, head: (4, 5), stamp: 6, ..QueueState::empty(Incarnation(2)) };
+        assert_eq!(QueueState::decode(&state.encode()), Ok(state));
+        let message =
+            StoredMessage { inserted: moment, expires: Timestamp::MAX, dequeue_count: 7, changes: u32::MAX };
+        assert_eq!(StoredMessage::decode(&message.encode()), Ok(message));
+        assert_eq!(decode_text(&encode_text(b"text")), Ok(Bytes::from_static(b"text")));
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_records_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = (StoredQueue::decode(&bytes), QueueState::decode(&bytes), StoredMessage::decode(&bytes));
+            let _ = decode_text(&bytes.into());
+        }
+    }
+}

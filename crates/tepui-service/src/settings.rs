@@ -1,0 +1,80 @@
+//! Service properties: stored once for each account and service, and asked for with every request.
+
+use crate::keyspace;
+use crate::record;
+use crate::transact::engine_error;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tepui_engine::{Engine, Snapshot, Write};
+use tepui_model::ServiceError;
+use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
+
+/// How long service properties are remembered: another server on the same data may change them.
+const AGE: Duration = Duration::from_secs(5);
+
+/// The service properties of one service, of all accounts.
+pub(crate) struct Settings {
+    /// The service's name in keys.
+    service: &'static str,
+    remembered: RwLock<HashMap<String, (Instant, Arc<ServiceProperties>)>>,
+}
+
+impl Settings {
+    pub(crate) fn of_service(service: &'static str) -> Self {
+        Self { service, remembered: RwLock::default() }
+    }
+
+    /// Changes made by this process hold at once, those of another after a few seconds.
+    pub(crate) async fn of_account<E: Engine>(
+        &self,
+        engine: &E,
+        account: &str,
+    ) -> Result<Arc<ServiceProperties>, ServiceError> {
+        {
+            let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some((since, properties)) = remembered.get(account)
+                && since.elapsed() < AGE
+            {
+                return Ok(Arc::clone(properties));
+            }
+        }
+        let now = Instant::now();
+        let snapshot = engine.snapshot().await.map_err(engine_error)?;
+        let properties = Arc::new(self.read(&snapshot, account).await?);
+        let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
+        remembered.insert(account.to_owned(), (now, Arc::clone(&properties)));
+        Ok(properties)
+    }
+
+    /// As `snapshot` has them.
+    pub(crate) async fn read<S: Snapshot>(
+        &self,
+        snapshot: &S,
+        account: &str,
+    ) -> Result<ServiceProperties, ServiceError> {
+        let key = keyspace::service_properties(account, self.service);
+        match snapshot.get(&key).await.map_err(engine_error)? {
+            Some(value) => record::decode_service_properties(&value),
+            None => Ok(ServiceProperties::default()),
+        }
+    }
+
+    /// The write that makes a change.
+    pub(crate) async fn change<S: Snapshot>(
+        &self,
+        snapshot: &S,
+        account: &str,
+        change: &ServicePropertiesChange,
+    ) -> Result<Write, ServiceError> {
+        let mut properties = self.read(snapshot, account).await?;
+        change.apply(&mut properties);
+        let key = keyspace::service_properties(account, self.service);
+        Ok(Write::Put(key, record::encode_service_properties(&properties)))
+    }
+
+    /// To be called when a change was committed.
+    pub(crate) fn forget(&self, account: &str) {
+        self.remembered.write().unwrap_or_else(PoisonError::into_inner).remove(account);
+    }
+}
