@@ -25,6 +25,12 @@ pub struct Config {
     /// `keys`. None: the development account, with the key that everybody knows.
     #[serde(rename = "account", deserialize_with = "accounts_of_file")]
     pub accounts: Vec<Account>,
+    /// The services to serve.
+    pub services: Vec<ServiceName>,
+    /// The address on which the Queue service listens.
+    pub queue_host: String,
+    /// Its port; 0 picks a free one.
+    pub queue_port: u16,
     /// The address on which the Table service listens.
     pub table_host: String,
     /// Its port; 0 picks a free one.
@@ -44,6 +50,25 @@ pub struct Config {
     /// Where the log goes; `None`: to standard error.
     pub log_file: Option<PathBuf>,
     pub limits: Limits,
+}
+
+/// A service that can be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceName {
+    Queue,
+    Table,
+}
+
+impl ServiceName {
+    pub const ALL: &[Self] = &[Self::Queue, Self::Table];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Table => "table",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -73,6 +98,9 @@ impl Default for Config {
             data_dir: None,
             in_memory: false,
             accounts: Vec::new(),
+            services: ServiceName::ALL.to_vec(),
+            queue_host: "127.0.0.1".to_owned(),
+            queue_port: 10001,
             table_host: "127.0.0.1".to_owned(),
             table_port: 10002,
             secondary: true,
@@ -128,6 +156,9 @@ impl Config {
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(ConfigError(format!("an account is given twice: {}", twice[0])));
+        }
+        if self.services.is_empty() {
+            return Err(ConfigError("there is no service to serve".to_owned()));
         }
         self.limits.check().map_err(ConfigError)
     }
@@ -186,6 +217,15 @@ fn accounts_of_file<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Acc
     let parse =
         |entry: &Entry| account(&entry.name, &entry.keys.iter().map(String::as_str).collect::<Vec<_>>());
     entries.iter().map(parse).collect::<Result<_, _>>().map_err(D::Error::custom)
+}
+
+impl FromStr for ServiceName {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let found = Self::ALL.iter().find(|service| service.name() == text);
+        found.copied().ok_or_else(|| ConfigError(format!("a service is queue or table: {text}")))
+    }
 }
 
 impl FromStr for LogFormat {

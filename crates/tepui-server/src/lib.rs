@@ -19,7 +19,8 @@ pub use config::{Config, ConfigError};
 pub use ids::RequestIds;
 pub use limits::Limits;
 
-use pipeline::TableHandler;
+use config::ServiceName;
+use pipeline::{FrontDoor, Queues, Served, Tables};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -28,12 +29,13 @@ use std::sync::Arc;
 use tepui_engine::{DiskEngine, DiskOptions, Engine, EngineError, MemoryEngine};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
-use tepui_service::{TableOptions, TableService};
+use tepui_service::{QueueOptions, QueueService, TableOptions, TableService};
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinSet;
 
 /// A server that listens, and serves once it [runs](Self::run).
 pub struct Server {
-    table: Listener,
+    listeners: Vec<(ServiceName, Listener)>,
     shared: Arc<Shared>,
     engine: AnyEngine,
     config: Config,
@@ -54,8 +56,8 @@ enum AnyEngine {
 #[derive(Debug)]
 pub enum StartError {
     Config(ConfigError),
-    /// The address, and what the system said.
-    Listen(String, io::Error),
+    /// For which service, the address, and what the system said.
+    Listen(ServiceName, String, io::Error),
     /// The data could not be opened.
     Data(EngineError),
 }
@@ -71,59 +73,82 @@ impl Server {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         config.check().map_err(StartError::Config)?;
         // First, as it fails most often and leaves nothing behind.
-        let table = Listener::open(&config.table_host, config.table_port).await?;
+        let mut listeners = Vec::new();
+        for service in ServiceName::ALL.iter().copied().filter(|service| config.services.contains(service)) {
+            let (host, port) = match service {
+                ServiceName::Queue => (&config.queue_host, config.queue_port),
+                ServiceName::Table => (&config.table_host, config.table_port),
+            };
+            listeners.push((service, Listener::open(service, host, port).await?));
+        }
         let engine = AnyEngine::open(&config).await?;
-        Ok(Self { table, shared: Shared::new(config.limits.clone()), engine, config })
+        Ok(Self { listeners, shared: Shared::new(config.limits.clone()), engine, config })
     }
 
-    /// Where the Table service listens.
-    pub fn table_address(&self) -> SocketAddr {
-        self.table.address
+    /// The services that are served, and where each listens.
+    pub fn addresses(&self) -> Vec<(ServiceName, SocketAddr)> {
+        self.listeners.iter().map(|(service, listener)| (*service, listener.address)).collect()
     }
 
     /// Serves until `shutdown`, then ends what is under way and closes the data.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { table, shared, engine, config } = self;
+        let Self { listeners, shared, engine, config } = self;
         match &engine {
-            AnyEngine::Memory(engine) => run_table(table.socket, engine, &config, shared, shutdown).await,
-            AnyEngine::Disk(engine) => run_table(table.socket, engine, &config, shared, shutdown).await,
+            AnyEngine::Memory(engine) => run_all(listeners, engine, &config, shared, shutdown).await,
+            AnyEngine::Disk(engine) => run_all(listeners, engine, &config, shared, shutdown).await,
         }
         engine.close().await;
     }
 }
 
-/// Serves the Table service on one engine until `shutdown`.
-async fn run_table<E: Engine>(
-    socket: TcpListener,
+/// Serves all listeners on one engine until `shutdown`.
+async fn run_all<E: Engine>(
+    listeners: Vec<(ServiceName, Listener)>,
     engine: &Arc<E>,
     config: &Config,
     shared: Arc<Shared>,
     shutdown: impl Future<Output = ()>,
 ) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let service =
-        Arc::new(TableService::new(Arc::clone(engine), Arc::clone(&clock), TableOptions::default()));
-    let reclaimer = Arc::clone(&service);
-    let reclaiming = tokio::spawn(async move { reclaimer.reclaim_dropped_tables().await });
-    let handler = TableHandler::new(service, clock, RequestIds::random(), config);
-    run_listener(socket, handler, shared, shutdown).await;
-    reclaiming.abort();
-    let _ = reclaiming.await;
-}
-
-async fn run_listener<H: Handler>(
-    socket: TcpListener,
-    handler: H,
-    shared: Arc<Shared>,
-    shutdown: impl Future<Output = ()>,
-) {
-    let accepting = tokio::spawn(accept::serve(socket, Arc::new(handler), Arc::clone(&shared)));
+    let tables = Arc::new(TableService::new(Arc::clone(engine), Arc::clone(&clock), TableOptions::default()));
+    let queues = Arc::new(QueueService::new(Arc::clone(engine), Arc::clone(&clock), QueueOptions::default()));
+    // Whatever is served: what was deleted or has expired is no use to anybody.
+    let (reclaimer, sweeper) = (Arc::clone(&tables), Arc::clone(&queues));
+    let mut chores = JoinSet::new();
+    chores.spawn(async move { reclaimer.reclaim_dropped_tables().await });
+    chores.spawn(async move { sweeper.sweep().await });
+    let mut accepting = JoinSet::new();
+    for (service, Listener { socket, .. }) in listeners {
+        let shared = Arc::clone(&shared);
+        match service {
+            ServiceName::Queue => {
+                accept_for(&mut accepting, socket, Queues::new(Arc::clone(&queues)), &clock, config, shared)
+            }
+            ServiceName::Table => {
+                let tables = Tables::new(Arc::clone(&tables), &config.limits);
+                accept_for(&mut accepting, socket, tables, &clock, config, shared);
+            }
+        }
+    }
     shutdown.await;
     let cut_off = shared.stop().await;
     if cut_off > 0 {
         tracing::warn!(connections = cut_off, "connections cut off: their requests took too long");
     }
-    let _ = accepting.await;
+    accepting.join_all().await;
+    chores.shutdown().await;
+}
+
+fn accept_for<S: Served>(
+    accepting: &mut JoinSet<()>,
+    socket: TcpListener,
+    served: S,
+    clock: &Arc<dyn Clock>,
+    config: &Config,
+    shared: Arc<Shared>,
+) {
+    let door = FrontDoor::new(served, Arc::clone(clock), RequestIds::random(), config);
+    accepting.spawn(accept::serve(socket, Arc::new(door), shared));
 }
 
 impl AnyEngine {
@@ -150,8 +175,8 @@ impl AnyEngine {
 const BACKLOG: u32 = 1024;
 
 impl Listener {
-    async fn open(host: &str, port: u16) -> Result<Self, StartError> {
-        let failed = |error| StartError::Listen(format!("{host}:{port}"), error);
+    async fn open(service: ServiceName, host: &str, port: u16) -> Result<Self, StartError> {
+        let failed = |error| StartError::Listen(service, format!("{host}:{port}"), error);
         let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
         for address in tokio::net::lookup_host((host, port)).await.map_err(failed)? {
             outcome = Self::listen(address);
@@ -177,10 +202,10 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => error.fmt(f),
-            Self::Listen(address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+            Self::Listen(_, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(f, "the port is in use by another process: {address}")
             }
-            Self::Listen(address, error) => write!(f, "cannot listen ({error}): {address}"),
+            Self::Listen(_, address, error) => write!(f, "cannot listen ({error}): {address}"),
             Self::Data(error) => error.fmt(f),
         }
     }

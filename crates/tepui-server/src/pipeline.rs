@@ -1,176 +1,176 @@
-//! The order in which a request of the Table service is checked and answered.
+//! The order in which a request is checked and answered, whichever service it is for.
 //!
-//! The order is visible protocol: it decides which error wins. `TableHandler::answer` reads as the list.
+//! The order is visible protocol: it decides which error wins. [`FrontDoor::answer`] and the
+//! [`Served::answer`] of each service read as the list.
 
 mod batch;
+mod queue;
+mod table;
+
+pub use queue::Queues;
+pub use table::Tables;
 
 use crate::accept::{Handler, Peer};
 use crate::body::{Body, BodyError, ReplyBody};
 use crate::config::Config;
 use crate::ids::RequestIds;
-use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
 use crate::telemetry::{RequestLine, request_line};
 use bytes::Bytes;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use hyper::http::{Method, Response, request};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tepui_engine::Engine;
+use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::account::Accounts;
 use tepui_model::grant::Grant;
 use tepui_model::operation::Effect;
-use tepui_model::table::{Operation, OperationKind, QueryCost};
-use tepui_model::{Clock, ErrorCode, ServiceError, Stage, Timestamp};
-use tepui_service::{TableService, access};
+use tepui_model::service_properties::ServiceProperties;
+use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
-use tepui_wire::auth::{self, Credentials, KeyRing, Signed};
+use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, Signed};
 use tepui_wire::cors;
 use tepui_wire::error_body::{self, ErrorDress, Exchange};
 use tepui_wire::payload::Payload;
 use tepui_wire::query::Query;
-use tepui_wire::table::classify::classify;
-use tepui_wire::table::decode::{Request, decode};
-use tepui_wire::table::encode::{Context, PREFERENCE_APPLIED, PageWriter, encode};
-use tepui_wire::table::presentation::{Presentation, error_dress, prefer};
-use tepui_wire::table::resource::Resource;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
-/// The largest body of a request.
-const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// The longest that an operation may take, whatever the caller asks for.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
-/// Answers the requests of the Table service.
-pub struct TableHandler<E> {
-    service: Arc<TableService<E>>,
+/// A service behind the front door.
+pub trait Served: Send + Sync + Sized + 'static {
+    const SERVICE: Service;
+    /// The largest body of a request.
+    const MAX_BODY_BYTES: usize;
+    /// Which operation a request is.
+    type Kind: Kind;
+
+    /// What the settings of an account say, about CORS above all.
+    fn properties(
+        &self,
+        account: &str,
+    ) -> impl Future<Output = Result<Arc<ServiceProperties>, ServiceError>> + Send;
+
+    /// The stored access policy that a token refers to, if there is one.
+    fn policy(
+        &self,
+        account: &str,
+        token: &SasToken,
+    ) -> impl Future<Output = Result<Option<SignedIdentifier>, ServiceError>> + Send;
+
+    /// Answers a request whose caller is known.
+    fn answer(
+        &self,
+        door: &FrontDoor<Self>,
+        known: &mut Known<'_, Self::Kind>,
+        admitted: &Admitted<'_>,
+        body: &mut Option<Body>,
+    ) -> impl Future<Output = Result<Response<Payload>, ServiceError>> + Send;
+
+    /// The form in which this caller reads errors.
+    fn error_dress(&self, known: &Known<'_, Self::Kind>, version: ServiceVersion) -> ErrorDress;
+
+    /// Adds to a refusal what this service says beside the error.
+    fn dress_refusal(
+        &self,
+        _known: &Known<'_, Self::Kind>,
+        _error: &ServiceError,
+        _version: ServiceVersion,
+        _response: &mut Response<Vec<u8>>,
+    ) {
+    }
+
+    /// Whether requests can be served now; `Err` says why not.
+    fn health(&self) -> Result<(), String>;
+}
+
+/// What the front door wants to know of an operation.
+pub trait Kind: Copy + Send + Sync + 'static {
+    /// Its name in the log.
+    fn name(self) -> &'static str;
+    fn effect(self) -> Effect;
+    /// Whether it is answered by the secondary endpoint only.
+    fn is_stats(self) -> bool;
+}
+
+/// What is checked before a service sees a request, and added after it.
+pub struct FrontDoor<S> {
+    served: S,
     clock: Arc<dyn Clock>,
     ids: RequestIds,
     keys: KeyRing,
     addresses: AddressRules,
     versions: VersionPolicy,
     secondary: bool,
-    replies: ReplyMemory,
 }
 
 /// What is known of a request, for its answer, its errors and the log; it grows as the checks go on.
-struct Known<'a> {
+pub struct Known<'a, K> {
     request_id: &'a str,
     head: &'a request::Parts,
     now: Timestamp,
     query: Query,
     version: Option<ServiceVersion>,
-    kind: Option<OperationKind>,
-    cost: Option<QueryCost>,
+    kind: Option<K>,
+    /// What the answer cost, for the log.
+    plan: Option<String>,
     /// What the answer holds of the memory for replies.
     memory: Option<OwnedSemaphorePermit>,
     error_code: Option<&'static str>,
 }
 
-impl<E: Engine> TableHandler<E> {
-    pub fn new(
-        service: Arc<TableService<E>>,
-        clock: Arc<dyn Clock>,
-        ids: RequestIds,
-        config: &Config,
-    ) -> Self {
+/// A request whose caller is known.
+pub struct Admitted<'a> {
+    target: &'a Target,
+    grant: Grant,
+    version: ServiceVersion,
+    /// How long the answer may take.
+    time: Duration,
+}
+
+impl<S: Served> FrontDoor<S> {
+    pub fn new(served: S, clock: Arc<dyn Clock>, ids: RequestIds, config: &Config) -> Self {
         let addresses = AddressRules {
             product_style_urls: !config.disable_product_style_url,
-            ..AddressRules::new(Service::Table)
+            ..AddressRules::new(S::SERVICE)
         };
         Self {
-            service,
+            served,
             clock,
             ids,
             keys: KeyRing::new(&Accounts::new(config.effective_accounts())),
             addresses,
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
             secondary: config.secondary,
-            replies: ReplyMemory::new(&config.limits),
         }
     }
 
     /// Everything that is checked, in the order in which it is.
     async fn answer(
         &self,
-        known: &mut Known<'_>,
+        known: &mut Known<'_, S::Kind>,
         target: &Target,
         peer: Peer,
         body: &mut Option<Body>,
     ) -> Result<Response<Payload>, ServiceError> {
         let head = known.head;
         if head.method == Method::OPTIONS {
-            let properties = self.service.service_properties(&target.account).await?;
+            let properties = self.served.properties(&target.account).await?;
             return Ok(cors::preflight(&properties.cors, &head.headers)?.map(Payload::from));
         }
         let grant = self.authenticate(known, target, peer).await?;
         let version = known.version.ok_or(ErrorCode::InvalidHeaderValue)?;
         let time = time_limit(&known.query)?;
-        let resource = Resource::parse(&target.path, &target.account)?;
-        let kind = classify(&head.method, &resource, &known.query, &head.headers)?;
-        known.kind = Some(kind);
-        self.check_secondary(target, kind)?;
-        access::check(&grant, kind, resource.table())?;
-        let presentation = Presentation::negotiate(kind, &known.query, &head.headers, version, None)?;
-        let bytes = read_body(kind, head, body).await?;
-        let answer = async {
-            if kind == OperationKind::EntityGroupTransaction {
-                let answered = self.answer_batch(known, target, &grant, version, &bytes).await;
-                return Ok(answered?.map(Payload::from));
-            }
-            let request = Request {
-                kind,
-                resource: &resource,
-                query: &known.query,
-                headers: &head.headers,
-                version,
-                presentation: &presentation,
-            };
-            let operation = match decode(&request, &bytes) {
-                Ok(operation) => operation,
-                Err(error) => return Err(self.table_first(target, &request, error).await),
-            };
-            let context = Context {
-                base: &target.base,
-                account: &target.account,
-                presentation: &presentation,
-                version,
-                now: known.now,
-            };
-            self.carry_out(known, &context, &operation, &grant).await
-        };
-        match tokio::time::timeout(time, answer).await {
-            Ok(answered) => answered,
-            Err(_) => Err(ErrorCode::OperationTimedOut.into()),
-        }
-    }
-
-    /// Runs an operation and writes its answer.
-    async fn carry_out(
-        &self,
-        known: &mut Known<'_>,
-        context: &Context<'_>,
-        operation: &Operation,
-        grant: &Grant,
-    ) -> Result<Response<Payload>, ServiceError> {
-        let bounds = access::bounds(grant);
-        if let Operation::QueryEntities(query) = operation {
-            let memory = self.replies.reserve().await?;
-            let mut writer = PageWriter::new(context, &query.table);
-            let page = self.service.query_entities(context.account, query, bounds, &mut writer).await?;
-            let response = writer.finish(&page);
-            known.cost = Some(page.cost);
-            known.memory = ReplyMemory::keep(memory, response.body().len());
-            return Ok(response);
-        }
-        let reply = self.service.execute(context.account, operation, bounds).await?;
-        Ok(encode(context, operation, reply)?.map(Payload::from))
+        let admitted = Admitted { target, grant, version, time };
+        self.served.answer(self, known, &admitted, body).await
     }
 
     /// Who asks, and what they may do.
     async fn authenticate(
         &self,
-        known: &mut Known<'_>,
+        known: &mut Known<'_, S::Kind>,
         target: &Target,
         peer: Peer,
     ) -> Result<Grant, ServiceError> {
@@ -180,7 +180,7 @@ impl<E: Engine> TableHandler<E> {
         let sas_version = auth::sas_version(&known.query);
         let version = version::negotiate(&head.headers, &known.query, sas_version, self.versions);
         let signed = Signed {
-            service: Service::Table,
+            service: S::SERVICE,
             method: &head.method,
             headers: &head.headers,
             query: &known.query,
@@ -195,12 +195,7 @@ impl<E: Engine> TableHandler<E> {
             Credentials::AccountKey => Grant::AccountKey,
             Credentials::Sas(token) => {
                 known.version = version.as_ref().ok().copied();
-                let policy = match (token.policy_id(), token.table()) {
-                    (Some(id), Some(table)) => {
-                        self.service.signed_identifier(&target.account, table, id).await?
-                    }
-                    _ => None,
-                };
+                let policy = self.served.policy(&target.account, &token).await?;
                 token.resolve(policy.as_ref(), &signed)?
             }
         };
@@ -209,12 +204,9 @@ impl<E: Engine> TableHandler<E> {
     }
 
     /// The secondary endpoint is for reading.
-    fn check_secondary(&self, target: &Target, kind: OperationKind) -> Result<(), ServiceError> {
+    fn check_secondary(&self, target: &Target, kind: S::Kind) -> Result<(), ServiceError> {
         if !target.secondary {
-            return match kind {
-                OperationKind::GetServiceStats => Err(ErrorCode::InvalidQueryParameterValue.into()),
-                _ => Ok(()),
-            };
+            return if kind.is_stats() { Err(ErrorCode::InvalidQueryParameterValue.into()) } else { Ok(()) };
         }
         if !self.secondary {
             return Err(ServiceError::new(ErrorCode::InsufficientAccountPermissions).with_message(
@@ -227,22 +219,7 @@ impl<E: Engine> TableHandler<E> {
         }
     }
 
-    /// Which error wins when a body is not right. Fidelity: a missing table does. scenario: insert-bad-body-missing-table
-    async fn table_first(&self, target: &Target, request: &Request<'_>, error: ServiceError) -> ServiceError {
-        use OperationKind::*;
-        let judges_body = matches!(
-            request.kind,
-            InsertEntity | UpdateEntity | MergeEntity | InsertOrReplaceEntity | InsertOrMergeEntity
-        );
-        match request.resource.table() {
-            Some(table) if judges_body => {
-                self.service.require_table(&target.account, table).await.err().unwrap_or(error)
-            }
-            _ => error,
-        }
-    }
-
-    fn refuse(&self, known: &mut Known<'_>, error: &ServiceError) -> Response<Payload> {
+    fn refuse(&self, known: &mut Known<'_, S::Kind>, error: &ServiceError) -> Response<Payload> {
         known.error_code = Some(error.code.name());
         if error.status() >= 500 || error.cause.is_some() {
             tracing::debug!(request_id = known.request_id, %error, "request failed");
@@ -253,25 +230,22 @@ impl<E: Engine> TableHandler<E> {
         let version = known.version.unwrap_or(ServiceVersion::NEWEST);
         let dress = match known.head.method {
             Method::OPTIONS => ErrorDress::Xml,
-            _ => error_dress(known.kind, &known.query, &known.head.headers, version),
+            _ => self.served.error_dress(known, version),
         };
-        let mut response = error_body::encode(error, dress, Service::Table, known.request_id, known.now);
-        // Fidelity: a refusal by the store says too which preference was heard. scenario: insert-conflict-keeps-preference
-        let is_insert = matches!(known.kind, Some(OperationKind::InsertEntity | OperationKind::CreateTable));
-        if is_insert
-            && error.stage == Stage::Store
-            && version.has_prefer()
-            && let Some(applied) = prefer(&known.head.headers).applied()
-        {
-            response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
-        }
+        let mut response = error_body::encode(error, dress, S::SERVICE, known.request_id, known.now);
+        self.served.dress_refusal(known, error, version, &mut response);
         response.map(Payload::from)
     }
 
     /// Adds what every answer has.
-    async fn finish(&self, known: &Known<'_>, target: Option<&Target>, response: &mut Response<Payload>) {
+    async fn finish(
+        &self,
+        known: &Known<'_, S::Kind>,
+        target: Option<&Target>,
+        response: &mut Response<Payload>,
+    ) {
         let exchange = Exchange {
-            service: Service::Table,
+            service: S::SERVICE,
             request_id: known.request_id,
             version: known.version,
             request_headers: &known.head.headers,
@@ -279,7 +253,7 @@ impl<E: Engine> TableHandler<E> {
         error_body::finish(response.headers_mut(), &exchange);
         if let Some(target) = target
             && known.head.method != Method::OPTIONS
-            && let Ok(properties) = self.service.service_properties(&target.account).await
+            && let Ok(properties) = self.served.properties(&target.account).await
             && !properties.cors.is_empty()
         {
             cors::apply(&properties.cors, &known.head.method, &known.head.headers, response.headers_mut());
@@ -287,7 +261,7 @@ impl<E: Engine> TableHandler<E> {
     }
 }
 
-impl<E: Engine> Handler for TableHandler<E> {
+impl<S: Served> Handler for FrontDoor<S> {
     async fn handle(&self, peer: Peer, head: request::Parts, body: Body) -> Response<ReplyBody> {
         let started = Instant::now();
         let request_id = self.ids.next();
@@ -299,7 +273,7 @@ impl<E: Engine> Handler for TableHandler<E> {
             query: Query::parse(head.uri.query()),
             version: None,
             kind: None,
-            cost: None,
+            plan: None,
             memory: None,
             error_code: None,
         };
@@ -322,63 +296,37 @@ impl<E: Engine> Handler for TableHandler<E> {
         };
         if let Some(unread) = body {
             // A client that is still sending would not hear the answer.
-            let _ = unread.read_whole(MAX_BODY_BYTES).await;
+            let _ = unread.read_whole(S::MAX_BODY_BYTES).await;
         }
-        let plan = known.cost.map(|cost| cost.to_string());
         request_line(&RequestLine {
             request_id: &request_id,
             account: target.as_ref().map_or("", |target| &target.account),
-            operation: known.kind.map_or("", OperationKind::name),
+            operation: known.kind.map_or("", Kind::name),
             path: head.uri.path(),
             status: response.status().as_u16(),
             error_code: known.error_code,
             bytes: response.body().len() as u64,
             microseconds: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-            plan: plan.as_deref(),
+            plan: known.plan.as_deref(),
         });
         let memory = known.memory.take();
         response.map(|body| ReplyBody::pieces(body.into_pieces()).holding(memory))
     }
 
     fn health(&self) -> Result<(), String> {
-        self.service.health().map_err(|error| error.to_string())
+        self.served.health()
     }
 }
 
-/// The memory for pages of entities. Clients that read slowly keep theirs for as long as they take, so
-/// there is only so much for all of them.
-struct ReplyMemory {
-    kib: Arc<Semaphore>,
-    patience: Duration,
-}
-
-impl ReplyMemory {
-    fn new(limits: &Limits) -> Self {
-        let kib = (limits.reply_memory_bytes / 1024).min(u32::MAX as usize);
-        Self { kib: Arc::new(Semaphore::new(kib)), patience: limits.body_memory_timeout }
-    }
-
-    /// Enough for a page.
-    async fn reserve(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
-        const PAGE_KIB: u32 = (PAGE_BYTES / 1024) as u32;
-        if let Ok(permit) = Arc::clone(&self.kib).try_acquire_many_owned(PAGE_KIB) {
-            return Ok(permit);
-        }
-        let permit = tokio::time::timeout(self.patience, Arc::clone(&self.kib).acquire_many_owned(PAGE_KIB));
-        match permit.await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => {
-                Err(ServiceError::new(ErrorCode::ServerBusy).with_cause("there is no memory for a page now"))
-            }
-        }
-    }
-
-    /// What a page of this size keeps of what was reserved. Small ones do not count.
-    fn keep(mut reserved: OwnedSemaphorePermit, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        if bytes <= SMALL_BODY_BYTES {
-            None
-        } else {
-            reserved.split(bytes.div_ceil(1024).min(reserved.num_permits()))
+impl Admitted<'_> {
+    /// Ends an answer that takes too long.
+    async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, ServiceError> {
+        match tokio::time::timeout(self.time, answer).await {
+            Ok(answered) => answered,
+            Err(_) => Err(ErrorCode::OperationTimedOut.into()),
         }
     }
 }
@@ -392,13 +340,13 @@ fn time_limit(query: &Query) -> Result<Duration, ServiceError> {
     }
 }
 
+/// Reads the whole body. Operations that `want` one need to say how long it is.
 async fn read_body(
-    kind: OperationKind,
+    wants_body: bool,
+    max_bytes: usize,
     head: &request::Parts,
     body: &mut Option<Body>,
 ) -> Result<Bytes, ServiceError> {
-    use OperationKind::*;
-    let wants_body = kind.effect() == Effect::Write && !matches!(kind, DeleteEntity | DeleteTable);
     if wants_body
         && !head.headers.contains_key(CONTENT_LENGTH)
         && !head.headers.contains_key(TRANSFER_ENCODING)
@@ -406,23 +354,16 @@ async fn read_body(
         return Err(ErrorCode::MissingContentLengthHeader.into());
     }
     let waits = head.headers.contains_key(EXPECT);
-    if waits
-        && body.as_ref().and_then(Body::declared_bytes).is_some_and(|bytes| bytes > MAX_BODY_BYTES as u64)
-    {
+    if waits && body.as_ref().and_then(Body::declared_bytes).is_some_and(|bytes| bytes > max_bytes as u64) {
         // The client has not begun to send, and now it will not.
         *body = None;
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
     let Some(body) = body.take() else { return Ok(Bytes::new()) };
-    body.read_whole(MAX_BODY_BYTES).await.map_err(|error| match error {
+    body.read_whole(max_bytes).await.map_err(|error| match error {
         BodyError::TooLarge => ErrorCode::RequestBodyTooLarge.into(),
         BodyError::TimedOut => ErrorCode::OperationTimedOut.into(),
         BodyError::Broken => ErrorCode::InvalidInput.into(),
         BodyError::Busy => ServiceError::new(ErrorCode::ServerBusy).with_cause(error),
     })
-}
-
-/// The text of a header that may be missing or unreadable.
-fn content_type(head: &request::Parts) -> Option<&str> {
-    head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok())
 }

@@ -27,7 +27,7 @@ enum What {
 /// Requests make many small allocations on several threads; the system's allocator costs a tenth of
 /// the whole more (see `docs/performance.md`).
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Something went wrong while running.
 const FAILED: u8 = 1;

@@ -8,7 +8,7 @@ use clap::builder::BoolishValueParser;
 use std::path::PathBuf;
 use std::time::Duration;
 use tepui_model::account::Account;
-use tepui_server::config::{self, Config, ConfigError, LogFormat, LogLevel};
+use tepui_server::config::{self, Config, ConfigError, LogFormat, LogLevel, ServiceName};
 
 /// Serves Azure Storage.
 ///
@@ -49,6 +49,36 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "General")]
     pub(crate) show_keys: bool,
 
+    /// Serve only these services, such as --services table [default: queue,table]
+    #[arg(
+        long,
+        value_name = "SERVICES",
+        value_delimiter = ',',
+        env = "TEPUI_SERVICES",
+        help_heading = "Network"
+    )]
+    services: Vec<ServiceName>,
+
+    /// Listen on this address for the Queue service [default: 127.0.0.1]
+    #[arg(
+        long,
+        alias = "queueHost",
+        value_name = "HOST",
+        env = "TEPUI_QUEUE_HOST",
+        help_heading = "Network"
+    )]
+    queue_host: Option<String>,
+
+    /// Listen on this port for the Queue service; 0 picks a free one [default: 10001]
+    #[arg(
+        long,
+        alias = "queuePort",
+        value_name = "PORT",
+        env = "TEPUI_QUEUE_PORT",
+        help_heading = "Network"
+    )]
+    queue_port: Option<u16>,
+
     /// Listen on this address for the Table service [default: 127.0.0.1]
     #[arg(
         long,
@@ -74,8 +104,8 @@ pub(crate) struct Options {
     pub(crate) ports_file: Option<PathBuf>,
 
     /// Close connections that are idle for so long [default: 180]
-    #[arg(long, alias = "tableKeepAliveTimeout", value_name = "SECONDS", help_heading = "Network")]
-    table_keep_alive_timeout: Option<u64>,
+    #[arg(long = "keep-alive-timeout", aliases = ["table-keep-alive-timeout", "tableKeepAliveTimeout", "queueKeepAliveTimeout"], value_name = "SECONDS", help_heading = "Network")]
+    keep_alive_timeout: Option<u64>,
 
     /// Take the account from the path always, never from the host name
     #[arg(long, alias = "disableProductStyleUrl", env = "TEPUI_DISABLE_PRODUCT_STYLE_URL",
@@ -132,12 +162,13 @@ const FILE: &str = include_str!("../default.toml");
 /// What became of the options of Azurite, for those who come from there.
 const AZURITE: &str = "\
 Azurite's options:
-  --location, --inMemoryPersistence, --tableHost, --tablePort, --tableKeepAliveTimeout,
+  --location, --inMemoryPersistence, --queueHost, --queuePort, --tableHost, --tablePort,
   --skipApiVersionCheck, --disableProductStyleUrl: as above, in our spelling
+  --queueKeepAliveTimeout, --tableKeepAliveTimeout: one for all, --keep-alive-timeout
   --silent, --loose, --debug: as above
   --disableTelemetry: there is none
-  --blobHost, --blobPort, --blobKeepAliveTimeout, --extentMemoryLimit, --queueHost, --queuePort,
-  --queueKeepAliveTimeout: without effect, as only the Table service is served yet
+  --blobHost, --blobPort, --blobKeepAliveTimeout, --extentMemoryLimit: without effect, as the Blob
+  service is not served yet
   --oauth, --cert, --key, --pwd: refused, as OAuth and TLS are not supported yet";
 
 fn long_help() -> String {
@@ -155,12 +186,6 @@ struct AzuriteOptions {
     blob_port: Option<String>,
     #[arg(long = "blobKeepAliveTimeout", hide = true)]
     blob_keep_alive_timeout: Option<String>,
-    #[arg(long = "queueHost", alias = "queue-host", hide = true)]
-    queue_host: Option<String>,
-    #[arg(long = "queuePort", alias = "queue-port", hide = true)]
-    queue_port: Option<String>,
-    #[arg(long = "queueKeepAliveTimeout", hide = true)]
-    queue_keep_alive_timeout: Option<String>,
     #[arg(long = "extentMemoryLimit", hide = true)]
     extent_memory_limit: Option<String>,
     #[arg(long = "disableTelemetry", hide = true)]
@@ -188,6 +213,11 @@ impl Options {
             config.accounts = accounts;
         }
         put(&mut config.in_memory, self.in_memory);
+        if !self.services.is_empty() {
+            config.services = self.services.clone();
+        }
+        put(&mut config.queue_host, self.queue_host.clone());
+        put(&mut config.queue_port, self.queue_port);
         put(&mut config.table_host, self.table_host.clone());
         put(&mut config.table_port, self.table_port);
         put(&mut config.disable_product_style_url, self.disable_product_style_url);
@@ -195,7 +225,7 @@ impl Options {
         put(&mut config.skip_api_version_check, self.skip_api_version_check);
         put(&mut config.secondary, self.secondary);
         put(&mut config.log_format, self.log_format);
-        put(&mut config.limits.idle_timeout, self.table_keep_alive_timeout.map(Duration::from_secs));
+        put(&mut config.limits.idle_timeout, self.keep_alive_timeout.map(Duration::from_secs));
         put(&mut config.log_level, self.debug.as_ref().map(|_| LogLevel::Debug));
         put(&mut config.log_level, self.log_level);
         config.data_dir = self.data_dir.clone().or(config.data_dir);
@@ -209,13 +239,9 @@ impl Options {
     pub(crate) fn warnings(&self, config: &Config) -> Vec<String> {
         let azurite = &self.azurite;
         let blob = [&azurite.blob_host, &azurite.blob_port, &azurite.blob_keep_alive_timeout];
-        let queue = [&azurite.queue_host, &azurite.queue_port, &azurite.queue_keep_alive_timeout];
         let mut warnings = Vec::new();
         if blob.iter().any(|option| option.is_some()) || azurite.extent_memory_limit.is_some() {
             warnings.push("the Blob service is not served yet: its options have no effect".to_owned());
-        }
-        if queue.iter().any(|option| option.is_some()) {
-            warnings.push("the Queue service is not served yet: its options have no effect".to_owned());
         }
         if config.in_memory && self.data_dir.is_some() {
             warnings.push("everything is kept in memory: the data directory is not used".to_owned());
@@ -279,11 +305,12 @@ mod tests {
     #[test]
     fn the_spellings_of_azurite_are_understood() {
         let line = "tepui -l data --tableHost 0.0.0.0 --tablePort 1 -s -L --skipApiVersionCheck \
-                    --disableProductStyleUrl --disableTelemetry --blobPort 2 --queueHost h -d log \
+                    --disableProductStyleUrl --disableTelemetry --blobPort 2 --queueHost h --queuePort 3 -d log \
                     --tableKeepAliveTimeout 5";
         let config = config(line, &[]).unwrap();
         assert_eq!(config.data_dir, Some("data".into()));
         assert_eq!((config.table_host.as_str(), config.table_port), ("0.0.0.0", 1));
+        assert_eq!((config.queue_host.as_str(), config.queue_port), ("h", 3));
         assert!(config.loose && config.skip_api_version_check && config.disable_product_style_url);
         assert!(!config.log_requests);
         assert_eq!((config.log_level, config.log_file), (LogLevel::Debug, Some("log".into())));
@@ -318,6 +345,7 @@ mod tests {
             ("tepui --account one:nonsense!", "not base64"),
             ("tepui --tablePort 70000", "70000"),
             ("tepui --tabel-port 1", "--tabel-port"),
+            ("tepui --services table,file", "a service is queue or table: file"),
         ] {
             let error = config(line, &[]).unwrap_err();
             assert!(error.contains(says), "{line}: {error}");
@@ -326,10 +354,10 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_is_said() {
-        let line = "tepui --blobPort 1 --queuePort 2 --in-memory -l x";
+        let line = "tepui --blobPort 1 --in-memory -l x";
         let options = Line::try_parse_from(line.split_whitespace()).unwrap().options;
         let config = options.config(|_| None).unwrap();
-        assert_eq!(options.warnings(&config).len(), 3);
+        assert_eq!(options.warnings(&config).len(), 2);
         assert!(Options::default().warnings(&config).is_empty());
     }
 

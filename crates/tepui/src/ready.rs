@@ -6,14 +6,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use tepui_model::account::{Account, DEVELOPMENT_ACCOUNT};
 use tepui_server::Config;
-use tepui_server::config::{development_account, key_text};
+use tepui_server::config::{ServiceName, development_account, key_text};
 
 /// The text that is printed at the start: where the server is, and how to reach it.
-pub(crate) fn greeting(config: &Config, table: SocketAddr, show_keys: bool) -> String {
+pub(crate) fn greeting(config: &Config, addresses: &[(ServiceName, SocketAddr)], show_keys: bool) -> String {
     let mut text = format!("Tepui {}\n", env!("CARGO_PKG_VERSION"));
     let accounts = config.effective_accounts();
     for account in &accounts {
-        let _ = writeln!(text, "  table  {}", endpoint(table, &account.name));
+        for (service, address) in addresses {
+            let _ = writeln!(text, "  {}  {}", service.name(), endpoint(*address, &account.name));
+        }
     }
     let _ = match config.data_dir() {
         Ok(path) if !config.in_memory => writeln!(text, "  data   {}", path.display()),
@@ -21,19 +23,20 @@ pub(crate) fn greeting(config: &Config, table: SocketAddr, show_keys: bool) -> S
     };
     text.push_str("\nConnection string:\n");
     for account in &accounts {
-        let _ = writeln!(text, "  {}", connection_string(account, table, show_keys));
+        let _ = writeln!(text, "  {}", connection_string(account, addresses, show_keys));
     }
     text
 }
 
 /// The ports as JSON.
-pub(crate) fn ports(table: SocketAddr) -> String {
-    format!(
-        "{{\"pid\":{},\"table\":{{\"host\":\"{}\",\"port\":{}}}}}\n",
-        std::process::id(),
-        table.ip(),
-        table.port()
-    )
+pub(crate) fn ports(addresses: &[(ServiceName, SocketAddr)]) -> String {
+    let mut text = format!("{{\"pid\":{}", std::process::id());
+    for (service, address) in addresses {
+        let (name, host, port) = (service.name(), address.ip(), address.port());
+        let _ = write!(text, ",\"{name}\":{{\"host\":\"{host}\",\"port\":{port}}}");
+    }
+    text.push_str("}\n");
+    text
 }
 
 /// Writes a file so that nobody sees half of it.
@@ -45,18 +48,22 @@ pub(crate) fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
     std::fs::rename(&new, path)
 }
 
-fn connection_string(account: &Account, table: SocketAddr, show_keys: bool) -> String {
+fn connection_string(account: &Account, addresses: &[(ServiceName, SocketAddr)], show_keys: bool) -> String {
     // The development key is known to everyone; any other key, even for that name, is a secret.
     let known = account.name == DEVELOPMENT_ACCOUNT && account.keys == development_account().keys;
     let key = match account.keys.first() {
         Some(key) if known || show_keys => key_text(key),
         _ => "<key>".to_owned(),
     };
-    format!(
-        "DefaultEndpointsProtocol=http;AccountName={name};AccountKey={key};TableEndpoint={endpoint};",
-        name = account.name,
-        endpoint = endpoint(table, &account.name),
-    )
+    let mut text = format!("DefaultEndpointsProtocol=http;AccountName={};AccountKey={key};", account.name);
+    for (service, address) in addresses {
+        let name = match service {
+            ServiceName::Queue => "QueueEndpoint",
+            ServiceName::Table => "TableEndpoint",
+        };
+        let _ = write!(text, "{name}={};", endpoint(*address, &account.name));
+    }
+    text
 }
 
 /// A server that listens on every address is reached at this machine's own.
@@ -98,7 +105,8 @@ mod tests {
 
     #[test]
     fn the_connection_string_shows_only_the_key_that_everyone_knows() {
-        let table = "127.0.0.1:10002".parse().unwrap();
+        let at = |service, address: &str| (service, address.parse().unwrap());
+        let both = [at(ServiceName::Queue, "127.0.0.1:10001"), at(ServiceName::Table, "127.0.0.1:10002")];
         let own = parse_account("people:c2VjcmV0").unwrap();
         let renamed = parse_account("devstoreaccount1:c2VjcmV0").unwrap();
         for (case, account, show, key) in [
@@ -107,13 +115,13 @@ mod tests {
             ("configured, shown", &own, true, "AccountKey=c2VjcmV0;"),
             ("the development account with a key of its own", &renamed, false, "AccountKey=<key>;"),
         ] {
-            let text = connection_string(account, table, show);
+            let text = connection_string(account, &both, show);
             assert!(text.contains(key), "{case}: {text}");
         }
         assert_eq!(
-            connection_string(&own, table, true),
+            connection_string(&own, &both, true),
             "DefaultEndpointsProtocol=http;AccountName=people;AccountKey=c2VjcmV0;\
-             TableEndpoint=http://127.0.0.1:10002/people;"
+             QueueEndpoint=http://127.0.0.1:10001/people;TableEndpoint=http://127.0.0.1:10002/people;"
         );
     }
 
@@ -133,7 +141,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ports.json");
         std::fs::write(&path, "old").unwrap();
-        write_atomically(&path, &ports("127.0.0.1:7".parse().unwrap())).unwrap();
+        write_atomically(&path, &ports(&[(ServiceName::Table, "127.0.0.1:7".parse().unwrap())])).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.ends_with("\"table\":{\"host\":\"127.0.0.1\",\"port\":7}}\n"), "{text}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

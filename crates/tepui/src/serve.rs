@@ -33,15 +33,17 @@ async fn run(options: &Options, config: Config) -> Result<(), Failure> {
     // From here on a signal means an orderly end, even if it comes before the server is up.
     let mut signals = Signals::new().map_err(|error| failed(format!("cannot watch for signals: {error}")))?;
     let server = Server::start(config.clone()).await.map_err(explain)?;
-    let table = server.table_address();
+    let addresses = server.addresses();
     if let Some(path) = &options.ports_file {
-        ready::write_atomically(path, &ready::ports(table))
+        ready::write_atomically(path, &ready::ports(&addresses))
             .map_err(|error| failed(format!("cannot write the ports ({error}): {}", path.display())))?;
     }
     // Nobody reads it if it cannot be written, and that is no reason to stop.
-    let _ = io::stdout().write_all(ready::greeting(&config, table, options.show_keys).as_bytes());
+    let _ = io::stdout().write_all(ready::greeting(&config, &addresses, options.show_keys).as_bytes());
     let _ = io::stdout().flush();
-    tracing::info!(%table, "listening");
+    for (service, address) in &addresses {
+        tracing::info!(service = service.name(), %address, "listening");
+    }
     ready::notify_service_manager("READY=1");
 
     server
@@ -66,8 +68,8 @@ fn failed(message: String) -> Failure {
 fn explain(error: StartError) -> Failure {
     match &error {
         StartError::Config(_) => Failure { message: error.to_string(), code: USAGE },
-        StartError::Listen(_, cause) if cause.kind() == io::ErrorKind::AddrInUse => {
-            failed(format!("{error} (--table-port chooses another, 0 any free one)"))
+        StartError::Listen(service, _, cause) if cause.kind() == io::ErrorKind::AddrInUse => {
+            failed(format!("{error} (--{}-port chooses another, 0 any free one)", service.name()))
         }
         StartError::Listen(..) | StartError::Data(_) => failed(error.to_string()),
     }

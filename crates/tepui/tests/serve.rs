@@ -34,8 +34,10 @@ fn put(client: &mut Client, row: &str, value: u64) -> Reply {
 #[test]
 fn it_is_ready_at_once() {
     let data = TempDir::new().unwrap();
-    let arguments: [&[&str]; 2] =
-        [&["serve", "--in-memory", "--table-port", "0"], &["serve", "--table-port", "0"]];
+    let arguments: [&[&str]; 2] = [
+        &["serve", "--in-memory", "--queue-port", "0", "--table-port", "0"],
+        &["serve", "--queue-port", "0", "--table-port", "0"],
+    ];
     for (what, arguments) in ["in memory", "on disk"].into_iter().zip(arguments) {
         let mut times: Vec<Duration> = (0..5)
             .map(|_| {
@@ -57,7 +59,7 @@ fn it_is_ready_at_once() {
 fn it_says_where_it_is_and_stops_when_told() {
     let data = TempDir::new().unwrap();
     for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
-        let server = start(&["--table-port", "0"], data.path());
+        let server = start(&["--queue-port", "0", "--table-port", "0"], data.path());
         let port = server.port;
         let health = server.client().unsigned("GET", "/health", &[], b"").unwrap();
         assert_eq!((health.status, &health.json()["status"]), (200, &json!("ok")));
@@ -177,7 +179,7 @@ fn data_stays_over_a_restart_and_memory_does_not() {
 #[test]
 fn a_port_or_a_directory_in_use_is_named() {
     let data = TempDir::new().unwrap();
-    let server = start(&["--table-port", "0"], data.path());
+    let server = start(&["--queue-port", "0", "--table-port", "0"], data.path());
     let port = server.port.to_string();
 
     let output = refused(&["--in-memory", "--table-port", &port], data.path());
@@ -185,7 +187,7 @@ fn a_port_or_a_directory_in_use_is_named() {
     assert_eq!(output.status.code(), Some(1));
     assert!(error.starts_with("tepui: the port is in use") && error.contains(&port), "{error}");
 
-    let output = refused(&["--table-port", "0"], data.path());
+    let output = refused(&["--queue-port", "0", "--table-port", "0"], data.path());
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(error.contains("in use by another process") && error.contains("tepui\n"), "{error}");
@@ -248,7 +250,15 @@ fn many_clients_may_come_before_it_has_time_for_them() {
 #[test]
 fn keys_of_configured_accounts_are_printed_only_on_request() {
     let data = TempDir::new().unwrap();
-    let base = ["--in-memory", "--table-port=0", "--account", "people:c2VjcmV0", "--blobPort", "1"];
+    let base = [
+        "--in-memory",
+        "--queue-port=0",
+        "--table-port=0",
+        "--account",
+        "people:c2VjcmV0",
+        "--blobPort",
+        "1",
+    ];
     let (_, out, log) = start(&base, data.path()).stop();
     assert!(out.contains("AccountName=people;AccountKey=<key>;"), "{out}");
     assert!(log.contains("the Blob service is not served yet"), "{log}");
@@ -271,7 +281,7 @@ fn accounts_are_apart_and_either_key_opens_one() {
     let accounts = "[[account]]\nname = 'alpha'\nkeys = ['YWxwaGEgb25l', 'YWxwaGEgdHdv']\n\
                     [[account]]\nname = 'beta'\nkeys = ['YmV0YSBvbmU=']\n";
     std::fs::write(&file, accounts).unwrap();
-    let base = ["--in-memory", "--table-port", "0"];
+    let base = ["--in-memory", "--queue-port", "0", "--table-port", "0"];
     let by_file = tepui(&[&base[..], &["--config", file.to_str().unwrap()]].concat(), data.path());
     let mut by_environment = tepui(&base, data.path());
     by_environment.env("TEPUI_ACCOUNTS", KEYS);

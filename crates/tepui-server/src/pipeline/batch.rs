@@ -1,6 +1,7 @@
 //! Entity group transactions: every part goes through the same checks as a lone request.
 
-use super::{Known, TableHandler, content_type};
+use super::{Known, Tables};
+use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
 use std::sync::Arc;
 use tepui_engine::Engine;
@@ -27,31 +28,32 @@ struct Decoded {
     presentation: Arc<Presentation>,
 }
 
-impl<E: Engine> TableHandler<E> {
+impl<E: Engine> Tables<E> {
     pub(super) async fn answer_batch(
         &self,
-        known: &mut Known<'_>,
+        known: &mut Known<'_, OperationKind>,
         target: &Target,
         grant: &Grant,
         version: ServiceVersion,
         body: &[u8],
+        ids: &Boundaries,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
         let suffix = if target.secondary { "-secondary" } else { "" };
         let account_in_path = (!target.host_style).then(|| format!("{}{suffix}", target.account));
-        let ids = Boundaries::new(&self.ids.next(), &self.ids.next());
-        match batch::decode(content_type(known.head), body, account_in_path.as_deref())? {
+        let content_type = known.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        match batch::decode(content_type, body, account_in_path.as_deref())? {
             Batch::Query(inner) => {
                 let answered = self.answer_inner_query(known, target, grant, version, &inner).await;
                 Ok(match answered {
-                    Ok(response) => batch::encode_query(&ids, &response),
+                    Ok(response) => batch::encode_query(ids, &response),
                     Err(error) => {
                         known.error_code = Some(error.code.name());
-                        batch::encode_query_refusal(&ids, &error.at_change(0), known.request_id, known.now)
+                        batch::encode_query_refusal(ids, &error.at_change(0), known.request_id, known.now)
                     }
                 })
             }
             Batch::ChangeSet(parts) => {
-                let answered = self.apply(known, target, grant, version, &parts, body, &ids).await;
+                let answered = self.apply(known, target, grant, version, &parts, body, ids).await;
                 Ok(answered.unwrap_or_else(|error| {
                     known.error_code = Some(error.code.name());
                     log_failure(known.request_id, &error);
@@ -59,7 +61,7 @@ impl<E: Engine> TableHandler<E> {
                     let part = parts.get(error.change.unwrap_or(0));
                     let content_id = part.and_then(|part| part.content_id.as_deref());
                     let heard = part.map_or(Prefer::Unsaid, |part| prefer(&part.headers));
-                    batch::encode_refusal(&ids, &error, content_id, heard, known.request_id, known.now)
+                    batch::encode_refusal(ids, &error, content_id, heard, known.request_id, known.now)
                 }))
             }
         }
@@ -69,7 +71,7 @@ impl<E: Engine> TableHandler<E> {
     #[expect(clippy::too_many_arguments, reason = "one step of the pipeline; its state is what came before")]
     async fn apply(
         &self,
-        known: &Known<'_>,
+        known: &Known<'_, OperationKind>,
         target: &Target,
         grant: &Grant,
         version: ServiceVersion,
@@ -134,7 +136,7 @@ impl<E: Engine> TableHandler<E> {
 
     async fn answer_inner_query(
         &self,
-        known: &mut Known<'_>,
+        known: &mut Known<'_, OperationKind>,
         target: &Target,
         grant: &Grant,
         version: ServiceVersion,

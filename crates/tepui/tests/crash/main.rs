@@ -145,7 +145,16 @@ fn expect_killed(error: &io::Error, killed: &AtomicBool) {
 
 /// Starts a server and kills it after so long, ready or not.
 fn kill_while_starting(data: &TempDir, after: Duration) {
-    let arguments = ["serve", "--silent", "--table-port", "0", "--data-dir", data.path().to_str().unwrap()];
+    let arguments = [
+        "serve",
+        "--silent",
+        "--queue-port",
+        "0",
+        "--table-port",
+        "0",
+        "--data-dir",
+        data.path().to_str().unwrap(),
+    ];
     let mut command = support::tepui(&arguments, data.path());
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     let begun = Instant::now();

@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "every test file uses another part of it")]
 
 pub(crate) mod http;
+pub(crate) mod queue;
 pub(crate) mod random;
 pub(crate) mod table;
 
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A shared access signature of the development account with every right, until 2099.
-pub(crate) const SAS: &str = "sv=2019-02-02&ss=t&srt=sco&sp=rwdlacu&se=2099-01-01\
-    &sig=TGYyjGwcvhpxeLojrPIQSDGm66iZMyYoufipVXh1%2FY4%3D";
+pub(crate) const SAS: &str = "sv=2019-02-02&ss=tq&srt=sco&sp=rwdlacup&se=2099-01-01\
+    &sig=VcmP4yN0LkdCv0D1bH7XjO4r%2FCTC%2BjvSY8EV9epq0cE%3D";
 
 /// The command, knowing nothing of the environment but where data goes by default.
 pub(crate) fn tepui(arguments: &[&str], data: &Path) -> Command {
@@ -30,7 +31,10 @@ pub(crate) fn tepui(arguments: &[&str], data: &Path) -> Command {
 /// A server that runs.
 pub(crate) struct Server {
     child: Child,
+    /// Where tables are served.
     pub(crate) port: u16,
+    /// Where queues are served.
+    pub(crate) queue_port: u16,
     /// From starting the process to its saying that it listens.
     pub(crate) ready_after: Duration,
     /// Where it prints, and where it says its ports.
@@ -40,13 +44,19 @@ pub(crate) struct Server {
 impl Server {
     /// A server that keeps everything in memory, with further arguments.
     pub(crate) fn in_memory(arguments: &[&str]) -> Self {
-        Self::launch(&["serve", "--in-memory", "--silent", "--table-port", "0"], arguments)
+        Self::launch(
+            &["serve", "--in-memory", "--silent", "--queue-port", "0", "--table-port", "0"],
+            arguments,
+        )
     }
 
     /// A server that keeps its data in `directory`.
     pub(crate) fn on_disk(directory: &Path) -> Self {
         let directory = directory.to_str().unwrap();
-        Self::launch(&["serve", "--silent", "--table-port", "0"], &["--data-dir", directory])
+        Self::launch(
+            &["serve", "--silent", "--queue-port", "0", "--table-port", "0"],
+            &["--data-dir", directory],
+        )
     }
 
     fn launch(base: &[&str], more: &[&str]) -> Self {
@@ -61,8 +71,13 @@ impl Server {
         command.stdout(File::create(files.path().join("out")).unwrap());
         command.stderr(File::create(files.path().join("log")).unwrap());
         let begun = Instant::now();
-        let mut server =
-            Self { child: command.spawn().unwrap(), port: 0, ready_after: Duration::ZERO, files };
+        let mut server = Self {
+            child: command.spawn().unwrap(),
+            port: 0,
+            queue_port: 0,
+            ready_after: Duration::ZERO,
+            files,
+        };
         while !ports.exists() {
             assert_eq!(server.child.try_wait().unwrap(), None, "it ended at once: {}", server.log());
             assert!(begun.elapsed() < Duration::from_secs(30), "it is not ready: {}", server.log());
@@ -71,7 +86,8 @@ impl Server {
         server.ready_after = begun.elapsed();
         let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&ports).unwrap()).unwrap();
         assert_eq!(said["pid"], server.child.id());
-        server.port = said["table"]["port"].as_u64().unwrap().try_into().unwrap();
+        let port = |service: &str| said[service]["port"].as_u64().unwrap_or_default().try_into().unwrap();
+        (server.port, server.queue_port) = (port("table"), port("queue"));
         server
     }
 

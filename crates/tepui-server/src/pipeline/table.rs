@@ -1,0 +1,225 @@
+//! The requests of the Table service.
+
+use super::{Admitted, FrontDoor, Kind, Known, Served, read_body};
+use crate::body::Body;
+use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
+use hyper::header::HeaderValue;
+use hyper::http::Response;
+use std::sync::Arc;
+use std::time::Duration;
+use tepui_engine::Engine;
+use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::grant::Grant;
+use tepui_model::operation::Effect;
+use tepui_model::service_properties::ServiceProperties;
+use tepui_model::table::{Operation, OperationKind};
+use tepui_model::{ErrorCode, ServiceError, Stage};
+use tepui_service::{TableService, access};
+use tepui_wire::address::{Service, Target};
+use tepui_wire::auth::SasToken;
+use tepui_wire::error_body::ErrorDress;
+use tepui_wire::payload::Payload;
+use tepui_wire::table::batch::Boundaries;
+use tepui_wire::table::classify::classify;
+use tepui_wire::table::decode::{Request, decode};
+use tepui_wire::table::encode::{Context, PREFERENCE_APPLIED, PageWriter, encode};
+use tepui_wire::table::presentation::{Presentation, error_dress, prefer};
+use tepui_wire::table::resource::Resource;
+use tepui_wire::version::ServiceVersion;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The Table service behind the front door.
+pub struct Tables<E> {
+    pub(super) service: Arc<TableService<E>>,
+    replies: ReplyMemory,
+}
+
+impl<E: Engine> Tables<E> {
+    pub fn new(service: Arc<TableService<E>>, limits: &Limits) -> Self {
+        Self { service, replies: ReplyMemory::new(limits) }
+    }
+
+    /// Runs an operation and writes its answer.
+    pub(super) async fn carry_out(
+        &self,
+        known: &mut Known<'_, OperationKind>,
+        context: &Context<'_>,
+        operation: &Operation,
+        grant: &Grant,
+    ) -> Result<Response<Payload>, ServiceError> {
+        let bounds = access::bounds(grant);
+        if let Operation::QueryEntities(query) = operation {
+            let memory = self.replies.reserve().await?;
+            let mut writer = PageWriter::new(context, &query.table);
+            let page = self.service.query_entities(context.account, query, bounds, &mut writer).await?;
+            let response = writer.finish(&page);
+            known.plan = Some(page.cost.to_string());
+            known.memory = ReplyMemory::keep(memory, response.body().len());
+            return Ok(response);
+        }
+        let reply = self.service.execute(context.account, operation, bounds).await?;
+        Ok(encode(context, operation, reply)?.map(Payload::from))
+    }
+
+    /// Which error wins when a body is not right. Fidelity: a missing table does. scenario: insert-bad-body-missing-table
+    async fn table_first(&self, target: &Target, request: &Request<'_>, error: ServiceError) -> ServiceError {
+        use OperationKind::*;
+        let judges_body = matches!(
+            request.kind,
+            InsertEntity | UpdateEntity | MergeEntity | InsertOrReplaceEntity | InsertOrMergeEntity
+        );
+        match request.resource.table() {
+            Some(table) if judges_body => {
+                self.service.require_table(&target.account, table).await.err().unwrap_or(error)
+            }
+            _ => error,
+        }
+    }
+}
+
+impl<E: Engine> Served for Tables<E> {
+    const SERVICE: Service = Service::Table;
+    const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+    type Kind = OperationKind;
+
+    async fn properties(&self, account: &str) -> Result<Arc<ServiceProperties>, ServiceError> {
+        self.service.service_properties(account).await
+    }
+
+    async fn policy(
+        &self,
+        account: &str,
+        token: &SasToken,
+    ) -> Result<Option<SignedIdentifier>, ServiceError> {
+        match (token.policy_id(), token.table()) {
+            (Some(id), Some(table)) => self.service.signed_identifier(account, table, id).await,
+            _ => Ok(None),
+        }
+    }
+
+    async fn answer(
+        &self,
+        door: &FrontDoor<Self>,
+        known: &mut Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        body: &mut Option<Body>,
+    ) -> Result<Response<Payload>, ServiceError> {
+        use OperationKind::*;
+        let Admitted { target, grant, version, .. } = admitted;
+        let (head, version) = (known.head, *version);
+        let resource = Resource::parse(&target.path, &target.account)?;
+        let kind = classify(&head.method, &resource, &known.query, &head.headers)?;
+        known.kind = Some(kind);
+        door.check_secondary(target, kind)?;
+        access::check(grant, kind, resource.table())?;
+        let presentation = Presentation::negotiate(kind, &known.query, &head.headers, version, None)?;
+        let wants_body = kind.effect() == Effect::Write && !matches!(kind, DeleteEntity | DeleteTable);
+        let bytes = read_body(wants_body, Self::MAX_BODY_BYTES, head, body).await?;
+        let answer = async {
+            if kind == EntityGroupTransaction {
+                let ids = Boundaries::new(&door.ids.next(), &door.ids.next());
+                let answered = self.answer_batch(known, target, grant, version, &bytes, &ids).await;
+                return Ok(answered?.map(Payload::from));
+            }
+            let request = Request {
+                kind,
+                resource: &resource,
+                query: &known.query,
+                headers: &head.headers,
+                version,
+                presentation: &presentation,
+            };
+            let operation = match decode(&request, &bytes) {
+                Ok(operation) => operation,
+                Err(error) => return Err(self.table_first(target, &request, error).await),
+            };
+            let context = Context {
+                base: &target.base,
+                account: &target.account,
+                presentation: &presentation,
+                version,
+                now: known.now,
+            };
+            self.carry_out(known, &context, &operation, grant).await
+        };
+        admitted.in_time(answer).await
+    }
+
+    fn error_dress(&self, known: &Known<'_, OperationKind>, version: ServiceVersion) -> ErrorDress {
+        error_dress(known.kind, &known.query, &known.head.headers, version)
+    }
+
+    fn dress_refusal(
+        &self,
+        known: &Known<'_, OperationKind>,
+        error: &ServiceError,
+        version: ServiceVersion,
+        response: &mut Response<Vec<u8>>,
+    ) {
+        // Fidelity: a refusal by the store says too which preference was heard. scenario: insert-conflict-keeps-preference
+        let is_insert = matches!(known.kind, Some(OperationKind::InsertEntity | OperationKind::CreateTable));
+        if is_insert
+            && error.stage == Stage::Store
+            && version.has_prefer()
+            && let Some(applied) = prefer(&known.head.headers).applied()
+        {
+            response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
+        }
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.service.health().map_err(|error| error.to_string())
+    }
+}
+
+impl Kind for OperationKind {
+    fn name(self) -> &'static str {
+        self.name()
+    }
+
+    fn effect(self) -> Effect {
+        self.effect()
+    }
+
+    fn is_stats(self) -> bool {
+        self == Self::GetServiceStats
+    }
+}
+
+/// The memory for pages of entities. Clients that read slowly keep theirs for as long as they take, so
+/// there is only so much for all of them.
+struct ReplyMemory {
+    kib: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl ReplyMemory {
+    fn new(limits: &Limits) -> Self {
+        let kib = (limits.reply_memory_bytes / 1024).min(u32::MAX as usize);
+        Self { kib: Arc::new(Semaphore::new(kib)), patience: limits.body_memory_timeout }
+    }
+
+    /// Enough for a page.
+    async fn reserve(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
+        const PAGE_KIB: u32 = (PAGE_BYTES / 1024) as u32;
+        if let Ok(permit) = Arc::clone(&self.kib).try_acquire_many_owned(PAGE_KIB) {
+            return Ok(permit);
+        }
+        let permit = tokio::time::timeout(self.patience, Arc::clone(&self.kib).acquire_many_owned(PAGE_KIB));
+        match permit.await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => {
+                Err(ServiceError::new(ErrorCode::ServerBusy).with_cause("there is no memory for a page now"))
+            }
+        }
+    }
+
+    /// What a page of this size keeps of what was reserved. Small ones do not count.
+    fn keep(mut reserved: OwnedSemaphorePermit, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if bytes <= SMALL_BODY_BYTES {
+            None
+        } else {
+            reserved.split(bytes.div_ceil(1024).min(reserved.num_permits()))
+        }
+    }
+}
