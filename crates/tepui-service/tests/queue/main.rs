@@ -7,6 +7,7 @@ mod crowd;
 mod messages;
 mod model;
 mod queues;
+mod rounds;
 
 use bytes::Bytes;
 use std::sync::Arc;
