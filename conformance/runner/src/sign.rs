@@ -112,7 +112,15 @@ impl Signed<'_> {
                 (name, value)
             })
             .collect();
-        lines.sort();
+        lines.sort_by(|(one, _), (other, _)| one.cmp(other));
+        // Values of a header that came twice are signed as one.
+        lines.dedup_by(|(name, value), (kept, all)| {
+            let same = name == kept;
+            if same {
+                *all = format!("{all},{value}");
+            }
+            same
+        });
         lines.iter().map(|(name, value)| format!("{name}:{value}\n")).collect()
     }
 
