@@ -178,6 +178,8 @@ impl<E: Engine> QueueService<E> {
                 // A caller that went away wants no answer.
                 let _ = job.answer.send(answer);
             }
+            // Lets those who were answered come back at once, so that they share the next commit.
+            tokio::task::yield_now().await;
         }
         running.finished = true;
     }
