@@ -25,8 +25,12 @@ const (
 var (
 	ctx      = context.Background()
 	endpoint = os.Getenv("TEPUI_ENDPOINT")
-	options  = &azqueue.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}
 )
+
+// options are new for every client: the library adds a client's credential to what it is given.
+func options() *azqueue.ClientOptions {
+	return &azqueue.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}
+}
 
 func credential(t *testing.T, secret string) *azqueue.SharedKeyCredential {
 	t.Helper()
@@ -35,7 +39,7 @@ func credential(t *testing.T, secret string) *azqueue.SharedKeyCredential {
 
 func serviceAt(t *testing.T, url, secret string) *azqueue.ServiceClient {
 	t.Helper()
-	return must(azqueue.NewServiceClientWithSharedKeyCredential(url, credential(t, secret), options))(t)
+	return must(azqueue.NewServiceClientWithSharedKeyCredential(url, credential(t, secret), options()))(t)
 }
 
 func service(t *testing.T) *azqueue.ServiceClient {
@@ -45,7 +49,7 @@ func service(t *testing.T) *azqueue.ServiceClient {
 
 func withToken(t *testing.T, name, token string) *azqueue.QueueClient {
 	t.Helper()
-	return must(azqueue.NewQueueClientWithNoCredential(endpoint+"/"+name+"?"+token, options))(t)
+	return must(azqueue.NewQueueClientWithNoCredential(endpoint+"/"+name+"?"+token, options()))(t)
 }
 
 func uniqueName() string {

@@ -39,7 +39,7 @@ describe("queues", () => {
     assert.deepEqual((await queue.getProperties()).metadata, { team: "core", zone: "two words" });
     await refused(queue.setMetadata({ "1bad": "x" }), 400, "InvalidMetadata");
     await queue.setMetadata({});
-    assert.deepEqual((await queue.getProperties()).metadata, {});
+    assert.deepEqual((await queue.getProperties()).metadata ?? {}, {});
   }));
 
   it("are listed in pages", async () => {
@@ -98,7 +98,8 @@ describe("the service", () => {
   });
 
   it("has statistics on the secondary", async () => {
-    const { geoReplication } = await new QueueServiceClient(SECONDARY, CREDENTIAL, OPTIONS).getStatistics();
-    assert.ok(["live", "bootstrap", "unavailable"].includes(geoReplication.status));
+    const { _response } = await new QueueServiceClient(SECONDARY, CREDENTIAL, OPTIONS).getStatistics();
+    // The client leaves them out of its answer.
+    assert.match(_response.bodyAsText, /<Status>(live|bootstrap|unavailable)<\/Status>/);
   });
 });

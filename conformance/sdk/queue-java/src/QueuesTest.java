@@ -1,6 +1,8 @@
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.azure.core.exception.HttpResponseException;
 import com.azure.storage.queue.QueueClient;
 import com.azure.storage.queue.models.QueueAnalyticsLogging;
 import com.azure.storage.queue.models.QueueItem;
@@ -83,7 +85,9 @@ class QueuesTest extends QueueTest {
 
     @Test
     void statistics() {
-        String status = serviceAt(SECONDARY, KEY).getStatistics().getGeoReplication().getStatus().toString();
-        assertTrue(List.of("live", "bootstrap", "unavailable").contains(status), status);
+        // This version of the client looks for an element that the service does not send.
+        var error = assertThrows(HttpResponseException.class, () -> serviceAt(SECONDARY, KEY).getStatistics());
+        assertEquals(200, error.getResponse().getStatusCode());
+        assertTrue(String.valueOf(error.getCause()).contains("StorageServiceStats"), error.toString());
     }
 }
