@@ -44,6 +44,8 @@ pub trait Served: Send + Sync + Sized + 'static {
     const SERVICE: Service;
     /// The largest body of a request.
     const MAX_BODY_BYTES: usize;
+    /// Whether a version that is not known is told before who asks is looked at.
+    const VERSION_FIRST: bool;
     /// Which operation a request is.
     type Kind: Kind;
 
@@ -179,6 +181,11 @@ impl<S: Served> FrontDoor<S> {
         let keys = self.keys.get(&target.account).ok_or(ErrorCode::ResourceNotFound)?;
         let sas_version = auth::sas_version(&known.query);
         let version = version::negotiate(&head.headers, &known.query, sas_version, self.versions);
+        if S::VERSION_FIRST
+            && let Err(error) = &version
+        {
+            return Err(error.clone());
+        }
         let signed = Signed {
             service: S::SERVICE,
             method: &head.method,
@@ -336,7 +343,10 @@ fn time_limit(query: &Query) -> Result<Duration, ServiceError> {
     let Some(text) = query.get("timeout") else { return Ok(MAX_TIME) };
     match text.parse::<u64>() {
         Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds).min(MAX_TIME)),
-        _ => Err(ErrorCode::InvalidQueryParameterValue.into()),
+        _ => Err(ServiceError::new(ErrorCode::InvalidQueryParameterValue)
+            .with_detail("QueryParameterName", "timeout")
+            .with_detail("QueryParameterValue", text)
+            .with_detail("Reason", "a time in seconds is expected")),
     }
 }
 

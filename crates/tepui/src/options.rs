@@ -104,7 +104,7 @@ pub(crate) struct Options {
     pub(crate) ports_file: Option<PathBuf>,
 
     /// Close connections that are idle for so long [default: 180]
-    #[arg(long = "keep-alive-timeout", aliases = ["table-keep-alive-timeout", "tableKeepAliveTimeout", "queueKeepAliveTimeout"], value_name = "SECONDS", help_heading = "Network")]
+    #[arg(long = "keep-alive-timeout", aliases = ["table-keep-alive-timeout", "tableKeepAliveTimeout", "queueKeepAliveTimeout"], overrides_with = "keep_alive_timeout", value_name = "SECONDS", help_heading = "Network")]
     keep_alive_timeout: Option<u64>,
 
     /// Take the account from the path always, never from the host name

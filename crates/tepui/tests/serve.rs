@@ -268,11 +268,11 @@ fn keys_of_configured_accounts_are_printed_only_on_request() {
 
 /// Signatures like [`SAS`], of two accounts with keys `alpha one`, `alpha two` and `beta one` in base64.
 const KEYS: &str = "alpha:YWxwaGEgb25l:YWxwaGEgdHdv;beta:YmV0YSBvbmU=";
-const ALPHA_1: &str = "%2FjF2MNBUPAQu9m3GlAfjwCcADnKNZp1UtogUraDmat8%3D";
-const ALPHA_2: &str = "ay4Rq5uy%2F1JdiaVa7cNMl0mylCnEkH8Uckxp51MbioI%3D";
-const BETA_1: &str = "stIXubW6uUmSF4FbHlxFCYoosvPQvxTH5G8rVmZRNEU%3D";
+const ALPHA_1: &str = "BVgjLpFR57UYez2vfHGMBh8YQiU94MEwO%2BMTGIyvy6U%3D";
+const ALPHA_2: &str = "zG1mg6bCxxPx73cWgvQ7BuHUDd7UBujom%2F%2F%2F2Ro8DPc%3D";
+const BETA_1: &str = "xti5MX6vDyJZAkNpD7pd3GXi5dtslU1Cu%2B6UpTGwClg%3D";
 /// Of `beta`, but with a key of `alpha`.
-const BETA_BY_ALPHA: &str = "dNquu9L21u1miEeL8cYIcHtgpcYPRuVtD6VJG65mv%2B0%3D";
+const BETA_BY_ALPHA: &str = "7jG67CxurXOVyKGKOCf0Ni%2FMzfcByrw4507hMkDq25M%3D";
 
 #[test]
 fn accounts_are_apart_and_either_key_opens_one() {

@@ -16,6 +16,7 @@ use tepui_wire::address::Service;
 use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
 use tepui_wire::payload::Payload;
+use tepui_wire::query::Query;
 use tepui_wire::queue::classify::classify;
 use tepui_wire::queue::decode::{Request, prepare};
 use tepui_wire::queue::encode::{Context, encode};
@@ -37,6 +38,8 @@ impl<E: Engine> Served for Queues<E> {
     const SERVICE: Service = Service::Queue;
     /// A text of the largest size whose every character is escaped, and what is around it.
     const MAX_BODY_BYTES: usize = 6 * MAX_TEXT_BYTES + 1024;
+    // Fidelity: unlike tables. scenario: queue-version-wins
+    const VERSION_FIRST: bool = true;
     type Kind = OperationKind;
 
     async fn properties(&self, account: &str) -> Result<Arc<ServiceProperties>, ServiceError> {
@@ -90,7 +93,8 @@ impl<E: Engine> Served for Queues<E> {
                 }
                 (Err(error), None) => return Err(error),
             };
-            let reply = self.service.execute(&target.account, &operation).await?;
+            let reply = self.service.execute(&target.account, &operation).await;
+            let reply = reply.map_err(|error| with_receipt(error, &known.query))?;
             let context = Context {
                 base: &target.base,
                 account: &target.account,
@@ -109,6 +113,15 @@ impl<E: Engine> Served for Queues<E> {
     fn health(&self) -> Result<(), String> {
         self.service.health().map_err(|error| error.to_string())
     }
+}
+
+/// Only the caller's own text tells which receipt could not be read.
+fn with_receipt(mut error: ServiceError, query: &Query) -> ServiceError {
+    if error.details.first() == Some(&("QueryParameterName", "popreceipt".to_owned())) {
+        let receipt = query.get_ignore_case("popreceipt").unwrap_or_default().to_owned();
+        error.details.insert(1, ("QueryParameterValue", receipt));
+    }
+    error
 }
 
 /// A body that is too large as a whole has too large a text.

@@ -80,6 +80,7 @@ impl<E: Engine> Tables<E> {
 impl<E: Engine> Served for Tables<E> {
     const SERVICE: Service = Service::Table;
     const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+    const VERSION_FIRST: bool = false;
     type Kind = OperationKind;
 
     async fn properties(&self, account: &str) -> Result<Arc<ServiceProperties>, ServiceError> {
