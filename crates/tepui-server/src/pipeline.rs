@@ -1,6 +1,6 @@
 //! The order in which a request is checked and answered, whichever service it is for.
 //!
-//! The order is visible protocol: it decides which error wins. [`FrontDoor::answer`] and the
+//! The order is visible protocol: it decides which error wins. `FrontDoor::answer` and the
 //! [`Served::answer`] of each service read as the list.
 
 mod batch;
