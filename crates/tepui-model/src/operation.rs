@@ -7,6 +7,15 @@ pub enum Effect {
     Write,
 }
 
+/// Which operation of a service a request is.
+pub trait Kind: Copy + Send + Sync + 'static {
+    /// The operation's name in logs and metrics.
+    fn name(self) -> &'static str;
+    fn effect(self) -> Effect;
+    /// Whether it asks how far the secondary endpoint is behind, which only that one answers.
+    fn is_stats(self) -> bool;
+}
+
 /// Declares the `OperationKind` of a service: each kind, its name in logs, and its [`Effect`].
 macro_rules! operation_kinds {
     ($($kind:ident = $name:literal, $effect:ident;)*) => {
@@ -14,16 +23,17 @@ macro_rules! operation_kinds {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum OperationKind { $($kind,)* }
 
-        impl OperationKind {
-            pub const ALL: &[Self] = &[$(Self::$kind,)*];
-
-            /// The operation's name in logs and metrics.
-            pub fn name(self) -> &'static str {
+        impl $crate::operation::Kind for OperationKind {
+            fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }
             }
 
-            pub fn effect(self) -> $crate::operation::Effect {
+            fn effect(self) -> $crate::operation::Effect {
                 match self { $(Self::$kind => $crate::operation::Effect::$effect,)* }
+            }
+
+            fn is_stats(self) -> bool {
+                self == Self::GetServiceStats
             }
         }
     };

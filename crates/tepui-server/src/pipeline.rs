@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::account::Accounts;
 use tepui_model::grant::Grant;
-use tepui_model::operation::Effect;
+use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::ServiceProperties;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
@@ -86,15 +86,6 @@ pub trait Served: Send + Sync + Sized + 'static {
 
     /// Whether requests can be served now; `Err` says why not.
     fn health(&self) -> Result<(), String>;
-}
-
-/// What the front door wants to know of an operation.
-pub trait Kind: Copy + Send + Sync + 'static {
-    /// Its name in the log.
-    fn name(self) -> &'static str;
-    fn effect(self) -> Effect;
-    /// Whether it is answered by the secondary endpoint only.
-    fn is_stats(self) -> bool;
 }
 
 /// What is checked before a service sees a request, and added after it.

@@ -1,12 +1,11 @@
 //! The requests of the Queue service.
 
-use super::{Admitted, FrontDoor, Kind, Known, Served, read_body};
+use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::Body;
 use hyper::http::Response;
 use std::sync::Arc;
 use tepui_engine::Engine;
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::operation::Effect;
 use tepui_model::queue::OperationKind;
 use tepui_model::queue::message::MAX_TEXT_BYTES;
 use tepui_model::service_properties::ServiceProperties;
@@ -129,19 +128,5 @@ fn limited(error: ServiceError) -> ServiceError {
     match error.code {
         ErrorCode::RequestBodyTooLarge => error.with_detail("MaxLimit", MAX_TEXT_BYTES.to_string()),
         _ => error,
-    }
-}
-
-impl Kind for OperationKind {
-    fn name(self) -> &'static str {
-        self.name()
-    }
-
-    fn effect(self) -> Effect {
-        self.effect()
-    }
-
-    fn is_stats(self) -> bool {
-        self == Self::GetServiceStats
     }
 }

@@ -1,6 +1,6 @@
 //! The requests of the Table service.
 
-use super::{Admitted, FrontDoor, Kind, Known, Served, read_body};
+use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::Body;
 use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
 use hyper::header::HeaderValue;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tepui_engine::Engine;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::grant::Grant;
-use tepui_model::operation::Effect;
+use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::ServiceProperties;
 use tepui_model::table::{Operation, OperationKind};
 use tepui_model::{ErrorCode, ServiceError, Stage};
@@ -170,20 +170,6 @@ impl<E: Engine> Served for Tables<E> {
 
     fn health(&self) -> Result<(), String> {
         self.service.health().map_err(|error| error.to_string())
-    }
-}
-
-impl Kind for OperationKind {
-    fn name(self) -> &'static str {
-        self.name()
-    }
-
-    fn effect(self) -> Effect {
-        self.effect()
-    }
-
-    fn is_stats(self) -> bool {
-        self == Self::GetServiceStats
     }
 }
 
