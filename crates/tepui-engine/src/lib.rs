@@ -8,6 +8,7 @@ use bytes::Bytes;
 use std::fmt;
 use std::future::Future;
 
+mod background;
 mod committer;
 pub mod contract;
 mod directory;

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::disk::DiskOptions;
-use crate::store::FjallStore;
-use fjall::AbstractTree;
+use crate::store::TreeStore;
+use lsm_tree::AbstractTree;
 use std::sync::mpsc;
 
 /// A real store behind a gate: `write` waits for a verdict.
 struct Gated {
-    store: FjallStore,
+    store: TreeStore,
     verdicts: mpsc::Receiver<Option<WriteFailure>>,
     sizes: mpsc::Sender<usize>,
 }
@@ -69,7 +69,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let store = FjallStore::open(DiskOptions::new(directory.path())).expect("a directory can be created");
+        let store = TreeStore::open(DiskOptions::new(directory.path())).expect("a directory can be created");
         let (verdicts, gate) = mpsc::channel();
         let (tell, sizes) = mpsc::channel();
         let limits = QueueLimits { commits: 10, bytes: 10_000, stall_after: Duration::from_secs(5) };
@@ -106,7 +106,7 @@ impl Bench {
 
     fn rows(&self) -> usize {
         let view = self.shared.published.try_get().expect("the store is open").expect("the store is open");
-        view.tree.len(view.snapshot.seqno(), None).expect("rows can be counted")
+        view.tree.len(view.number.get(), None).expect("rows can be counted")
     }
 }
 
