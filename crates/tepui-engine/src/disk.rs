@@ -17,7 +17,8 @@ use crate::limits;
 use crate::store::{Store, TreeStore, panicked, storage_error};
 use crate::view::Held;
 use crate::{
-    CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version, Write,
+    Chain, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version,
+    Write,
 };
 use lsm_tree::AbstractTree;
 use std::io;
@@ -155,13 +156,23 @@ impl DiskEngine {
     }
 
     pub(crate) async fn request(&self, kind: Kind, writes: Vec<Write>) -> Result<(), CommitError> {
+        outcome(self.submit(kind, writes)?, self.inner.commit_wait).await
+    }
+
+    fn submit(&self, kind: Kind, writes: Vec<Write>) -> Result<Answer, EngineError> {
         let (reply, answer) = oneshot::channel();
         self.inner.shared.submit(Request { kind, writes, reply })?;
-        match tokio::time::timeout(self.inner.commit_wait, answer).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(CommitError::Unknown("the committer stopped".into())),
-            Err(_) => Err(CommitError::Unknown("the committer did not answer in time".into())),
-        }
+        Ok(answer)
+    }
+}
+
+type Answer = oneshot::Receiver<Result<(), CommitError>>;
+
+async fn outcome(answer: Answer, wait: Duration) -> Result<(), CommitError> {
+    match tokio::time::timeout(wait, answer).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(CommitError::Unknown("the committer stopped".into())),
+        Err(_) => Err(CommitError::Unknown("the committer did not answer in time".into())),
     }
 }
 
@@ -192,7 +203,23 @@ impl Engine for DiskEngine {
 
     async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
         limits::check(&guards, &writes)?;
-        self.request(Kind::Checked { at, guards }, writes).await
+        self.request(Kind::Checked { at, guards, chain: None }, writes).await
+    }
+
+    fn commit_in(
+        &self,
+        chain: &Chain,
+        at: Version,
+        guards: Vec<Key>,
+        writes: Vec<Write>,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        let kind = |guards| Kind::Checked { at, guards, chain: Some(chain.clone()) };
+        let submitted = limits::check(&guards, &writes).and_then(|()| self.submit(kind(guards), writes));
+        if submitted.is_err() {
+            chain.break_off();
+        }
+        let commit_wait = self.inner.commit_wait;
+        async move { outcome(submitted?, commit_wait).await }
     }
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {

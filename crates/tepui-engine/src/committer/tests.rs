@@ -89,7 +89,7 @@ impl Bench {
         let (reply, answer) = oneshot::channel();
         let guards = guards.iter().map(|key| Key::from_static(key.as_bytes())).collect();
         let put = |key: &&'static str| Write::Put(Key::from_static(key.as_bytes()), "v".into());
-        let kind = Kind::Checked { at: Version(at), guards };
+        let kind = Kind::Checked { at: Version(at), guards, chain: None };
         let request = Request { kind, writes: keys.iter().map(put).collect(), reply };
         self.shared.submit(request).expect("there is room in the queue");
         answer
@@ -173,7 +173,7 @@ fn a_full_queue_is_busy_and_a_dropped_caller_does_not_matter() {
         drop(bench.submit(1, &[], &["forgotten"]));
     }
     let (reply, _answer) = oneshot::channel();
-    let kind = Kind::Checked { at: Version(1), guards: vec![] };
+    let kind = Kind::Checked { at: Version(1), guards: vec![], chain: None };
     let refused = bench.shared.submit(Request { kind, writes: vec![], reply });
     assert!(matches!(refused, Err(EngineError::Unavailable(why)) if why.contains("busy")));
     bench.decide(None);
