@@ -38,7 +38,8 @@ impl Chain {
         self.links().broken = true;
     }
 
-    pub(crate) fn is_broken(&self) -> bool {
+    /// Whether one of its commits has failed, so that no later one succeeds.
+    pub fn is_broken(&self) -> bool {
         self.links().broken
     }
 

@@ -23,7 +23,7 @@ use tepui_wire::queue::resource::Resource;
 use tepui_wire::version::ServiceVersion;
 
 /// The Queue service behind the front door.
-pub struct Queues<E> {
+pub struct Queues<E: Engine> {
     service: Arc<QueueService<E>>,
 }
 

@@ -31,7 +31,7 @@ fn name() -> QueueName {
 }
 
 /// A service, its clock, and short ways to ask it for things of one queue.
-struct Bench<E> {
+struct Bench<E: Engine> {
     service: Arc<QueueService<E>>,
     engine: Arc<E>,
     clock: Arc<ManualClock>,
