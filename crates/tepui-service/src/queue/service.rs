@@ -5,6 +5,7 @@ use super::round::{Queue, Round, SWEEP_LAG, Stop};
 use super::{look, queues};
 use crate::catalogue::Catalogue;
 use crate::keyspace::{self, Incarnation};
+use crate::reclaim::Reclaimer;
 use crate::record::StoredQueue;
 use crate::settings::Settings;
 use crate::transact::{Attempt, Outcome, attempt, commit, engine_error};
@@ -32,6 +33,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(15);
 pub struct QueueService<E: Engine> {
     engine: Arc<E>,
     clock: Arc<dyn Clock>,
+    reclaimer: Arc<Reclaimer<E>>,
     options: QueueOptions,
     catalogue: Catalogue,
     settings: Settings,
@@ -39,9 +41,14 @@ pub struct QueueService<E: Engine> {
 }
 
 impl<E: Engine> QueueService<E> {
-    pub fn new(engine: Arc<E>, clock: Arc<dyn Clock>, options: QueueOptions) -> Self {
-        let settings = Settings::of_service("queue");
-        Self { engine, clock, options, catalogue: Catalogue::default(), settings, lanes: Lanes::default() }
+    pub fn new(
+        engine: Arc<E>,
+        clock: Arc<dyn Clock>,
+        reclaimer: Arc<Reclaimer<E>>,
+        options: QueueOptions,
+    ) -> Self {
+        let (catalogue, settings) = (Catalogue::default(), Settings::of_service("queue"));
+        Self { engine, clock, reclaimer, options, catalogue, settings, lanes: Lanes::default() }
     }
 
     pub async fn execute(
@@ -58,7 +65,12 @@ impl<E: Engine> QueueService<E> {
             | Operation::DeleteQueue { queue } => {
                 let lane = LaneId { account: account.to_owned(), queue: queue.as_str().to_owned() };
                 match self.in_lane(lane, Ask::Operation(operation)).await? {
-                    Answer::Reply(reply) => Ok(reply),
+                    Answer::Reply(reply) => {
+                        if matches!(reply, Reply::Cleared | Reply::QueueDeleted) {
+                            self.reclaimer.wake();
+                        }
+                        Ok(reply)
+                    }
                     Answer::Expired { .. } => Err(ErrorCode::InternalError.into()),
                 }
             }
