@@ -52,7 +52,7 @@ pub type FreeSpace = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 pub struct DiskOptions {
     /// The data directory. Created if it is not there.
     pub path: PathBuf,
-    /// Memory for blocks that were read; taken as they are read. Default: 320 MiB.
+    /// Memory for blocks that were read; taken as they are read. Default: 192 MiB.
     pub cache_bytes: u64,
     /// How much is written to memory before it becomes a table. Up to three times as much is held
     /// while writers are faster than the disk. Default: 64 MiB.
@@ -83,7 +83,7 @@ impl DiskOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            cache_bytes: 320 << 20,
+            cache_bytes: 192 << 20,
             memtable_bytes: 64 << 20,
             block_bytes: 12 << 10,
             journal_bytes: 256 << 20,

@@ -21,7 +21,7 @@ pub(crate) use batch::Batch;
 use crate::directory::sync_directory;
 use crate::{EngineError, Write};
 use recovery::{Extent, Found, Head};
-use sector::Group;
+use sector::{Group, PAGE};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write as _};
@@ -32,6 +32,9 @@ const FILE_HEAD_GROUP: u32 = 0;
 
 /// Files grow by so much, ahead of what is written to them.
 const GROWTH: u64 = 4 << 20;
+
+/// How many zeros are written at once.
+const ZEROS: usize = 256 << 10;
 
 /// How many files wait to be used again.
 const SPARE_FILES: usize = 2;
@@ -158,12 +161,19 @@ impl Journal {
 impl Current {
     /// Makes `place` hold a new segment, which is on disk when this returns.
     fn begin(folder: &Path, head: Head, place: Place, group: &mut Group) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&place.path)?;
         let is_new = place.length == 0;
+        let file = open_file(&place.path)?;
         let mut current = Self { segment: head.segment, place, file, end: 0, groups: FILE_HEAD_GROUP };
         group.clear();
         group.put(&head.content());
-        current.append(group)?;
+        match current.append(group) {
+            // A file system that cannot write past the page cache, and says so late.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                current.file = File::options().write(true).open(&current.place.path)?;
+                current.append(group)?;
+            }
+            appended => appended?,
+        }
         current.file.sync_all()?;
         if is_new {
             sync_directory(folder)?;
@@ -186,16 +196,34 @@ impl Current {
     /// Fills the file with zeros some way ahead: space that is only reserved would have to be marked as
     /// written with every group.
     fn grow(&mut self) -> io::Result<()> {
-        let zeros = [0; 64 << 10];
+        let zeros = vec![0; ZEROS + PAGE];
+        let zeros = &zeros[zeros.as_ptr().align_offset(PAGE)..][..ZEROS];
         let length = self.end.next_multiple_of(GROWTH);
         self.place.length = self.end;
         while self.place.length < length {
-            let count = (length - self.place.length).min(zeros.len() as u64);
+            let count = (length - self.place.length).min(ZEROS as u64);
             self.file.write_all(&zeros[..count as usize])?;
             self.place.length += count;
         }
         Ok(())
     }
+}
+
+/// Opens a file of the journal for writing, past the page cache where that can be done: nobody reads it, and
+/// the way to the disk is shorter.
+fn open_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut direct = options.clone();
+        direct.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
+        if let Ok(file) = direct.open(path) {
+            return Ok(file);
+        }
+    }
+    options.open(path)
 }
 
 /// A file for the next segment: one that is no longer needed, or a new one.

@@ -97,6 +97,7 @@ mod tests {
         #[test]
         fn batches_are_read_back(number in any::<u64>(), writes in prop::collection::vec(any_write(), 0..9)) {
             let mut group = Group::default();
+            group.clear();
             put(&mut group, number, &writes);
             let sectors = group.finish(1, 1).chunks_exact(SECTOR);
             let bytes: Vec<u8> = sectors.flat_map(content).copied().collect();

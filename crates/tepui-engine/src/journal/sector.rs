@@ -55,23 +55,31 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// Cuts the content of a group into sectors.
+///
+/// They begin at a multiple of a page in memory too: writing past the page cache asks for that.
 #[derive(Default)]
 pub(super) struct Group {
     bytes: Vec<u8>,
+    /// Where the sectors begin.
+    start: usize,
 }
 
 /// A group that was larger does not keep its memory.
 const KEPT_BYTES: usize = 8 << 20;
 
 impl Group {
+    /// Begins a new group.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
+        self.bytes.reserve(2 * PAGE);
+        self.start = self.bytes.as_ptr().align_offset(PAGE);
+        self.bytes.resize(self.start, 0);
     }
 
     pub(super) fn put(&mut self, mut content: &[u8]) {
         while !content.is_empty() {
-            let used = self.bytes.len() % SECTOR;
+            let used = (self.bytes.len() - self.start) % SECTOR;
             let room = if used == 0 {
                 self.bytes.extend_from_slice(&[0; HEAD]);
                 CONTENT
@@ -86,10 +94,11 @@ impl Group {
 
     /// The group as it is written: whole pages.
     pub(super) fn finish(&mut self, segment: u64, group: u32) -> &[u8] {
-        let length = self.bytes.len().next_multiple_of(SECTOR);
-        self.bytes.resize(length.next_multiple_of(PAGE), 0);
+        let length = (self.bytes.len() - self.start).next_multiple_of(SECTOR);
+        self.bytes.resize(self.start + length.next_multiple_of(PAGE), 0);
+        self.align();
         let sectors = length / SECTOR;
-        for (index, sector) in self.bytes[..length].chunks_exact_mut(SECTOR).enumerate() {
+        for (index, sector) in self.bytes[self.start..][..length].chunks_exact_mut(SECTOR).enumerate() {
             let left = (sectors - index - 1) as u32;
             sector[8..16].copy_from_slice(&segment.to_le_bytes());
             sector[16..20].copy_from_slice(&group.to_le_bytes());
@@ -97,7 +106,20 @@ impl Group {
             let checksum = xxh3_64(&sector[8..]).to_le_bytes();
             sector[..8].copy_from_slice(&checksum);
         }
-        &self.bytes
+        &self.bytes[self.start..]
+    }
+
+    /// Growing may have moved the bytes.
+    fn align(&mut self) {
+        let length = self.bytes.len() - self.start;
+        self.bytes.reserve(PAGE);
+        let start = self.bytes.as_ptr().align_offset(PAGE);
+        if start != self.start {
+            self.bytes.resize(self.start.max(start) + length, 0);
+            self.bytes.copy_within(self.start..self.start + length, start);
+            self.bytes.truncate(start + length);
+            self.start = start;
+        }
     }
 }
 
@@ -108,12 +130,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sectors_say_what_they_are(content in prop::collection::vec(any::<u8>(), 1..5000), flip in any::<u16>()) {
+        fn sectors_say_what_they_are(content in prop::collection::vec(any::<u8>(), 1..20000), flip in any::<u16>()) {
             let mut group = Group::default();
+            group.clear();
             group.put(&content[..content.len() / 2]);
             group.put(&content[content.len() / 2..]);
-            let mut bytes = group.finish(7, 3).to_vec();
-            prop_assert_eq!(bytes.len() % PAGE, 0);
+            let bytes = group.finish(7, 3);
+            prop_assert_eq!((bytes.as_ptr().align_offset(PAGE), bytes.len() % PAGE), (0, 0));
+            let mut bytes = bytes.to_vec();
             let sectors = content.len().div_ceil(CONTENT);
             let mut read = Vec::new();
             for (index, sector) in bytes.chunks_exact(SECTOR).enumerate() {
