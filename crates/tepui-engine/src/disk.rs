@@ -55,7 +55,7 @@ pub struct DiskOptions {
     /// Memory for blocks that were read; taken as they are read. Default: 192 MiB.
     pub cache_bytes: u64,
     /// How much is written to memory before it becomes a table. Up to three times as much is held
-    /// while writers are faster than the disk. Default: 64 MiB.
+    /// while writers are faster than the disk. Default: 48 MiB.
     pub memtable_bytes: u64,
     /// The size of a block in new tables. Default: 12 KiB.
     pub block_bytes: u32,
@@ -84,7 +84,7 @@ impl DiskOptions {
         Self {
             path: path.into(),
             cache_bytes: 192 << 20,
-            memtable_bytes: 64 << 20,
+            memtable_bytes: 48 << 20,
             block_bytes: 12 << 10,
             journal_bytes: 256 << 20,
             merge_threads: 2,

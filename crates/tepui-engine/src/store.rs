@@ -29,6 +29,9 @@ const OPEN_FILES: usize = 512;
 /// How many full memtables may wait to be written to tables. Writers wait for the rest.
 const MAX_WAITING_MEMTABLES: usize = 2;
 
+/// What a row takes in a memtable besides its key and value, about.
+const ROW_OVERHEAD: u64 = 200;
+
 /// A memtable is also full when this many segments of the journal are needed because of it.
 const MAX_SEGMENTS: usize = 6;
 
@@ -237,7 +240,8 @@ impl Opened {
     fn make_room(&mut self) -> Result<(), EngineError> {
         let mut progress = self.background.progress();
         self.journal.release(progress.flushed_segment);
-        let is_full = self.memtable.size() >= self.memtable_bytes
+        let in_memory = self.memtable.size() + self.memtable.len() as u64 * ROW_OVERHEAD;
+        let is_full = in_memory >= self.memtable_bytes
             || self.journal.bytes() >= self.segment_bytes
             || progress.waiting_memtables == 0 && self.journal.segments() > MAX_SEGMENTS;
         if is_full && progress.failed.is_none() {
