@@ -205,6 +205,8 @@ pub struct ServiceError {
     pub change: Option<usize>,
     /// The status, where a code comes with more than one and the catalogue's is not it.
     pub status: Option<u16>,
+    /// How long the resource is, where the range that was asked for is not in it.
+    pub resource_bytes: Option<u64>,
     /// Further elements of the answer, name and text. The Table service has none.
     pub details: Vec<(&'static str, String)>,
     /// For the log only, never for the caller.
@@ -219,6 +221,7 @@ impl ServiceError {
             message: None,
             change: None,
             status: None,
+            resource_bytes: None,
             details: Vec::new(),
             cause: None,
         }
@@ -233,6 +236,12 @@ impl ServiceError {
     /// Answers with another status than the catalogue's.
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = Some(status);
+        self
+    }
+
+    /// Tells how long the resource is.
+    pub fn with_resource_bytes(mut self, bytes: u64) -> Self {
+        self.resource_bytes = Some(bytes);
         self
     }
 

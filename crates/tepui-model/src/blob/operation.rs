@@ -368,13 +368,16 @@ pub enum DeleteSnapshots {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     Sent(Upload),
-    FromUrl {
-        source: CopySource,
-        /// `None`: all of the source.
-        range: Option<ByteRange>,
-        max_bytes: u64,
-        checksums: Checksums,
-    },
+    FromUrl(Box<FromUrl>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct FromUrl {
+    pub source: CopySource,
+    /// `None`: all of the source.
+    pub range: Option<ByteRange>,
+    pub max_bytes: u64,
+    pub checksums: Checksums,
 }
 
 #[derive(Debug, Clone, PartialEq)]

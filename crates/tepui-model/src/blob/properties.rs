@@ -178,7 +178,7 @@ pub struct SoftDeleted {
 pub enum ListedBlob {
     /// Everything whose name begins like this, up to the delimiter.
     Prefix(String),
-    Blob(Box<BlobEntry>),
+    Blob(BlobEntry),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,7 +193,7 @@ pub struct BlobEntry {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListedContent {
-    Committed(BlobProperties),
+    Committed(Box<BlobProperties>),
     /// There are blocks, but no blob yet.
     Uncommitted {
         lease: LeaseView,

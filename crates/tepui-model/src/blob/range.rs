@@ -64,7 +64,8 @@ impl PageRange {
     /// `None` if it does not begin and end where pages do.
     pub fn new(range: ByteRange) -> Option<Self> {
         let end = range.last?.checked_add(1)?;
-        (range.first % PAGE_BYTES == 0 && end % PAGE_BYTES == 0).then_some(Self { start: range.first, end })
+        let whole = range.first.is_multiple_of(PAGE_BYTES) && end.is_multiple_of(PAGE_BYTES);
+        whole.then_some(Self { start: range.first, end })
     }
 
     pub fn start(self) -> u64 {
