@@ -17,7 +17,7 @@ use tepui_model::{ServiceError, Timestamp};
 
 /// Adds a header. A value that no header can hold is left out.
 pub(super) fn put(headers: &mut HeaderMap, name: impl IntoName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
+    if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
         headers.insert(name.into_name(), value);
     }
 }

@@ -1,6 +1,7 @@
 //! The Blob service over HTTP.
 
 mod answer_headers;
+pub mod batch;
 pub mod block_list_xml;
 pub mod classify;
 mod conditions;
