@@ -181,7 +181,7 @@ fn push_committed(
     context: &Context<'_>,
     body: &mut Printer,
 ) {
-    if let Some(version) = properties.version {
+    if let Some(version) = properties.version.filter(|_| context.version.has_tags_and_versions()) {
         body.leaf("VersionId", &version.id.to_iso_7());
         if version.is_current {
             body.leaf("IsCurrentVersion", "true");
@@ -265,6 +265,14 @@ fn push_properties(
     if let Some(scope) = &properties.encryption.scope {
         body.leaf("EncryptionScope", scope);
     }
+    if let Some(incremental) =
+        properties.copy.as_ref().filter(|_| include.copy).and_then(|copy| copy.incremental)
+    {
+        body.leaf("IncrementalCopy", "true");
+        if let Some(snapshot) = incremental.destination_snapshot {
+            body.leaf("CopyDestinationSnapshot", &snapshot.to_iso_7());
+        }
+    }
     push_soft_deleted(entry.deleted.as_ref(), body);
     if !properties.tags.is_empty() && context.version.has_tags_and_versions() {
         body.leaf("TagCount", &properties.tags.len().to_string());
@@ -307,12 +315,6 @@ fn push_copy(copy: &CopyState, body: &mut Printer) {
     }
     if let Some(description) = &copy.description {
         body.leaf("CopyStatusDescription", description);
-    }
-    if let Some(incremental) = copy.incremental {
-        body.leaf("IncrementalCopy", "true");
-        if let Some(snapshot) = incremental.destination_snapshot {
-            body.leaf("CopyDestinationSnapshot", &snapshot.to_iso_7());
-        }
     }
 }
 
