@@ -92,7 +92,7 @@ mod tests {
             assert_eq!(parse_xml(body.as_bytes()).map_err(|error| error.code), Err(expected), "{body}");
         }
         assert_eq!(parse_xml(b"<Tags><TagSet /></Tags>"), Ok(Tags::default()));
-        assert_eq!(print_xml(&Tags::default()).ends_with(b"<Tags><TagSet /></Tags>"), true);
+        assert!(print_xml(&Tags::default()).ends_with(b"<Tags><TagSet /></Tags>"));
     }
 
     proptest! {
