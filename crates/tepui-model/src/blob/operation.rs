@@ -351,9 +351,17 @@ pub struct DeleteBlob {
     pub blob: BlobPath,
     pub revision: Revision,
     pub snapshots: Option<DeleteSnapshots>,
+    pub tier_conditions: TierConditions,
     /// Also what could be restored.
     pub permanently: bool,
     pub preconditions: Preconditions,
+}
+
+/// What must hold of the moment at which the tier of a blob was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TierConditions {
+    pub modified_since: Option<Timestamp>,
+    pub unmodified_since: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

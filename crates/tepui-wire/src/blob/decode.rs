@@ -16,6 +16,7 @@ use tepui_model::blob::{
     BlobPath, BlockListType, Checksums, ContainerEncryption, ContainerName, Crc64Sum, DelegationKeyRequest,
     DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode, Md5Sum, NotImplemented, Operation,
     OperationKind, PreviousSnapshot, PublicAccess, Revision, SequenceNumberAction, SetBlobProperties, Tags,
+    TierConditions,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
@@ -421,7 +422,12 @@ fn delete(request: &Request<'_>, blob: BlobPath, revision: Revision) -> Result<D
         Some(text) => return Err(invalid_value("deletetype", text, "")),
         None => false,
     };
-    Ok(DeleteBlob { blob, revision, snapshots, permanently, preconditions: conditions::of_write(headers)? })
+    let tier_conditions = TierConditions {
+        modified_since: header::lenient_date(headers, header::TIER_IF_MODIFIED_SINCE),
+        unmodified_since: header::lenient_date(headers, header::TIER_IF_UNMODIFIED_SINCE),
+    };
+    let preconditions = conditions::of_write(headers)?;
+    Ok(DeleteBlob { blob, revision, snapshots, tier_conditions, permanently, preconditions })
 }
 
 fn set_properties(headers: &HeaderMap, blob: BlobPath) -> Result<SetBlobProperties, ServiceError> {

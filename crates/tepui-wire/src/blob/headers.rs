@@ -75,6 +75,8 @@ names! {
     SOURCE_RANGE = "x-ms-source-range";
     STRUCTURED_BODY = "x-ms-structured-body";
     TAGS = "x-ms-tags";
+    TIER_IF_MODIFIED_SINCE = "x-ms-access-tier-if-modified-since";
+    TIER_IF_UNMODIFIED_SINCE = "x-ms-access-tier-if-unmodified-since";
     X_MS_RANGE = "x-ms-range";
 }
 

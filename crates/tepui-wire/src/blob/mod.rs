@@ -13,6 +13,6 @@ mod list_xml;
 pub mod marker;
 mod page_list_xml;
 pub mod resource;
-mod source;
+pub mod source;
 pub mod tag_filter_text;
 pub mod tags_text;

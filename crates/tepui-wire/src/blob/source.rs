@@ -54,8 +54,7 @@ fn locate(url: &str, target: &Target, rules: &AddressRules) -> Option<SourcePlac
     if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
         return None;
     }
-    let Some(source) = here(&uri, target, rules) else { return Some(SourcePlace::Elsewhere) };
-    let query = Query::parse(uri.query());
+    let Some((source, query)) = here(&uri, target, rules) else { return Some(SourcePlace::Elsewhere) };
     let moment = |name| match query.get_ignore_case(name).filter(|value| !value.is_empty()) {
         Some(text) => Revision::parse_moment(text).map(Some),
         None => Some(None),
@@ -70,8 +69,14 @@ fn locate(url: &str, target: &Target, rules: &AddressRules) -> Option<SourcePlac
     Some(SourcePlace::Here { account: source.account, blob, revision })
 }
 
-/// The target of a URL as if it were a request, if it is addressed to where the request came from.
-fn here(uri: &Uri, target: &Target, rules: &AddressRules) -> Option<Target> {
+/// What a source would be as a request of its own: whoever reads it for the caller checks the credentials in
+/// its query as for any other. `None` if it is not of this service.
+pub fn as_request(url: &str, target: &Target, rules: &AddressRules) -> Option<(Target, Query)> {
+    here(&Uri::try_from(url).ok()?, target, rules)
+}
+
+/// The target and the parameters of a URL, if it is addressed to where the request came from.
+fn here(uri: &Uri, target: &Target, rules: &AddressRules) -> Option<(Target, Query)> {
     let mut headers = HeaderMap::new();
     headers.insert(HOST, HeaderValue::from_str(uri.authority()?.as_str()).ok()?);
     let source = address::parse(uri, &headers, false, rules).ok()?;
@@ -84,7 +89,7 @@ fn here(uri: &Uri, target: &Target, rules: &AddressRules) -> Option<Target> {
         (false, false) => host(&source.base).eq_ignore_ascii_case(host(&target.base)),
         _ => false,
     };
-    same.then_some(source)
+    same.then(|| (source, Query::parse(uri.query())))
 }
 
 fn host(base: &str) -> &str {
@@ -164,6 +169,17 @@ mod tests {
         ] {
             assert_eq!(located(url, target).as_deref(), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn a_source_is_a_request_of_its_own() {
+        let rules = AddressRules::new(Service::Blob);
+        let target = target("http://127.0.0.1:10000/a", false);
+        let url = "http://127.0.0.1:10000/other/c01/b?sv=1&sig=x%2By";
+        let (source, query) = as_request(url, &target, &rules).unwrap();
+        assert_eq!((source.account.as_str(), source.path.as_str()), ("other", "c01/b"));
+        assert_eq!(query.get("sig"), Some("x+y"));
+        assert!(as_request("http://example.com/other/c01/b", &target, &rules).is_none());
     }
 
     proptest! {
