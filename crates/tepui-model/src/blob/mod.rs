@@ -14,6 +14,7 @@ pub mod properties;
 pub mod range;
 pub mod reply;
 pub mod settings;
+mod subject;
 pub mod tag_filter;
 pub mod tags;
 pub mod tier;

@@ -81,6 +81,9 @@ pub(super) fn authenticate(request: &Signed<'_>) -> Result<SasToken, ServiceErro
     if kind == Kind::Delegated && request.service != Service::Blob {
         return Err(failed("user delegation SAS is not accepted"));
     }
+    if kind == Kind::Delegated && given(query, "sks") != Some("b") {
+        return Err(failed("the key is for another service"));
+    }
     if kind == Kind::Delegated && (given(query, "srh").is_some() || given(query, "srq").is_some()) {
         // What would have to be compared with the request is not known well enough to be trusted.
         return Err(failed("signed request headers and parameters are not accepted"));

@@ -48,7 +48,15 @@ fn decoded(head: &str, version: &str, body: &str) -> Result<Operation, ServiceEr
         target: &target,
         rules: &rules,
     };
-    prepare(&request)?.decode(body.as_bytes())
+    let prepared = prepare(&request)?;
+    let operation = prepared.operation();
+    if !matches!(operation, Operation::GetAccountInformation | Operation::NotImplemented(_)) {
+        assert_eq!(operation.container().map(ContainerName::as_str), resource.container(), "{head}");
+        assert_eq!(operation.blob().is_some(), matches!(resource, Resource::Blob(..)), "{head}");
+    }
+    assert!(operation.source().is_none() || headers.contains_key("x-ms-copy-source"), "{head}");
+    assert!(operation.upload().is_none() || body_of(kind) == BodyUse::Streamed, "{head}");
+    prepared.decode(body.as_bytes())
 }
 
 fn newest(head: &str) -> Result<Operation, ServiceError> {
