@@ -25,6 +25,7 @@ mod request;
 mod sas;
 mod service_properties;
 mod stored;
+mod structured;
 mod table_name_json;
 mod token;
 
@@ -50,6 +51,7 @@ pub use request::request;
 pub use sas::sas;
 pub use service_properties::service_properties;
 pub use stored::stored;
+pub use structured::structured;
 pub use table_name_json::table_name_json;
 pub use token::token;
 
@@ -103,6 +105,7 @@ targets! {
     sas, HEAD;
     service_properties, BODY;
     stored, BODY;
+    structured, BODY;
     table_name_json, BODY;
     token, HEAD;
 }

@@ -4,7 +4,7 @@
 
 use super::headers as header;
 use super::resource::Resource;
-use super::{block_list_xml, conditions, delegation_xml, source, tags_text};
+use super::{block_list_xml, conditions, delegation_xml, source, structured, tags_text};
 use crate::address::{AddressRules, Target};
 use crate::parameters::{given, invalid_value, missing};
 use crate::query::Query;
@@ -180,10 +180,8 @@ fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
     let Request { kind, query, headers, .. } = *request;
     let blob = request.resource.blob_path()?;
     let revision = revision(query)?;
-    if headers.contains_key(header::STRUCTURED_BODY) {
-        // Framed bodies are not read here, and to take one for plain bytes would store the frames.
-        return Err(header::invalid(headers, header::STRUCTURED_BODY));
-    }
+    // Also where it is of no use: whoever asks for it counts on it.
+    structured::is_asked(headers)?;
     Ok(match kind {
         GetAccountInformation => Operation::GetAccountInformation,
         QueryBlobContents => Operation::NotImplemented(NotImplemented::QueryBlobContents),

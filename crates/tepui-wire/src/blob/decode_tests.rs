@@ -146,6 +146,10 @@ fn errors_name_the_header_that_is_missing_or_wrong() {
             wrong("x-ms-blob-sequence-number", "1"),
         ),
         ("GET /c01/b\nx-ms-range-get-content-md5: true".to_owned(), wrong("x-ms-range-get-content-md5", "true")),
+        (
+            "PUT /c01/b?comp=appendblock\nContent-Length: 44\nx-ms-structured-body: XSM/1.0; properties=crc64".to_owned(),
+            missing("x-ms-structured-content-length"),
+        ),
         ("GET /c01/b\nx-ms-structured-body: XSM/1.0".to_owned(), wrong("x-ms-structured-body", "XSM/1.0")),
     ] {
         assert_eq!(newest(&head), Err(expected), "{head}");
@@ -378,6 +382,9 @@ fn pages_and_appends() {
          x-ms-blob-condition-maxsize: 6",
         AppendBlock
     );
+    let framed = "PUT /c01/b?comp=appendblock\nContent-Length: 44\nx-ms-structured-content-length: 5\n\
+                  x-ms-structured-body: XSM/1.0; properties=crc64";
+    assert!(matches!(take!(framed, AppendBlock).piece, Piece::Sent(upload) if upload.bytes == Some(5)));
     assert_eq!(append.append, AppendConditions { position: Some(0), max_bytes: Some(6) });
 }
 

@@ -14,5 +14,6 @@ pub mod marker;
 mod page_list_xml;
 pub mod resource;
 pub mod source;
+pub mod structured;
 pub mod tag_filter_text;
 pub mod tags_text;

@@ -5,6 +5,7 @@ use super::new_blob::{encryption, md5};
 use crate::blob::conditions;
 use crate::blob::headers::{self, flag, given};
 use crate::blob::source;
+use crate::blob::structured;
 use http::HeaderMap;
 use http::header::TRANSFER_ENCODING;
 use tepui_model::blob::{
@@ -53,8 +54,13 @@ pub(super) fn body_bytes(headers: &HeaderMap) -> Result<Option<u64>, ServiceErro
     }
 }
 
+/// What the body brings, without what may be around it: see [`structured`].
 pub(super) fn upload(headers: &HeaderMap, max_bytes: u64) -> Result<Upload, ServiceError> {
-    let bytes = body_bytes(headers)?;
+    let sent = body_bytes(headers)?;
+    let bytes = match structured::is_asked(headers)? {
+        true => Some(structured::plain_bytes(headers)?),
+        false => sent,
+    };
     if bytes.is_some_and(|bytes| bytes > max_bytes) {
         return Err(too_large(max_bytes));
     }
