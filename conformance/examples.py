@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs the examples of README.md as they stand there, against a server that is listening.
 
-    conformance/examples.py --endpoint http://127.0.0.1:PORT/devstoreaccount1
+    conformance/examples.py --endpoint http://127.0.0.1:PORT/devstoreaccount1 \\
+        --queue-endpoint http://127.0.0.1:PORT/devstoreaccount1
 
-Only the port is exchanged. The clients are those that conformance/sdk/run installs.
+Only the ports are exchanged. The clients are those that conformance/sdk/run installs.
 """
 
 import argparse
@@ -18,7 +19,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SDK = ROOT / ".work" / "sdk"
-ENDPOINT_IN_README = "http://127.0.0.1:10002/devstoreaccount1"
+TABLES_IN_README = "http://127.0.0.1:10002/devstoreaccount1"
+QUEUES_IN_README = "http://127.0.0.1:10001/devstoreaccount1"
 
 
 def blocks(language):
@@ -30,9 +32,13 @@ def run(command, folder, **options):
     return done.returncode, done.stdout + done.stderr
 
 
-def python(code, folder):
+def python(code, folder, suite="python"):
     (folder / "example.py").write_text(code)
-    return run([SDK / "python" / "venv" / "bin" / "python", "example.py"], folder)
+    return run([SDK / suite / "venv" / "bin" / "python", "example.py"], folder)
+
+
+def queue_python(code, folder):
+    return python(code, folder, "queue-python")
 
 
 def javascript(code, folder):
@@ -56,6 +62,7 @@ def shell(code, folder):
 # The language's tool, its mark in README.md, which block with that mark, how to run it, what it must print.
 EXAMPLES = [
     ("python3", "python", 0, python, "Ada 36"),
+    ("python3", "python", 1, queue_python, "resize photo 7"),
     ("node", "js", 0, javascript, "Ada 36"),
     ("go", "go", 0, go, '"Name":"Ada"'),
     ("curl", "sh", 1, shell, '"Name":"Ada","Age":36'),
@@ -65,17 +72,20 @@ EXAMPLES = [
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--endpoint", required=True)
-    endpoint = options.parse_args().endpoint
+    options.add_argument("--queue-endpoint", required=True)
+    endpoints = options.parse_args()
     passed = failed = skipped = 0
     # Only what is missing.
-    subprocess.run([HERE / "sdk" / "run", "--prepare", "python-sync", "javascript", "go"], check=True)
+    suites = ["python-sync", "queue-python-sync", "javascript", "go"]
+    subprocess.run([HERE / "sdk" / "run", "--prepare", *suites], check=True)
     for tool, mark, index, runner, expected in EXAMPLES:
         if shutil.which(tool) is None:
             missing = "failed" if os.environ.get("CI") == "true" else "skipped"
             print(f"example in {mark}: {missing}, {tool} is not on this machine")
             skipped, failed = skipped + (missing == "skipped"), failed + (missing == "failed")
             continue
-        code = blocks(mark)[index].replace(ENDPOINT_IN_README, endpoint)
+        code = blocks(mark)[index].replace(TABLES_IN_README, endpoints.endpoint)
+        code = code.replace(QUEUES_IN_README, endpoints.queue_endpoint)
         with tempfile.TemporaryDirectory() as folder:
             status, output = runner(code, Path(folder))
         if status == 0 and expected in output:

@@ -2,35 +2,20 @@
 package sdk
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"os"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-const (
-	account  = "devstoreaccount1"
-	key      = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-	wrongKey = "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmc="
-)
-
 var (
-	ctx      = context.Background()
-	endpoint = os.Getenv("TEPUI_ENDPOINT")
-	options  = &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}
-	stale    = azcore.ETag("W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"")
-	anyETag  = azcore.ETagAny
+	options = &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}
+	stale   = azcore.ETag("W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"")
+	anyETag = azcore.ETagAny
 )
 
 // object is an entity as its JSON members.
@@ -80,12 +65,6 @@ func service(t *testing.T) *aztables.ServiceClient {
 	return serviceAt(t, endpoint)
 }
 
-func uniqueName() string {
-	random := make([]byte, 10)
-	_, _ = rand.Read(random)
-	return "sdk" + hex.EncodeToString(random)
-}
-
 // newTable makes a table for one test.
 func newTable(t *testing.T) (*aztables.Client, string) {
 	t.Helper()
@@ -133,45 +112,6 @@ func keys(t *testing.T, table *aztables.Client, query *aztables.ListEntitiesOpti
 func get(t *testing.T, table *aztables.Client, partition, row string) object {
 	t.Helper()
 	return properties(t, must(table.GetEntity(ctx, partition, row, nil))(t).Value)
-}
-
-func soon() time.Time { return time.Now().UTC().Add(10 * time.Minute) }
-
-func pointer[T any](value T) *T { return &value }
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// must fails the test unless the call went well: must(call())(t).
-func must[T any](value T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		ok(t, err)
-		return value
-	}
-}
-
-func equal(t *testing.T, got, want any) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("got  %v\nwant %v", got, want)
-	}
-}
-
-// refused fails the test unless the call was answered with this status and code.
-func refused(t *testing.T, err error, status int, code string) {
-	t.Helper()
-	var response *azcore.ResponseError
-	if !errors.As(err, &response) {
-		t.Fatalf("not refused with %d %s, but: %v", status, code, err)
-	}
-	if response.StatusCode != status || response.ErrorCode != code {
-		t.Fatalf("not refused with %d %s, but: %v", status, code, err)
-	}
 }
 
 var partOfBatch = regexp.MustCompile(`(?s)HTTP/1\.1 (\d+).*"code":"(\w+)".*"value":"(\d+):`)

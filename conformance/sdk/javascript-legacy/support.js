@@ -1,15 +1,10 @@
 "use strict";
 // What the tests share: promises around the callbacks of the client, tables that clean up, refusals.
 
-const assert = require("node:assert/strict");
-const { randomUUID } = require("node:crypto");
 const azure = require("azure-storage");
+const { ACCOUNT, ENDPOINT, KEY, SECONDARY, WRONG_KEY, refusedBy, uniqueName } = require("../shared/server");
 
-const ENDPOINT = process.env.TEPUI_ENDPOINT;
-const HOST = { primaryHost: ENDPOINT, secondaryHost: `${ENDPOINT}-secondary` };
-const ACCOUNT = "devstoreaccount1";
-const KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-const WRONG_KEY = Buffer.from("wrong key ".repeat(6)).toString("base64");
+const HOST = { primaryHost: ENDPOINT, secondaryHost: SECONDARY };
 const CONNECTION_STRING =
   `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};TableEndpoint=${ENDPOINT};`;
 
@@ -32,10 +27,6 @@ const service = promising(client);
 const stranger = promising(azure.createTableService(ACCOUNT, WRONG_KEY, HOST));
 const fromConnectionString = () => promising(azure.createTableService(CONNECTION_STRING));
 const withSas = (token) => promising(azure.createTableServiceWithSas(HOST, token));
-
-function uniqueName(prefix = "sdk") {
-  return prefix + randomUUID().replaceAll("-", "").slice(0, 20);
-}
 
 /** A test body that is given the name of a new, empty table. */
 function withTable(body) {
@@ -78,16 +69,7 @@ async function rowKeys(table, query = null, from = service) {
   return (await pagesOf(table, query, from)).flat().map((found) => found.RowKey._);
 }
 
-async function refused(promise, statusCode, code) {
-  try {
-    await promise;
-  } catch (error) {
-    if (error.name !== "StorageError") throw error;
-    assert.deepEqual({ status: error.statusCode, code: error.code }, { status: statusCode, code });
-    return error;
-  }
-  assert.fail(`not refused, but should be: ${statusCode} ${code}`);
-}
+const refused = refusedBy("StorageError");
 
 module.exports = {
   client, entity, etagOf, fromConnectionString, pagesOf, refused, rowKeys, service, stranger,

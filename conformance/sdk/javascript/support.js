@@ -1,15 +1,11 @@
 "use strict";
-// What the tests share: how to reach the server, tables that clean up after themselves, refusals.
+// What the tests share: clients, tables that clean up after themselves, refusals.
 
-const assert = require("node:assert/strict");
-const { randomUUID } = require("node:crypto");
 const { AzureNamedKeyCredential, AzureSASCredential, TableClient, TableServiceClient } = require("@azure/data-tables");
+const {
+  ACCOUNT, ENDPOINT, KEY, SECONDARY, WRONG_KEY, collect, inMinutes, refusedBy, uniqueName,
+} = require("../shared/server");
 
-const ENDPOINT = process.env.TEPUI_ENDPOINT;
-const SECONDARY = `${ENDPOINT}-secondary`;
-const ACCOUNT = "devstoreaccount1";
-const KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-const WRONG_KEY = Buffer.from("wrong key ".repeat(6)).toString("base64");
 const CREDENTIAL = new AzureNamedKeyCredential(ACCOUNT, KEY);
 const CONNECTION_STRING =
   `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};TableEndpoint=${ENDPOINT};`;
@@ -28,10 +24,6 @@ function tableWithSas(name, token) {
 
 function serviceWithSas(token) {
   return new TableServiceClient(ENDPOINT, new AzureSASCredential(token), OPTIONS);
-}
-
-function uniqueName(prefix = "sdk") {
-  return prefix + randomUUID().replaceAll("-", "").slice(0, 20);
 }
 
 /** A test body that is given a new, empty table. */
@@ -58,18 +50,8 @@ function propertiesOf(stored) {
   return rest;
 }
 
-async function collect(items) {
-  const found = [];
-  for await (const item of items) found.push(item);
-  return found;
-}
-
 async function rowKeys(items) {
   return (await collect(items)).map((found) => found.rowKey);
-}
-
-function inMinutes(minutes) {
-  return new Date(Date.now() + minutes * 60_000);
 }
 
 /** The code in the body of an error, JSON or XML. */
@@ -78,17 +60,7 @@ function codeOf(error) {
   return found?.[1] ?? found?.[2];
 }
 
-/** The promise fails with this status and code. Returns the error for more questions. */
-async function refused(promise, statusCode, code) {
-  try {
-    await promise;
-  } catch (error) {
-    if (error.name !== "RestError") throw error;
-    assert.deepEqual({ status: error.statusCode, code: codeOf(error) }, { status: statusCode, code });
-    return error;
-  }
-  assert.fail(`not refused, but should be: ${statusCode} ${code}`);
-}
+const refused = refusedBy("RestError", codeOf);
 
 module.exports = {
   ACCOUNT, CONNECTION_STRING, CREDENTIAL, ENDPOINT, KEY, OPTIONS, SECONDARY, STALE, WRONG_KEY,

@@ -1,20 +1,14 @@
-"""What the tests share: how to reach the server, entities, and refusals."""
+"""What the tests share: a connection, entities, and refusals."""
 
-import os
 import re
-import uuid
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
 
 import pytest
 from azure.common import AzureException, AzureHttpError
 from azure.cosmosdb.table.common.retry import no_retry
 from azure.cosmosdb.table.tableservice import TableService
+from server import ACCOUNT, ENDPOINT, KEY, SECONDARY, WRONG_KEY, in_minutes, unique_name  # noqa: F401
 
-ENDPOINT = os.environ["TEPUI_ENDPOINT"].rstrip("/")
-ACCOUNT = "devstoreaccount1"
-KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-WRONG_KEY = "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmc="
 SYSTEM_PROPERTIES = ("PartitionKey", "RowKey", "Timestamp", "etag")
 STALE = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""
 
@@ -23,14 +17,10 @@ def connect(key=KEY, sas=None):
     secret = f"SharedAccessSignature={sas}" if sas else f"AccountKey={key}"
     service = TableService(
         connection_string=f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};{secret};"
-        f"TableEndpoint={ENDPOINT};TableSecondaryEndpoint={ENDPOINT}-secondary"
+        f"TableEndpoint={ENDPOINT};TableSecondaryEndpoint={SECONDARY}"
     )
     service.retry = no_retry
     return service
-
-
-def unique_name():
-    return f"sdk{uuid.uuid4().hex[:20]}"
 
 
 def entity(row="r", partition="p", **properties):
@@ -48,10 +38,6 @@ def properties_of(stored):
 
 def row_keys(entities):
     return [found["RowKey"] for found in entities]
-
-
-def in_minutes(minutes):
-    return datetime.now(timezone.utc) + timedelta(minutes=minutes)
 
 
 @contextmanager

@@ -1,24 +1,15 @@
 import pytest
 import pytest_asyncio
 
-pytest.register_assert_rewrite("support")
+pytest.register_assert_rewrite("clients")
 from support import Api, unique_name  # noqa: E402
 
-
-def pytest_addoption(parser):
-    parser.addoption("--client", choices=("sync", "async"), default="sync", help="which kind of client to test")
+pytest_plugins = ["clients"]
 
 
-@pytest_asyncio.fixture(scope="session")
-async def api(request):
-    api = Api(request.config.getoption("--client"))
-    yield api
-    await api.close()
-
-
-@pytest_asyncio.fixture(scope="session")
-async def service(api):
-    return api.service()
+@pytest.fixture(scope="session")
+def api_class():
+    return Api
 
 
 @pytest_asyncio.fixture

@@ -2,29 +2,11 @@
 package sdk
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
-	"os"
-	"reflect"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
-)
-
-const (
-	account  = "devstoreaccount1"
-	key      = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-	wrongKey = "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmc="
-)
-
-var (
-	ctx      = context.Background()
-	endpoint = os.Getenv("TEPUI_ENDPOINT")
 )
 
 // options are new for every client: the library adds a client's credential to what it is given.
@@ -50,12 +32,6 @@ func service(t *testing.T) *azqueue.ServiceClient {
 func withToken(t *testing.T, name, token string) *azqueue.QueueClient {
 	t.Helper()
 	return must(azqueue.NewQueueClientWithNoCredential(endpoint+"/"+name+"?"+token, options()))(t)
-}
-
-func uniqueName() string {
-	random := make([]byte, 10)
-	_, _ = rand.Read(random)
-	return "sdk" + hex.EncodeToString(random)
 }
 
 // newQueue makes a queue for one test.
@@ -99,35 +75,4 @@ func text(of *string) string {
 func count(t *testing.T, queue *azqueue.QueueClient) int32 {
 	t.Helper()
 	return *must(queue.GetProperties(ctx, nil))(t).ApproximateMessagesCount
-}
-
-func soon() time.Time { return time.Now().UTC().Add(10 * time.Minute) }
-
-func pointer[T any](value T) *T { return &value }
-
-// must fails the test unless the call went well: must(call())(t).
-func must[T any](value T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
-func equal(t *testing.T, got, want any) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("got  %v\nwant %v", got, want)
-	}
-}
-
-// refused fails the test unless the call was answered with this status and code.
-func refused(t *testing.T, err error, status int, code string) {
-	t.Helper()
-	var response *azcore.ResponseError
-	if !errors.As(err, &response) || response.StatusCode != status || response.ErrorCode != code {
-		t.Fatalf("not refused with %d %s, but: %v", status, code, err)
-	}
 }

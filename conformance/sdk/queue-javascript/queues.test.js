@@ -99,7 +99,7 @@ describe("the service", () => {
 
   it("has statistics on the secondary", async () => {
     const { _response } = await new QueueServiceClient(SECONDARY, CREDENTIAL, OPTIONS).getStatistics();
-    // The client leaves them out of its answer.
+    // The client looks below a root element QueueServiceStats, where the service sends StorageServiceStats.
     assert.match(_response.bodyAsText, /<Status>(live|bootstrap|unavailable)<\/Status>/);
   });
 });

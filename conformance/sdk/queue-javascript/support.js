@@ -1,15 +1,11 @@
 "use strict";
-// What the tests share: how to reach the server, queues that clean up after themselves, refusals.
+// What the tests share: clients, queues that clean up after themselves, refusals.
 
-const assert = require("node:assert/strict");
-const { randomUUID } = require("node:crypto");
 const { QueueClient, QueueServiceClient, StorageSharedKeyCredential } = require("@azure/storage-queue");
+const {
+  ACCOUNT, ENDPOINT, KEY, SECONDARY, WRONG_KEY, collect, inMinutes, refusedBy, uniqueName,
+} = require("../shared/server");
 
-const ENDPOINT = process.env.TEPUI_ENDPOINT;
-const SECONDARY = `${ENDPOINT}-secondary`;
-const ACCOUNT = "devstoreaccount1";
-const KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-const WRONG_KEY = Buffer.from("wrong key ".repeat(6)).toString("base64");
 const CREDENTIAL = new StorageSharedKeyCredential(ACCOUNT, KEY);
 const CONNECTION_STRING =
   `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};QueueEndpoint=${ENDPOINT};`;
@@ -25,10 +21,6 @@ function serviceWithSas(token) {
   return new QueueServiceClient(`${ENDPOINT}?${token}`, undefined, OPTIONS);
 }
 
-function uniqueName(prefix = "sdk") {
-  return prefix + randomUUID().replaceAll("-", "").slice(0, 20);
-}
-
 /** A test body that is given a new, empty queue. */
 function withQueue(body) {
   return async () => {
@@ -40,12 +32,6 @@ function withQueue(body) {
       await queue.delete();
     }
   };
-}
-
-async function collect(items) {
-  const found = [];
-  for await (const item of items) found.push(item);
-  return found;
 }
 
 /** What is visible, without taking it. */
@@ -62,21 +48,7 @@ async function count(queue) {
   return (await queue.getProperties()).approximateMessagesCount;
 }
 
-function inMinutes(minutes) {
-  return new Date(Date.now() + minutes * 60_000);
-}
-
-/** The promise fails with this status and code. */
-async function refused(promise, statusCode, code) {
-  try {
-    await promise;
-  } catch (error) {
-    if (error.name !== "RestError") throw error;
-    assert.deepEqual({ status: error.statusCode, code: error.code }, { status: statusCode, code });
-    return;
-  }
-  assert.fail(`not refused, but should be: ${statusCode} ${code}`);
-}
+const refused = refusedBy("RestError");
 
 module.exports = {
   ACCOUNT, CONNECTION_STRING, CREDENTIAL, ENDPOINT, KEY, OPTIONS, SECONDARY, WRONG_KEY,

@@ -71,7 +71,7 @@ fn options(path: std::path::PathBuf, settings: &HashMap<String, String>) -> Disk
         options.block_bytes = bytes as u32;
     }
     if let Some(workers) = number("workers") {
-        options.worker_threads = workers as usize;
+        options.merge_threads = workers as usize;
     }
     options
 }

@@ -8,7 +8,7 @@
 use crate::recent::{Hashes, Recent};
 use crate::store::{Store, WriteFailure};
 use crate::view::{Published, View};
-use crate::{CommitError, EngineError, Key, Version, Write, changes_catalogue};
+use crate::{Chain, CommitError, EngineError, Key, Version, Write, changes_catalogue};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -50,7 +50,7 @@ pub(crate) struct Request {
 
 pub(crate) enum Kind {
     /// Rests on what its snapshot showed.
-    Checked { at: Version, guards: Vec<Key> },
+    Checked { at: Version, guards: Vec<Key>, chain: Option<Chain> },
     /// Removes what nobody can reach: nothing to check.
     Reclaim,
     /// Asks the store to move what is in memory into tables.
@@ -58,6 +58,13 @@ pub(crate) enum Kind {
 }
 
 impl Request {
+    fn chain(&self) -> Option<&Chain> {
+        match &self.kind {
+            Kind::Checked { chain, .. } => chain.as_ref(),
+            Kind::Reclaim | Kind::Flush => None,
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.writes
             .iter()
@@ -264,39 +271,39 @@ impl<S: Store> Committer<S> {
         let mut accepted = Vec::with_capacity(group.len());
         let mut refused = Vec::new();
         let mut flush = false;
+        let next = Version(self.version.0 + 1);
+        let mut overlaps = false;
         for mut request in group {
             // A commit of this group is not in anybody's snapshot yet, so whoever meets one of its
-            // keys rests on something older.
+            // keys rests on something older, unless both are of one chain.
             let hashes: Vec<u64> = request.writes.iter().map(|write| self.recent.hash(write.key())).collect();
-            if let Kind::Checked { at, guards } = &request.kind {
-                let guards = guards.iter().map(|key| self.recent.hash(key));
-                let conflict = hashes
-                    .iter()
-                    .copied()
-                    .chain(guards)
-                    .any(|hash| touched.contains(&hash) || self.recent.changed_since(hash, *at));
-                if conflict {
-                    refused.push(request);
-                    continue;
+            if self.conflicts(&request, &hashes, &touched, next) {
+                if let Some(chain) = request.chain() {
+                    chain.break_off();
                 }
+                refused.push(request);
+                continue;
             }
             flush |= matches!(request.kind, Kind::Flush);
             let touched_before = touched.len();
             touched.extend(&hashes);
             let writes = std::mem::take(&mut request.writes);
-            if touched.len() == touched_before + writes.len() {
-                batch.extend(writes);
-            } else {
-                batch.extend(last_writes(writes));
+            overlaps |= touched.len() < touched_before + writes.len();
+            if let Some(chain) = request.chain() {
+                chain.record(writes.iter().map(Write::key), next);
             }
+            batch.extend(writes);
             accepted.push(request);
+        }
+        if overlaps {
+            batch = last_writes(batch);
         }
         let changes_catalogue = changes_catalogue(&batch);
         let outcome = if batch.is_empty() { Ok(()) } else { self.store.write(batch) };
         match outcome {
             Ok(()) => {
                 if !touched.is_empty() {
-                    self.version = Version(self.version.0 + 1);
+                    self.version = next;
                     self.recent.record(touched, self.version);
                     if changes_catalogue {
                         self.catalogue_version = self.version;
@@ -321,6 +328,21 @@ impl<S: Store> Committer<S> {
                 answer(refused, &Err(CommitError::Conflict));
             }
         }
+    }
+
+    /// Whether a key that a request rests on has changed since its snapshot, other than by its chain.
+    fn conflicts(&self, request: &Request, hashes: &[u64], touched: &Hashes, next: Version) -> bool {
+        let Kind::Checked { at, guards, chain } = &request.kind else { return false };
+        if self.recent.forgot_since(*at) || chain.as_ref().is_some_and(Chain::is_broken) {
+            return true;
+        }
+        let changed = |key: &Key, hash: u64| {
+            let last = if touched.contains(&hash) { Some(next) } else { self.recent.last_change(hash) };
+            last.is_some_and(|last| last > *at && !chain.as_ref().is_some_and(|chain| chain.wrote(key, last)))
+        };
+        let changed_write =
+            request.writes.iter().zip(hashes).any(|(write, hash)| changed(write.key(), *hash));
+        changed_write || guards.iter().any(|key| changed(key, self.recent.hash(key)))
     }
 
     /// Whether a write may be tried now.
@@ -424,6 +446,9 @@ impl<S: Store> Drop for Committer<S> {
 
 fn answer(requests: Vec<Request>, result: &Result<(), CommitError>) {
     for request in requests {
+        if let (Err(_), Some(chain)) = (result, request.chain()) {
+            chain.break_off();
+        }
         // Whoever no longer waits does not care.
         let _ = request.reply.send(result.clone());
     }

@@ -5,8 +5,8 @@
 //! random lists. A new engine needs a [`Subject`] and a test that calls both: see `tests/contract.rs`.
 
 use crate::{
-    CommitError, Engine, EngineError, Key, KeyRange, MAX_KEY_BYTES, ScanLimit, Snapshot, Value, Version,
-    Write,
+    Chain, CommitError, Engine, EngineError, Key, KeyRange, MAX_KEY_BYTES, ScanLimit, Snapshot, Value,
+    Version, Write,
 };
 use std::collections::BTreeMap;
 
@@ -34,6 +34,8 @@ pub async fn check<S: Subject>(subject: &mut S) {
     the_last_write_of_a_key_wins(engine).await;
     a_deleted_key_conflicts_and_can_return(engine).await;
     a_commit_of_nothing_checks_its_guards(engine).await;
+    commits_of_a_chain_rest_on_each_other(engine).await;
+    a_chain_breaks_off_and_leaves_its_beginning(engine).await;
     the_catalogue_has_a_version(engine).await;
     scans_are_ordered_and_cut_by_rows(engine).await;
     scans_are_cut_by_bytes_but_return_a_row(engine).await;
@@ -134,6 +136,65 @@ async fn a_commit_of_nothing_checks_its_guards<E: Engine>(engine: &E) {
     assert_eq!(engine.commit(at, vec![], vec![]).await, Ok(()));
     put(engine, "only guard", "").await;
     assert_eq!(engine.commit(at, vec!["only guard".into()], vec![]).await, Err(CommitError::Conflict));
+}
+
+async fn commits_of_a_chain_rest_on_each_other<E: Engine>(engine: &E) {
+    put(engine, "chain/guard", "0").await;
+    let at = snapshot(engine).await.version();
+    let chain = Chain::new();
+    // All of them are on their way before the first is waited for.
+    let mut answers = Vec::new();
+    for number in 0..50 {
+        let text = number.to_string();
+        let writes = vec![
+            write("chain/same", &text),
+            write(&format!("chain/{number:02}"), &text),
+            delete(&format!("chain/{:02}", number / 2)),
+        ];
+        answers.push(engine.commit_in(&chain, at, vec!["chain/guard".into()], writes));
+    }
+    let other = Chain::new();
+    let rival = engine.commit_in(&other, at, vec![], vec![write("chain/same", "rival")]);
+    for answer in answers {
+        assert_eq!(answer.await, Ok(()));
+    }
+    assert_eq!(rival.await, Err(CommitError::Conflict), "another chain is another writer");
+    let now = snapshot(engine).await;
+    assert_eq!(get(&now, "chain/same").await, Some("49".into()));
+    let left = rows(&now, "chain/").await;
+    assert_eq!(left.len(), 2 + 25, "each commit saw what those before it had left: {left:?}");
+    let alone = engine.commit(at, vec![], vec![write("chain/same", "")]).await;
+    assert_eq!(alone, Err(CommitError::Conflict), "what a chain has written has changed");
+}
+
+async fn a_chain_breaks_off_and_leaves_its_beginning<E: Engine>(engine: &E) {
+    let at = snapshot(engine).await.version();
+    let chain = Chain::new();
+    let next = |text: &str, guard: &'static str| {
+        engine.commit_in(&chain, at, vec![guard.into()], vec![write("broken/same", text), write(text, "")])
+    };
+    assert_eq!(next("broken/1", "broken/guard").await, Ok(()));
+    put(engine, "broken/guard", "changed").await;
+    let answers = [
+        next("broken/2", "broken/other"),
+        next("broken/3", "broken/guard"),
+        next("broken/4", "broken/other"),
+        next("broken/5", "broken/same"),
+    ];
+    let [second, third, fourth, fifth] = answers;
+    assert_eq!(second.await, Ok(()));
+    assert_eq!(third.await, Err(CommitError::Conflict));
+    assert_eq!(fourth.await, Err(CommitError::Conflict), "it rests on one that failed");
+    assert_eq!(fifth.await, Err(CommitError::Conflict));
+    let now = snapshot(engine).await;
+    assert_eq!(get(&now, "broken/same").await, Some("broken/2".into()));
+    // What others have written in between counts, although the chain wrote the key before.
+    let chain = Chain::new();
+    let write_same = |text| engine.commit_in(&chain, now.version(), vec![], vec![write("broken/same", text)]);
+    assert_eq!(write_same("6").await, Ok(()));
+    put(engine, "broken/same", "theirs").await;
+    assert_eq!(write_same("7").await, Err(CommitError::Conflict));
+    assert_eq!(get(&snapshot(engine).await, "broken/same").await, Some("theirs".into()));
 }
 
 async fn the_catalogue_has_a_version<E: Engine>(engine: &E) {

@@ -1,9 +1,10 @@
 //! The data directory: its format, its lock, and how much space is left.
 //!
 //! ```text
-//! FORMAT   the number of the format in which the directory is written
-//! LOCK     locked while a process has the directory open
-//! rows/    fjall's own files
+//! FORMAT     the number of the format in which the directory is written
+//! LOCK       locked while a process has the directory open
+//! journal/   what was committed and is not in tables yet
+//! rows/      tables of rows
 //! ```
 
 use crate::EngineError;
@@ -13,14 +14,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The format that this version writes, and the only one that it reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A process that was killed holds its lock until the kernel is done with it.
 const LOCK_WAIT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Directory {
     path: PathBuf,
-    data: PathBuf,
     /// Unlocked when dropped.
     _lock: File,
 }
@@ -40,17 +40,31 @@ impl Directory {
             TryLockError::Error(error) => failed("lock", error),
         })?;
         check_format(path)?;
-        let data = path.join("rows");
-        remove_half_made(&data).map_err(|error| failed("clear", error))?;
-        Ok(Self { path: path.to_owned(), data, _lock: lock })
+        Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn data(&self) -> &Path {
-        &self.data
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.path.join("journal")
+    }
+
+    pub(crate) fn rows(&self) -> PathBuf {
+        self.path.join("rows")
+    }
+
+    /// The library would take tables without the file that lists them for the remains of an interrupted
+    /// start, and begin anew.
+    pub(crate) fn check_rows(&self) -> Result<(), EngineError> {
+        let list = self.rows().join("current");
+        let has_tables =
+            || std::fs::read_dir(self.rows().join("tables")).is_ok_and(|mut tables| tables.next().is_some());
+        if !list.exists() && has_tables() {
+            return Err(EngineError::Corrupt(format!("the list of tables is missing: {}", list.display())));
+        }
+        Ok(())
     }
 
     /// Writes and syncs a small file and removes it again.
@@ -91,29 +105,6 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
-}
-
-/// Removes what a crash left of fjall's files while they were made for the first time: fjall would
-/// trip over them for ever. Whatever could hold a row is left alone.
-fn remove_half_made(data: &Path) -> io::Result<()> {
-    let is_empty = |folder: &Path| match std::fs::read_dir(folder) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    };
-    // The marker is written last, and keyspaces only after it.
-    let marker = std::fs::metadata(data.join("version")).map_or(0, |metadata| metadata.len());
-    if marker != 0 || !data.exists() || !is_empty(&data.join("keyspaces")) {
-        return Ok(());
-    }
-    for entry in std::fs::read_dir(data)? {
-        let path = entry?.path();
-        let is_journal = path.extension().is_some_and(|extension| extension == "jnl");
-        if is_journal && !crate::journal::is_unwritten(&path)? {
-            return Ok(());
-        }
-    }
-    tracing::info!(path = %data.display(), "removed what was left of an interrupted start");
-    std::fs::remove_dir_all(data)
 }
 
 fn lock(path: &Path) -> Result<File, TryLockError> {

@@ -1,23 +1,26 @@
-//! The engine on disk: fjall behind one committer.
+//! The engine on disk: a journal and a tree of sorted tables behind one committer.
 //!
 //! | | |
 //! | --- | --- |
 //! | `disk.rs` | options; reading from what was published |
 //! | `committer.rs` `recent.rs` | the queue, groups, conflicts; what to do when the disk fails |
 //! | `view.rs` | the published state |
-//! | `store.rs` | fjall: opening, writing, its errors |
-//! | `journal.rs` `directory.rs` | what is checked before fjall opens anything |
+//! | `store.rs` | opening and writing; errors of the disk |
+//! | `journal.rs` | what is not in tables yet |
+//! | `background.rs` | writing and merging tables |
+//! | `directory.rs` | format, lock, free space |
 //! | `reclaim.rs` | freeing ranges |
 
 use crate::committer::{Committer, Kind, QueueLimits, Request, Shared};
 use crate::directory;
 use crate::limits;
-use crate::store::{FjallStore, Store, panicked, storage_error};
+use crate::store::{Store, TreeStore, panicked, storage_error};
 use crate::view::Held;
 use crate::{
-    CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version, Write,
+    Chain, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version,
+    Write,
 };
-use fjall::AbstractTree;
+use lsm_tree::AbstractTree;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -42,27 +45,25 @@ pub type FreeSpace = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 ///   checksum, some 10 µs. Between 8 and 128 MiB made no difference to gets spread over 4 GB of rows.
 /// - More restart points in blocks, for shorter searches: no difference that could be measured.
 /// - Compression, without a measurement: it costs time in every miss, flush and merge.
-/// - fjall's own slices in place of `Bytes`, likewise: every key and value would be copied on its
+/// - The library's own slices in place of `Bytes`, likewise: every key and value would be copied on its
 ///   way out.
-/// - Two worker threads: fjall keeps one of them for flushes alone, so there is a single merge at a
-///   time, and it falls behind when rows arrive in random order.
+/// - One thread for merges: it falls behind when rows arrive in random order.
 #[derive(Clone)]
 pub struct DiskOptions {
     /// The data directory. Created if it is not there.
     pub path: PathBuf,
     /// Memory for blocks that were read; taken as they are read. Default: 320 MiB.
     pub cache_bytes: u64,
-    /// How much is written to memory before it becomes a table. Up to five times as much is held
-    /// while writers are faster than the disk. Set when the directory is created. Default: 64 MiB.
+    /// How much is written to memory before it becomes a table. Up to three times as much is held
+    /// while writers are faster than the disk. Default: 64 MiB.
     pub memtable_bytes: u64,
-    /// The size of a block in a table. Set when the directory is created. Default: 12 KiB.
+    /// The size of a block in new tables. Default: 12 KiB.
     pub block_bytes: u32,
-    /// How large the journals may grow before what holds them back is written to tables. They are
-    /// read when the directory is opened. Each has 64 MiB or a little more, and with less than two
-    /// of them every new journal would force a small table. Default: 256 MiB.
+    /// How large the journal may grow, about, before what holds it back is written to tables. It is
+    /// read when the directory is opened. Default: 256 MiB.
     pub journal_bytes: u64,
-    /// Threads that write tables and merge them. Default: 3.
-    pub worker_threads: usize,
+    /// Threads that merge tables; one more writes them. Default: 2.
+    pub merge_threads: usize,
     /// Writes are refused while less than this is free on the disk. Default: 128 MiB.
     pub free_space_reserve_bytes: u64,
     /// How many commits may wait. More are refused as busy. Default: 4096.
@@ -86,7 +87,7 @@ impl DiskOptions {
             memtable_bytes: 64 << 20,
             block_bytes: 12 << 10,
             journal_bytes: 256 << 20,
-            worker_threads: 3,
+            merge_threads: 2,
             free_space_reserve_bytes: 128 << 20,
             max_queued_commits: 4096,
             max_queued_bytes: 64 << 20,
@@ -139,7 +140,7 @@ impl DiskEngine {
         };
         let commit_wait = options.commit_wait;
         let version = Version(1);
-        let store = FjallStore::open(options)?;
+        let store = TreeStore::open(options)?;
         let shared = Arc::new(Shared::new(store.view(version, version), limits));
         let committer = Committer::new(Arc::clone(&shared), store, version);
         let thread = std::thread::Builder::new()
@@ -155,13 +156,23 @@ impl DiskEngine {
     }
 
     pub(crate) async fn request(&self, kind: Kind, writes: Vec<Write>) -> Result<(), CommitError> {
+        outcome(self.submit(kind, writes)?, self.inner.commit_wait).await
+    }
+
+    fn submit(&self, kind: Kind, writes: Vec<Write>) -> Result<Answer, EngineError> {
         let (reply, answer) = oneshot::channel();
         self.inner.shared.submit(Request { kind, writes, reply })?;
-        match tokio::time::timeout(self.inner.commit_wait, answer).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(CommitError::Unknown("the committer stopped".into())),
-            Err(_) => Err(CommitError::Unknown("the committer did not answer in time".into())),
-        }
+        Ok(answer)
+    }
+}
+
+type Answer = oneshot::Receiver<Result<(), CommitError>>;
+
+async fn outcome(answer: Answer, wait: Duration) -> Result<(), CommitError> {
+    match tokio::time::timeout(wait, answer).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(CommitError::Unknown("the committer stopped".into())),
+        Err(_) => Err(CommitError::Unknown("the committer did not answer in time".into())),
     }
 }
 
@@ -192,7 +203,23 @@ impl Engine for DiskEngine {
 
     async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
         limits::check(&guards, &writes)?;
-        self.request(Kind::Checked { at, guards }, writes).await
+        self.request(Kind::Checked { at, guards, chain: None }, writes).await
+    }
+
+    fn commit_in(
+        &self,
+        chain: &Chain,
+        at: Version,
+        guards: Vec<Key>,
+        writes: Vec<Write>,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        let kind = |guards| Kind::Checked { at, guards, chain: Some(chain.clone()) };
+        let submitted = limits::check(&guards, &writes).and_then(|()| self.submit(kind(guards), writes));
+        if submitted.is_err() {
+            chain.break_off();
+        }
+        let commit_wait = self.inner.commit_wait;
+        async move { outcome(submitted?, commit_wait).await }
     }
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
@@ -218,8 +245,7 @@ impl DiskSnapshot {
         let mut page = ScanPage::default();
         let Some(bounds) = limits::bounds(range) else { return Ok(page) };
         let mut bytes = 0;
-        let rows =
-            self.view.tree.range::<&[u8], limits::Bounds<'_>>(bounds, self.view.snapshot.seqno(), None);
+        let rows = self.view.tree.range::<&[u8], limits::Bounds<'_>>(bounds, self.view.number.get(), None);
         for row in rows {
             let (key, value) = lsm_tree::Guard::into_inner(row).map_err(|error| storage_error(&error))?;
             bytes += key.len() + value.len();
@@ -247,7 +273,7 @@ impl Snapshot for DiskSnapshot {
         if !limits::is_key(key) {
             return Ok(None);
         }
-        let found = catch_unwind(AssertUnwindSafe(|| self.view.tree.get(key, self.view.snapshot.seqno())));
+        let found = catch_unwind(AssertUnwindSafe(|| self.view.tree.get(key, self.view.number.get())));
         match found {
             Ok(found) => Ok(found.map_err(|error| storage_error(&error))?.map(Value::from)),
             Err(panic) => Err(panicked(&*panic)),

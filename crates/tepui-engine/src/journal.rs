@@ -1,275 +1,234 @@
-//! Looks at fjall's journals before fjall does.
+//! The journal: what was committed and is not in tables yet.
 //!
-//! When fjall meets something that it cannot read in a journal, it cuts the journal there, and with
-//! it every acknowledged commit that follows. Only the last batch, which a crash interrupted and
-//! nobody was told about, may be cut. So the journals are read here first, and anything else that
-//! is not as it was written stops the opening and names the file.
+//! A journal is a row of segments, one for each memtable. A segment is a row of groups, each written
+//! with one call and synced before the next one is. It lies in a file that may have held an older
+//! segment before: writing over a file that has its size already takes half as long to sync as
+//! making it grow, and does not wait for whatever else the file system is busy with.
 //!
-//! A journal is a row of batches, then zeros:
+//! The first group of a segment is its head: which segments are needed with it, and how many groups
+//! the one before it has. So a segment that is missing, or lacks its end, is noticed.
 //!
-//! ```text
-//! start  1, number of items: u32, sequence number: u64
-//! item   2, kind: u8, compression: u8, keyspace: u64, key length: u16,
-//!        value length: u32, stored length: u32, key, value
-//! clear  4, keyspace: u64
-//! end    3, checksum of the items: u64, "FJL" 3
-//! ```
+//! When fewer bytes than were written are found at the end of the last segment, this is a crash: the group
+//! was not acknowledged, and is left out for good. Everything else that is not as it was written
+//! stops the opening and names the file.
 
-use crate::EngineError;
+mod batch;
+mod recovery;
+mod sector;
+
+pub(crate) use batch::Batch;
+
 use crate::directory::sync_directory;
+use crate::{EngineError, Write};
+use recovery::{Extent, Found, Head};
+use sector::Group;
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::xxh3_64;
 
-const START: u8 = 1;
-const ITEM: u8 = 2;
-const END: u8 = 3;
-const CLEAR: u8 = 4;
-const MAGIC: &[u8; 4] = b"FJL\x03";
-const START_BYTES: usize = 1 + 4 + 8;
-const END_BYTES: usize = 1 + 8 + 4;
+/// The number of the group that is the head of a segment.
+const FILE_HEAD_GROUP: u32 = 0;
 
-/// Sequence numbers rise a little with every batch; a leap is a damaged number.
-const MAX_LEAP: u64 = 1 << 32;
+/// Files grow by so much, ahead of what is written to them.
+const GROWTH: u64 = 4 << 20;
 
-/// What the kernel writes as a whole. A power cut leaves such pieces of a file unwritten: zeros.
-const PAGE: usize = 4096;
+/// How many files wait to be used again.
+const SPARE_FILES: usize = 2;
 
-/// Checks every journal in `data`, and cuts what a crash left unfinished at the end of the last.
-pub(crate) fn check_all(data: &Path) -> Result<(), EngineError> {
-    let journals = list(data)?;
-    let mut last_number = None;
-    for (index, (_, path)) in journals.iter().enumerate() {
-        let is_last = index + 1 == journals.len();
-        let bytes = read(path).map_err(|error| failed("read", path, &error))?;
-        let end = check(&bytes, &mut last_number, is_last)
-            .map_err(|flaw| EngineError::Corrupt(format!("{flaw}: {}", path.display())))?;
-        if end < bytes.len() {
-            tracing::info!(bytes = bytes.len() - end, path = %path.display(), "cut an unfinished batch");
-            cut(path, end as u64).map_err(|error| failed("cut", path, &error))?;
-        }
-    }
-    Ok(())
+pub(crate) struct Journal {
+    folder: PathBuf,
+    /// Segments that are needed and no longer written to, the oldest first.
+    full: VecDeque<(u64, Place)>,
+    current: Current,
+    spare: Vec<Place>,
+    group: Group,
 }
 
-/// Replaces the last journal by a fresh copy of it.
-///
-/// After a failed sync the kernel may go on showing pages that it dropped, and calls them clean:
-/// the next sync succeeds without writing them.
-pub(crate) fn rewrite_last(data: &Path) -> Result<(), EngineError> {
-    check_all(data)?;
-    let Some((_, path)) = list(data)?.pop() else { return Ok(()) };
-    let copy = path.with_extension("copy");
-    let rewrite = || {
-        std::fs::write(&copy, read(&path)?)?;
-        File::open(&copy)?.sync_all()?;
-        std::fs::rename(&copy, &path)?;
-        sync_directory(data)
-    };
-    rewrite().map_err(|error: io::Error| failed("rewrite", &path, &error))
+/// A file that a segment lies in.
+struct Place {
+    path: PathBuf,
+    length: u64,
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> EngineError {
-    EngineError::Failed(format!("cannot {what} the journal: {error}: {}", path.display()))
+struct Current {
+    segment: u64,
+    place: Place,
+    file: File,
+    /// Where the next group goes.
+    end: u64,
+    groups: u32,
 }
 
-/// The journals by number. fjall removes them from the oldest on, so there are no gaps.
-fn list(data: &Path) -> Result<Vec<(u64, PathBuf)>, EngineError> {
-    let mut journals = Vec::new();
-    let entries = match std::fs::read_dir(data) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(journals),
-        Err(error) => return Err(failed("list", data, &error)),
-    };
-    for entry in entries {
-        let path = entry.map_err(|error| failed("list", data, &error))?.path();
-        if path.extension().is_some_and(|extension| extension == "jnl") {
-            let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-            let number =
-                number.ok_or_else(|| EngineError::Corrupt(format!("not a journal: {}", path.display())))?;
-            journals.push((number, path));
-        }
-    }
-    journals.sort();
-    for pair in journals.windows(2) {
-        let [(first, path), (second, _)] = pair else { continue };
-        if first + 1 != *second {
-            return Err(EngineError::Corrupt(format!(
-                "the journal after this one is missing: {}",
-                path.display()
-            )));
-        }
-    }
-    Ok(journals)
-}
-
-/// Whether nothing was ever written to a journal.
-pub(crate) fn is_unwritten(path: &Path) -> io::Result<bool> {
-    Ok(read(path)?.is_empty())
-}
-
-/// What was written to a journal: all of it but the zeros that it was made with.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let written = written_length(&file)?;
-    file.seek(SeekFrom::Start(0))?;
-    let mut bytes = Vec::with_capacity(written as usize);
-    file.take(written).read_to_end(&mut bytes)?;
-    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    bytes.truncate(end);
-    Ok(bytes)
-}
-
-/// A new journal is a hole of 64 MiB. What lies behind the last data is not worth reading.
-#[cfg(target_os = "linux")]
-fn written_length(file: &File) -> io::Result<u64> {
-    use rustix::fs::{SeekFrom, seek};
-    let length = file.metadata()?.len();
-    let mut written = 0;
-    while let Ok(start) = seek(file, SeekFrom::Data(written)) {
-        written = seek(file, SeekFrom::Hole(start)).unwrap_or(length);
-        if written >= length {
-            break;
-        }
-    }
-    Ok(written.min(length))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn written_length(file: &File) -> io::Result<u64> {
-    Ok(file.metadata()?.len())
-}
-
-fn cut(path: &Path, end: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(end)?;
-    file.sync_all()
-}
-
-/// Where the whole batches end. `bytes` does not end with a zero.
-fn check(bytes: &[u8], last_number: &mut Option<u64>, is_last: bool) -> Result<usize, &'static str> {
-    let mut at = 0;
-    while at < bytes.len() {
-        let rest = &bytes[at..];
-        let flaw = match batch(rest) {
-            Ok((length, number)) => {
-                let rises = last_number.is_none_or(|last| number > last && number - last < MAX_LEAP);
-                if !rises {
-                    return Err("the batches of a journal are out of order");
-                }
-                *last_number = Some(number);
-                at += length;
+impl Journal {
+    /// Opens the journal in `folder`, and makes one if there is none. `each` gets every batch that
+    /// is needed, in order.
+    pub(crate) fn open(folder: &Path, mut each: impl FnMut(Batch)) -> Result<Self, EngineError> {
+        std::fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
+        let found = recovery::find(folder)?;
+        let newest = found.last().and_then(|file| file.head);
+        let (oldest, last) = newest.map_or((1, 0), |head| (head.oldest, head.segment));
+        let (mut full, mut spare) = (VecDeque::new(), Vec::new());
+        // What the next head has to say about the last segment of all.
+        let mut groups = 0;
+        let needed: Vec<Option<Head>> =
+            found.iter().map(|file| file.head.filter(|head| head.segment >= oldest)).collect();
+        for (index, Found { path, length, head }) in found.into_iter().enumerate() {
+            if head.is_none() {
+                recovery::check_headless(&path, last)?;
+            }
+            let Some(head) = needed[index] else {
+                spare.push(Place { path, length });
                 continue;
+            };
+            let expected = full.back().map_or(oldest, |(before, _)| before + 1);
+            if head.segment != expected {
+                return Err(recovery::corrupt("the segment of a journal before this one is missing", &path));
             }
-            Err(flaw) => flaw,
+            let extent = match needed.get(index + 1).copied().flatten() {
+                Some(next) => Extent::Groups(next.groups_before),
+                None => Extent::Last,
+            };
+            groups = recovery::read_segment(&path, head.segment, &extent, &mut each)?;
+            full.push_back((head.segment, Place { path, length }));
+        }
+        let head = Head { segment: last + 1, oldest, groups_before: groups };
+        let place = next_place(folder, &mut spare, full.iter().map(|(_, place)| place));
+        let mut group = Group::default();
+        let current = Current::begin(folder, head, place, &mut group)
+            .map_err(|error| failed("begin", folder, &error))?;
+        Ok(Self { folder: folder.to_owned(), full, current, spare, group })
+    }
+
+    /// Writes a group. It is on disk after [`Journal::sync`].
+    pub(crate) fn append(&mut self, number: u64, writes: &[Write]) -> io::Result<()> {
+        self.group.clear();
+        batch::put(&mut self.group, number, writes);
+        self.current.append(&mut self.group)
+    }
+
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.current.file.sync_data()
+    }
+
+    /// The number of the segment that is written to.
+    pub(crate) fn segment(&self) -> u64 {
+        self.current.segment
+    }
+
+    /// How much was written to this segment.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.current.end
+    }
+
+    /// How many segments are needed.
+    pub(crate) fn segments(&self) -> usize {
+        self.full.len() + 1
+    }
+
+    /// Begins the next segment.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        let head = Head {
+            segment: self.current.segment + 1,
+            oldest: self.full.front().map_or(self.current.segment, |(oldest, _)| *oldest),
+            groups_before: self.current.groups,
         };
-        // A journal that has a successor was synced as a whole before the successor was made.
-        let unfinished = is_last && !has_batch(&rest[1..]) && is_unfinished(rest, at, &flaw);
-        return if unfinished { Ok(at) } else { Err("a journal is damaged") };
-    }
-    Ok(at)
-}
-
-#[derive(Debug, PartialEq)]
-enum Flaw {
-    /// The bytes end too early.
-    Short,
-    /// A byte is not what could have been written there.
-    Wrong,
-}
-
-/// The length and the sequence number of the batch that `bytes` begin with.
-fn batch(bytes: &[u8]) -> Result<(usize, u64), Flaw> {
-    let mut reader = Reader { bytes, at: 0 };
-    reader.expect(START)?;
-    let items = u32::from_le_bytes(reader.array()?);
-    let number = u64::from_le_bytes(reader.array()?);
-    for _ in 0..items {
-        match reader.byte()? {
-            ITEM => {
-                // Kinds of value that a batch can hold; and this engine does not compress journals.
-                if ![0, 1, 2].contains(&reader.byte()?) || reader.byte()? != 0 {
-                    return Err(Flaw::Wrong);
-                }
-                reader.skip(8)?;
-                let key = u16::from_le_bytes(reader.array()?) as usize;
-                let value = u32::from_le_bytes(reader.array()?) as usize;
-                if u32::from_le_bytes(reader.array()?) as usize != value {
-                    return Err(Flaw::Wrong);
-                }
-                reader.skip(key + value)?;
+        let in_use = self.full.iter().map(|(_, place)| place).chain([&self.current.place]);
+        let place = next_place(&self.folder, &mut self.spare, in_use);
+        let next = Current::begin(&self.folder, head, place, &mut self.group)?;
+        let done = std::mem::replace(&mut self.current, next);
+        self.full.push_back((done.segment, done.place));
+        // Only now: before, the newest head still named what these files hold.
+        for place in self.spare.drain(SPARE_FILES.min(self.spare.len())..) {
+            if let Err(error) = std::fs::remove_file(&place.path) {
+                tracing::warn!(%error, path = %place.path.display(), "cannot remove a file of the journal");
             }
-            CLEAR => reader.skip(8)?,
-            _ => return Err(Flaw::Wrong),
         }
-    }
-    let checksum = xxh3_64(&bytes[START_BYTES..reader.at]);
-    reader.expect(END)?;
-    if u64::from_le_bytes(reader.array()?) != checksum || reader.array()? != *MAGIC {
-        return Err(Flaw::Wrong);
-    }
-    Ok((reader.at, number))
-}
-
-/// Whether a whole batch begins anywhere in `bytes`.
-fn has_batch(bytes: &[u8]) -> bool {
-    (0..bytes.len())
-        .any(|at| bytes[at] == START && looks_like_start(&bytes[at..]) && batch(&bytes[at..]).is_ok())
-}
-
-/// A cheap look before the checksum is computed: an item, uncompressed, of one of the few keyspaces.
-fn looks_like_start(bytes: &[u8]) -> bool {
-    let kind = bytes.get(START_BYTES).copied();
-    let keyspace = bytes.get(START_BYTES + 5..START_BYTES + 11);
-    kind == Some(CLEAR)
-        || (kind == Some(ITEM) && keyspace.is_some_and(|high| high.iter().all(|byte| *byte == 0)))
-}
-
-/// Whether the flawed last batch is one that a crash interrupted. `at` is its place in the file.
-fn is_unfinished(rest: &[u8], at: usize, flaw: &Flaw) -> bool {
-    // The process was killed: the beginning of a batch is there, and nothing after it.
-    let has_end = rest.len() >= END_BYTES
-        && rest[rest.len() - END_BYTES] == END
-        && rest[rest.len() - MAGIC.len()..] == *MAGIC;
-    if *flaw == Flaw::Short && !has_end {
-        return true;
-    }
-    // The power was cut: pages of the batch reached the disk in any order, or not at all.
-    let mut page = 0;
-    while page < rest.len() {
-        let next = (at + page + 1).next_multiple_of(PAGE) - at;
-        if next <= rest.len() && rest[page..next].iter().all(|byte| *byte == 0) {
-            return true;
-        }
-        page = next;
-    }
-    false
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Reader<'_> {
-    fn skip(&mut self, count: usize) -> Result<(), Flaw> {
-        self.at = self.at.checked_add(count).filter(|at| *at <= self.bytes.len()).ok_or(Flaw::Short)?;
         Ok(())
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Flaw> {
-        let from = self.at;
-        self.skip(N)?;
-        self.bytes[from..self.at].try_into().map_err(|_| Flaw::Short)
+    /// What is in the segments up to this one is in tables now.
+    pub(crate) fn release(&mut self, segment: u64) {
+        while self.full.front().is_some_and(|(number, _)| *number <= segment) {
+            self.spare.extend(self.full.pop_front().map(|(_, place)| place));
+        }
+    }
+}
+
+impl Current {
+    /// Makes `place` hold a new segment, which is on disk when this returns.
+    fn begin(folder: &Path, head: Head, place: Place, group: &mut Group) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&place.path)?;
+        let is_new = place.length == 0;
+        let mut current = Self { segment: head.segment, place, file, end: 0, groups: FILE_HEAD_GROUP };
+        group.clear();
+        group.put(&head.content());
+        current.append(group)?;
+        current.file.sync_all()?;
+        if is_new {
+            sync_directory(folder)?;
+        }
+        Ok(current)
     }
 
-    fn byte(&mut self) -> Result<u8, Flaw> {
-        self.array::<1>().map(|[byte]| byte)
+    fn append(&mut self, group: &mut Group) -> io::Result<()> {
+        let bytes = group.finish(self.segment, self.groups);
+        self.file.seek(SeekFrom::Start(self.end))?;
+        self.file.write_all(bytes)?;
+        self.end += bytes.len() as u64;
+        self.groups += 1;
+        if self.end > self.place.length {
+            self.grow()?;
+        }
+        Ok(())
     }
 
-    fn expect(&mut self, tag: u8) -> Result<(), Flaw> {
-        if self.byte()? == tag { Ok(()) } else { Err(Flaw::Wrong) }
+    /// Fills the file with zeros some way ahead: space that is only reserved would have to be marked as
+    /// written with every group.
+    fn grow(&mut self) -> io::Result<()> {
+        let zeros = [0; 64 << 10];
+        let length = self.end.next_multiple_of(GROWTH);
+        self.place.length = self.end;
+        while self.place.length < length {
+            let count = (length - self.place.length).min(zeros.len() as u64);
+            self.file.write_all(&zeros[..count as usize])?;
+            self.place.length += count;
+        }
+        Ok(())
+    }
+}
+
+/// A file for the next segment: one that is no longer needed, or a new one.
+fn next_place<'a>(folder: &Path, spare: &mut Vec<Place>, in_use: impl Iterator<Item = &'a Place>) -> Place {
+    spare.pop().unwrap_or_else(|| {
+        let highest = in_use.filter_map(|place| recovery::file_number(&place.path)).max();
+        let number = highest.map_or(0, |highest| highest + 1);
+        Place { path: folder.join(number.to_string()), length: 0 }
+    })
+}
+
+/// Replaces the file of the last segment by a fresh copy of it.
+///
+/// After a failed sync the kernel may go on showing pages that it dropped, and calls them clean:
+/// the next sync succeeds without writing them.
+pub(crate) fn rewrite_last(folder: &Path) -> Result<(), EngineError> {
+    let Some(last) = recovery::find(folder)?.pop() else { return Ok(()) };
+    let copy = last.path.with_extension("copy");
+    let bytes = recovery::read_all(&last.path)?;
+    let rewrite = || {
+        std::fs::write(&copy, &bytes)?;
+        OpenOptions::new().write(true).open(&copy)?.sync_all()?;
+        std::fs::rename(&copy, &last.path)?;
+        sync_directory(folder)
+    };
+    rewrite().map_err(|error: io::Error| failed("rewrite", &last.path, &error))
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> EngineError {
+    let message = format!("cannot {what} the journal: {error}: {}", path.display());
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => EngineError::Unavailable(message),
+        _ => EngineError::Failed(message),
     }
 }
 

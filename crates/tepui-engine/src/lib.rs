@@ -8,6 +8,8 @@ use bytes::Bytes;
 use std::fmt;
 use std::future::Future;
 
+mod background;
+mod chain;
 mod committer;
 pub mod contract;
 mod directory;
@@ -20,6 +22,7 @@ mod reclaim;
 mod store;
 mod view;
 
+pub use chain::Chain;
 pub use disk::{DiskEngine, DiskOptions, DiskSnapshot, FreeSpace};
 pub use limits::{MAX_COMMIT_BYTES, MAX_KEY_BYTES};
 pub use memory::{MemoryEngine, MemorySnapshot};
@@ -110,6 +113,9 @@ pub enum CommitError {
 ///   also do so when none has (for a snapshot that is too old, say); trying again with a fresh
 ///   snapshot succeeds in the end.
 /// - A key written twice in one commit ends with its last write.
+/// - Commits of one [`Chain`] take effect in the order of the calls, and do not conflict with each other.
+///   Once one of them has failed, none after it succeeds, so what is there of a chain is always its
+///   beginning. A commit's outcome is the same whether or not those before it were waited for.
 /// - There are no guards on ranges: two commits that insert different keys into one range do not conflict.
 /// - A key has 1 to [`MAX_KEY_BYTES`] bytes, and a commit writes at most [`MAX_COMMIT_BYTES`]. Others
 ///   are refused with `Failed`; reads find nothing under such keys.
@@ -128,6 +134,16 @@ pub trait Engine: Send + Sync + 'static {
         guards: Vec<Key>,
         writes: Vec<Write>,
     ) -> impl Future<Output = Result<(), CommitError>> + Send;
+
+    /// Like `commit`, for the next commit of a chain: it also rests on what the earlier ones have written,
+    /// answered or not. It is on its way when this returns.
+    fn commit_in(
+        &self,
+        chain: &Chain,
+        at: Version,
+        guards: Vec<Key>,
+        writes: Vec<Write>,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static;
 
     fn reclaim(&self, range: KeyRange) -> impl Future<Output = Result<(), EngineError>> + Send;
 

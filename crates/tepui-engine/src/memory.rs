@@ -4,7 +4,8 @@
 //! snapshots; versions that no live snapshot can see are dropped while later commits are made.
 
 use crate::{
-    CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version, Write,
+    Chain, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version,
+    Write,
 };
 use crate::{changes_catalogue, limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -52,7 +53,7 @@ struct Published {
 
 #[derive(Default)]
 struct State {
-    rows: BTreeMap<Key, Chain>,
+    rows: BTreeMap<Key, Versions>,
     /// Keys that have something to drop once no snapshot is older than the version beside them.
     stale: VecDeque<(u64, Key)>,
     /// Keys of which nothing is left but a deletion, and its version.
@@ -62,7 +63,7 @@ struct State {
 }
 
 /// The versions of one key, oldest first. `None` is a deletion.
-type Chain = Vec<(u64, Option<Value>)>;
+type Versions = Vec<(u64, Option<Value>)>;
 
 impl MemoryEngine {
     pub fn new() -> Self {
@@ -83,27 +84,17 @@ impl Engine for MemoryEngine {
     }
 
     async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
-        limits::check(&guards, &writes)?;
-        let mut state = self.store.write();
-        let keys = guards.iter().chain(writes.iter().map(Write::key));
-        for key in keys {
-            if state.last_change(key) > at.0 {
-                return Err(CommitError::Conflict);
-            }
-        }
-        if writes.is_empty() {
-            return Ok(());
-        }
-        let Published { version, catalogue_version } = self.store.published();
-        let version = version + 1;
-        let catalogue_version = if changes_catalogue(&writes) { version } else { catalogue_version };
-        for write in writes {
-            state.apply(version, write);
-        }
-        state.drop_unseen(self.store.oldest_live(version - 1), version);
-        *self.store.published.write().unwrap_or_else(PoisonError::into_inner) =
-            Published { version, catalogue_version };
-        Ok(())
+        self.store.commit(None, at, &guards, writes)
+    }
+
+    fn commit_in(
+        &self,
+        chain: &Chain,
+        at: Version,
+        guards: Vec<Key>,
+        writes: Vec<Write>,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        std::future::ready(self.store.commit(Some(chain), at, &guards, writes))
     }
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
@@ -119,6 +110,57 @@ impl Engine for MemoryEngine {
 }
 
 impl Store {
+    fn commit(
+        &self,
+        chain: Option<&Chain>,
+        at: Version,
+        guards: &[Key],
+        writes: Vec<Write>,
+    ) -> Result<(), CommitError> {
+        let result = self.try_commit(chain, at, guards, writes);
+        if let (Err(_), Some(chain)) = (&result, chain) {
+            chain.break_off();
+        }
+        result
+    }
+
+    fn try_commit(
+        &self,
+        chain: Option<&Chain>,
+        at: Version,
+        guards: &[Key],
+        writes: Vec<Write>,
+    ) -> Result<(), CommitError> {
+        limits::check(guards, &writes)?;
+        let mut state = self.write();
+        if chain.is_some_and(Chain::is_broken) {
+            return Err(CommitError::Conflict);
+        }
+        for key in guards.iter().chain(writes.iter().map(Write::key)) {
+            let last = state.last_change(key);
+            let is_ours = || chain.is_some_and(|chain| chain.wrote(key, Version(last)));
+            if last > at.0 && !is_ours() {
+                return Err(CommitError::Conflict);
+            }
+        }
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let Published { version, catalogue_version } = self.published();
+        let version = version + 1;
+        let catalogue_version = if changes_catalogue(&writes) { version } else { catalogue_version };
+        if let Some(chain) = chain {
+            chain.record(writes.iter().map(Write::key), Version(version));
+        }
+        for write in writes {
+            state.apply(version, write);
+        }
+        state.drop_unseen(self.oldest_live(version - 1), version);
+        *self.published.write().unwrap_or_else(PoisonError::into_inner) =
+            Published { version, catalogue_version };
+        Ok(())
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,7 +183,7 @@ impl Store {
 }
 
 impl State {
-    fn range(&self, start: &[u8], end: &[u8]) -> impl Iterator<Item = (&Key, &Chain)> {
+    fn range(&self, start: &[u8], end: &[u8]) -> impl Iterator<Item = (&Key, &Versions)> {
         // An inverted range is empty; `BTreeMap::range` would panic on it.
         let end = end.max(start);
         self.rows.range::<[u8], _>((Bound::Included(start), Bound::Excluded(end)))
@@ -214,8 +256,8 @@ pub struct MemorySnapshot {
 }
 
 impl MemorySnapshot {
-    fn visible<'a>(&self, chain: &'a Chain) -> Option<&'a Value> {
-        chain
+    fn visible<'a>(&self, versions: &'a Versions) -> Option<&'a Value> {
+        versions
             .iter()
             .rev()
             .find(|(version, _)| *version <= self.at.version)

@@ -10,7 +10,7 @@ const GENERATION: usize = 1 << 16;
 /// The hashes of recently written keys with the version that wrote them.
 ///
 /// Two keys with one hash make a needless conflict at worst. What was written before the older of
-/// the two generations is forgotten, and snapshots from before then count as changed.
+/// the two generations is forgotten, and for snapshots from before then every key counts as changed.
 pub(crate) struct Recent {
     hasher: RandomState,
     new: Generation,
@@ -40,9 +40,14 @@ impl Recent {
         hasher.finish()
     }
 
-    pub(crate) fn changed_since(&self, hash: u64, at: Version) -> bool {
-        let found = self.new.get(&hash).or_else(|| self.old.get(&hash));
-        at < self.forgotten || found.is_some_and(|version| *version > at)
+    /// The last change of a key, if it is remembered.
+    pub(crate) fn last_change(&self, hash: u64) -> Option<Version> {
+        self.new.get(&hash).or_else(|| self.old.get(&hash)).copied()
+    }
+
+    /// Whether changes made after `at` may have been forgotten.
+    pub(crate) fn forgot_since(&self, at: Version) -> bool {
+        at < self.forgotten
     }
 
     pub(crate) fn record(&mut self, hashes: impl IntoIterator<Item = u64>, version: Version) {
@@ -83,15 +88,14 @@ mod tests {
         let mut recent = Recent::new(Version(1));
         let key = recent.hash(b"key");
         recent.record([key], Version(2));
-        assert!(recent.changed_since(key, Version(1)));
-        assert!(!recent.changed_since(key, Version(2)));
-        assert!(!recent.changed_since(recent.hash(b"other"), Version(1)));
+        assert_eq!(recent.last_change(key), Some(Version(2)));
+        assert_eq!(recent.last_change(recent.hash(b"other")), None);
+        assert!(!recent.forgot_since(Version(1)));
 
         for version in 3..=(2 * GENERATION as u64 + 3) {
             recent.record([recent.hash(&version.to_be_bytes())], Version(version));
         }
-        let other = recent.hash(b"other");
-        assert!(recent.changed_since(other, Version(2)), "an old snapshot counts as changed");
-        assert!(!recent.changed_since(other, Version(2 * GENERATION as u64)));
+        assert!(recent.forgot_since(Version(2)), "a key may have changed after an old snapshot");
+        assert!(!recent.forgot_since(Version(2 * GENERATION as u64)));
     }
 }

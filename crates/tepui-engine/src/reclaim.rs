@@ -9,7 +9,7 @@ use crate::disk::DiskEngine;
 use crate::limits;
 use crate::store::{panicked, storage_error};
 use crate::{CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Write};
-use fjall::AbstractTree;
+use lsm_tree::AbstractTree;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ pub(crate) async fn reclaim(engine: &DiskEngine, range: KeyRange) -> Result<(), 
     }
     delete_rows(engine, range.clone()).await?;
     if dropped {
-        // fjall tells by the newest number in its tables which part of a journal is in them already,
+        // Opening tells by the newest number in its tables which part of a journal is in them already,
         // and that number may have gone with a dropped table: after a crash the journal would
         // bring the range back. A newer table puts that right.
         flush(engine, &range).await?;

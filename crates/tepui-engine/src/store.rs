@@ -1,26 +1,36 @@
-//! The one place that opens and writes fjall, and the seam where tests inject faults.
+//! The one place that opens and writes the tree and its journal, and the seam where tests inject faults.
 
+use crate::background::Background;
 use crate::directory::Directory;
 use crate::disk::DiskOptions;
-use crate::journal;
-use crate::view::{Published, View};
+use crate::journal::{self, Journal};
+use crate::view::{NumbersInUse, Published, View};
 use crate::{EngineError, Version, Write};
-use fjall::config::{
+use lsm_tree::config::{
     BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
+    RestartIntervalPolicy,
 };
-use fjall::{
-    AbstractTree, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch, PersistMode,
+use lsm_tree::{
+    AbstractTree, AnyTree, Cache, Config, DescriptorTable, InternalValue, Memtable, SequenceNumberCounter,
+    ValueType,
 };
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Everything lives here: an idle keyspace would hold back the journals of the others.
-const KEYSPACE: &str = "rows";
 
 /// How often free space is asked for.
 const SPACE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How many files of tables stay open.
+const OPEN_FILES: usize = 512;
+
+/// How many full memtables may wait to be written to tables. Writers wait for the rest.
+const MAX_WAITING_MEMTABLES: usize = 2;
+
+/// A memtable is also full when this many segments of the journal are needed because of it.
+const MAX_SEGMENTS: usize = 6;
 
 /// Why a batch was not written.
 #[derive(Debug)]
@@ -62,7 +72,7 @@ pub(crate) trait Store: Send {
     fn close(&mut self);
 }
 
-pub(crate) struct FjallStore {
+pub(crate) struct TreeStore {
     options: DiskOptions,
     directory: Directory,
     open: Option<Opened>,
@@ -71,33 +81,39 @@ pub(crate) struct FjallStore {
 }
 
 struct Opened {
-    database: Database,
-    keyspace: Keyspace,
+    // Dropped first: it works on the tree.
+    background: Background,
+    tree: AnyTree,
+    /// What is written to. Only the committer puts another one in its place.
+    memtable: Arc<Memtable>,
+    journal: Journal,
+    numbers: SequenceNumberCounter,
+    in_use: Arc<NumbersInUse>,
+    memtable_bytes: u64,
+    segment_bytes: u64,
 }
 
-impl FjallStore {
+impl TreeStore {
     pub(crate) fn open(options: DiskOptions) -> Result<Self, EngineError> {
         let directory = Directory::open(&options.path)?;
-        let open = Opened::open(&options, directory.data())?;
+        let open = Opened::open(&options, &directory)?;
         Ok(Self { options, directory, open: Some(open), space: Ok(()), space_checked: None })
     }
 
     fn opened(&self) -> Result<&Opened, EngineError> {
-        self.open.as_ref().ok_or_else(|| EngineError::Unavailable("the store is closed".into()))
+        self.open.as_ref().ok_or_else(closed)
     }
 }
 
-impl Store for FjallStore {
+fn closed() -> EngineError {
+    EngineError::Unavailable("the store is closed".into())
+}
+
+impl Store for TreeStore {
     fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
-        let opened = self.opened().map_err(WriteFailure::Nothing)?;
+        let opened = self.open.as_mut().ok_or_else(|| WriteFailure::Nothing(closed()))?;
         let written = catch_unwind(AssertUnwindSafe(|| opened.write(batch)));
-        match written {
-            Ok(Ok(())) => Ok(()),
-            // Poisoned is what fjall says before it touches the journal.
-            Ok(Err(error @ fjall::Error::Poisoned)) => Err(WriteFailure::Nothing(engine_error(&error))),
-            Ok(Err(error)) => Err(WriteFailure::Maybe(engine_error(&error))),
-            Err(panic) => Err(WriteFailure::Maybe(panicked(&*panic))),
-        }
+        written.unwrap_or_else(|panic| Err(WriteFailure::Maybe(panicked(&*panic))))
     }
 
     fn view(&self, version: Version, catalogue_version: Version) -> View {
@@ -108,21 +124,21 @@ impl Store for FjallStore {
     fn is_stale(&self, published: &Published) -> bool {
         let Some(opened) = &self.open else { return false };
         let Ok(Some(view)) = published.try_get() else { return false };
-        view.snapshot.seqno() != opened.database.visible_seqno()
+        view.number.get() != opened.numbers.get()
     }
 
     fn flush(&mut self) {
-        let Some(opened) = &self.open else { return };
-        let rotated = catch_unwind(AssertUnwindSafe(|| opened.keyspace.rotate_memtable()));
-        if let Ok(Err(error)) = rotated {
+        let Some(opened) = &mut self.open else { return };
+        let sealed = catch_unwind(AssertUnwindSafe(|| opened.seal()));
+        if let Ok(Err(error)) = sealed {
             tracing::warn!(%error, "cannot start to flush");
         }
     }
 
     fn rest(&self, bytes: usize) -> Duration {
         let Some(opened) = &self.open else { return Duration::ZERO };
-        let tree = &opened.keyspace.tree;
-        rest(tree.l0_run_count(), tree.sealed_memtable_count(), bytes)
+        let progress = opened.background.progress();
+        rest(progress.waiting_tables, bytes)
     }
 
     fn check_space(&mut self) -> Result<(), EngineError> {
@@ -146,11 +162,7 @@ impl Store for FjallStore {
     }
 
     fn check_alive(&self) -> Result<(), EngineError> {
-        let database = &self.opened()?.database;
-        match catch_unwind(AssertUnwindSafe(|| database.persist(PersistMode::Buffer))) {
-            Ok(result) => result.map_err(|error| engine_error(&error)),
-            Err(panic) => Err(panicked(&*panic)),
-        }
+        self.opened()?.background.progress().failed.map_or(Ok(()), Err)
     }
 
     fn check_writable(&self) -> Result<(), EngineError> {
@@ -158,77 +170,119 @@ impl Store for FjallStore {
     }
 
     fn reopen(&mut self) -> Result<(), EngineError> {
-        if let Some(opened) = self.open.take() {
-            // fjall writes out what it still holds when it is dropped. It must be gone before the
-            // journal is read again.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(opened)));
-        }
+        self.close();
         // The kernel may have dropped pages that it could not write and show them as if they were
-        // on disk. A fresh, synced copy of each journal is what it says it is.
-        journal::rewrite_last(self.directory.data())?;
+        // on disk. A fresh, synced copy is what it says it is.
+        journal::rewrite_last(&self.directory.journal())?;
         self.space_checked = None;
-        self.open = Some(Opened::open(&self.options, self.directory.data())?);
+        self.open = Some(Opened::open(&self.options, &self.directory)?);
         Ok(())
     }
 
     fn close(&mut self) {
         if let Some(opened) = self.open.take() {
-            let closed = catch_unwind(AssertUnwindSafe(|| {
-                let synced = opened.database.persist(PersistMode::SyncAll);
-                drop(opened);
-                synced
-            }));
-            if let Ok(Err(error)) = closed {
-                tracing::warn!(%error, "cannot sync while closing");
-            }
+            // Every batch was synced when it was written: there is nothing else to do.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(opened)));
         }
     }
 }
 
 impl Opened {
-    fn open(options: &DiskOptions, path: &Path) -> Result<Self, EngineError> {
-        journal::check_all(path)?;
-        let opened = catch_unwind(AssertUnwindSafe(|| -> fjall::Result<Self> {
-            let database = Database::builder(path)
-                .cache_size(options.cache_bytes)
-                .worker_threads(options.worker_threads.max(1))
-                .max_journaling_size(options.journal_bytes.max(64 << 20))
-                .manual_journal_persist(true)
-                .open()?;
-            let keyspace = database.keyspace(KEYSPACE, || keyspace_options(options))?;
-            Ok(Self { database, keyspace })
-        }));
-        match opened {
-            Ok(Ok(opened)) => Ok(opened),
-            Ok(Err(error)) => Err(at_path(engine_error(&error), path)),
-            Err(panic) => Err(at_path(panicked(&*panic), path)),
-        }
+    fn open(options: &DiskOptions, directory: &Directory) -> Result<Self, EngineError> {
+        let opened = catch_unwind(AssertUnwindSafe(|| Self::try_open(options, directory)));
+        opened.unwrap_or_else(|panic| Err(at_path(panicked(&*panic), directory.rows().as_path())))
     }
 
-    fn write(&self, batch: Vec<Write>) -> fjall::Result<()> {
-        let mut items = OwnedWriteBatch::with_capacity(self.database.clone(), batch.len())
-            .durability(Some(PersistMode::SyncData));
-        for write in batch {
-            match write {
-                Write::Put(key, value) => items.insert(&self.keyspace, key, value),
-                Write::Delete(key) => items.remove(&self.keyspace, key),
+    fn try_open(options: &DiskOptions, directory: &Directory) -> Result<Self, EngineError> {
+        let rows = directory.rows();
+        directory.check_rows()?;
+        let numbers = SequenceNumberCounter::default();
+        let tree =
+            config(options, &rows, &numbers).open().map_err(|error| at_path(storage_error(&error), &rows))?;
+        // Numbers in tables were in the journal before, and memtables become tables in their order.
+        let in_tables = tree.get_highest_persisted_seqno();
+        let memtable = tree.active_memtable();
+        let mut newest = in_tables.unwrap_or(0);
+        let journal = Journal::open(&directory.journal(), |batch| {
+            if in_tables.is_none_or(|in_tables| batch.number > in_tables) {
+                newest = newest.max(batch.number);
+                insert(&memtable, batch.number, batch.writes);
             }
+        })?;
+        numbers.set(newest + 1);
+        let in_use = Arc::new(NumbersInUse::default());
+        let background = Background::start(&tree, &in_use, options.merge_threads)
+            .map_err(|error| EngineError::Failed(format!("cannot start background work: {error}")))?;
+        Ok(Self {
+            background,
+            tree,
+            memtable,
+            journal,
+            numbers,
+            in_use,
+            memtable_bytes: options.memtable_bytes,
+            segment_bytes: options.journal_bytes / 4,
+        })
+    }
+
+    fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
+        self.make_room().map_err(WriteFailure::Nothing)?;
+        let number = self.numbers.next();
+        let written = self.journal.append(number, &batch).and_then(|()| self.journal.sync());
+        written.map_err(|error| WriteFailure::Maybe(io_error(&error)))?;
+        insert(&self.memtable, number, batch);
+        Ok(())
+    }
+
+    fn make_room(&mut self) -> Result<(), EngineError> {
+        let mut progress = self.background.progress();
+        self.journal.release(progress.flushed_segment);
+        let is_full = self.memtable.size() >= self.memtable_bytes
+            || self.journal.bytes() >= self.segment_bytes
+            || progress.waiting_memtables == 0 && self.journal.segments() > MAX_SEGMENTS;
+        if is_full && progress.failed.is_none() {
+            progress = self.background.wait_for_memtables(MAX_WAITING_MEMTABLES);
+            self.seal()?;
         }
-        items.commit()
+        progress.failed.map_or(Ok(()), |error| {
+            Err(EngineError::Unavailable(format!("background work has failed: {error}")))
+        })
+    }
+
+    /// Begins a new memtable and a new segment of the journal with it, and hands on the full one.
+    fn seal(&mut self) -> Result<(), EngineError> {
+        let segment = self.journal.segment();
+        self.journal.begin().map_err(|error| io_error(&error))?;
+        if self.tree.rotate_memtable().is_some() {
+            self.memtable = self.tree.active_memtable();
+        }
+        self.background.flush(segment);
+        Ok(())
     }
 
     fn view(&self, version: Version, catalogue_version: Version) -> View {
-        let (tree, snapshot) = (self.keyspace.tree.clone(), self.database.snapshot());
-        View { tree, snapshot, version, catalogue_version }
+        let number = self.in_use.enter(self.numbers.get());
+        View { tree: self.tree.clone(), number, version, catalogue_version }
     }
 }
 
-fn keyspace_options(options: &DiskOptions) -> KeyspaceCreateOptions {
+fn insert(memtable: &Memtable, number: u64, writes: Vec<Write>) {
+    for write in writes {
+        memtable.insert(match write {
+            Write::Put(key, value) => InternalValue::from_components(key, value, number, ValueType::Value),
+            Write::Delete(key) => InternalValue::new_tombstone(key, number),
+        });
+    }
+}
+
+fn config(options: &DiskOptions, path: &Path, numbers: &SequenceNumberCounter) -> Config {
     let bloom = |policy| FilterPolicyEntry::Bloom(policy);
-    KeyspaceCreateOptions::default()
-        .manual_journal_persist(true)
-        .max_memtable_size(options.memtable_bytes)
+    // The second counter is for those who read at the newest number; readers here have one of their own.
+    Config::new(path, numbers.clone(), SequenceNumberCounter::default())
+        .use_cache(Arc::new(Cache::with_capacity_bytes(options.cache_bytes)))
+        .use_descriptor_table(Some(Arc::new(DescriptorTable::new(OPEN_FILES))))
         .data_block_size_policy(BlockSizePolicy::all(options.block_bytes))
+        .data_block_restart_interval_policy(RestartIntervalPolicy::new([10, 16]))
         .index_block_pinning_policy(PinningPolicy::all(true))
         .filter_block_pinning_policy(PinningPolicy::all(true))
         .filter_policy(FilterPolicy::new([
@@ -237,44 +291,24 @@ fn keyspace_options(options: &DiskOptions) -> KeyspaceCreateOptions {
         ]))
 }
 
-/// fjall halts all writers when 30 tables wait to be merged or 4 memtables wait to be written, until
-/// there are fewer: for many seconds at a time. Slowing down on the way there, a little at first,
-/// spreads the same delay over all commits.
-fn rest(waiting_tables: usize, waiting_memtables: usize, bytes: usize) -> Duration {
+/// The more tables wait to be merged, the more of them every read has to look at. Slowing writers down
+/// a little at first spreads over all commits what would otherwise be a halt.
+fn rest(waiting_tables: usize, bytes: usize) -> Duration {
     const FREE: usize = 12;
     const HALT: usize = 30;
-    /// The rate half way from where resting begins to where fjall would halt.
+    /// The rate half way from the first number to the second.
     const BYTES_PER_SECOND: f64 = 40e6;
-    let waiting = match waiting_memtables {
-        0 | 1 => waiting_tables,
-        2 => waiting_tables.max(14),
-        _ => waiting_tables.max(23),
-    };
-    if waiting <= FREE {
+    if waiting_tables <= FREE {
         return Duration::ZERO;
     }
-    let left = HALT.saturating_sub(waiting).max(1) as f64 / (HALT - FREE) as f64;
+    let left = HALT.saturating_sub(waiting_tables).max(1) as f64 / (HALT - FREE) as f64;
     let seconds = bytes as f64 / BYTES_PER_SECOND * (1.0 - left) / left;
     Duration::from_secs_f64(seconds).min(Duration::from_millis(500))
 }
 
-/// What to do about an error of fjall.
-pub(crate) fn engine_error(error: &fjall::Error) -> EngineError {
+pub(crate) fn storage_error(error: &lsm_tree::Error) -> EngineError {
     match error {
-        fjall::Error::Storage(error) => storage_error(error),
-        fjall::Error::Io(error) => io_error(error),
-        fjall::Error::Poisoned => {
-            EngineError::Unavailable("an earlier write or background work failed".into())
-        }
-        fjall::Error::Locked => EngineError::Unavailable("the store is locked by another process".into()),
-        fjall::Error::KeyspaceDeleted => EngineError::Failed(error.to_string()),
-        _ => EngineError::Corrupt(error.to_string()),
-    }
-}
-
-pub(crate) fn storage_error(error: &LsmError) -> EngineError {
-    match error {
-        LsmError::Io(error) => io_error(error),
+        lsm_tree::Error::Io(error) => io_error(error),
         error => EngineError::Corrupt(error.to_string()),
     }
 }
@@ -290,7 +324,7 @@ fn io_error(error: &std::io::Error) -> EngineError {
     }
 }
 
-/// fjall states some of what it expects of its files as assertions.
+/// The library states some of what it expects of its files as assertions.
 pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> EngineError {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -312,10 +346,9 @@ mod tests {
 
     #[test]
     fn rests_grow_with_what_waits() {
-        assert_eq!(rest(12, 1, 1 << 20), Duration::ZERO);
-        let rests: Vec<Duration> = (12..40).map(|waiting| rest(waiting, 0, 100_000)).collect();
+        assert_eq!(rest(12, 1 << 20), Duration::ZERO);
+        let rests: Vec<Duration> = (12..40).map(|waiting| rest(waiting, 100_000)).collect();
         assert!(rests.is_sorted());
-        assert!(rest(0, 3, 100_000) > rest(0, 2, 100_000));
-        assert!(rest(30, 4, 64 << 20) <= Duration::from_millis(500));
+        assert!(rest(40, 64 << 20) <= Duration::from_millis(500));
     }
 }

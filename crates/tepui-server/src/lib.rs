@@ -29,7 +29,7 @@ use std::sync::Arc;
 use tepui_engine::{DiskEngine, DiskOptions, Engine, EngineError, MemoryEngine};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
-use tepui_service::{QueueOptions, QueueService, TableOptions, TableService};
+use tepui_service::{QueueOptions, QueueService, Reclaimer, TableOptions, TableService};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 
@@ -110,12 +110,23 @@ async fn run_all<E: Engine>(
     shutdown: impl Future<Output = ()>,
 ) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let tables = Arc::new(TableService::new(Arc::clone(engine), Arc::clone(&clock), TableOptions::default()));
-    let queues = Arc::new(QueueService::new(Arc::clone(engine), Arc::clone(&clock), QueueOptions::default()));
+    let reclaimer = Arc::new(Reclaimer::new(Arc::clone(engine)));
+    let tables = Arc::new(TableService::new(
+        Arc::clone(engine),
+        Arc::clone(&clock),
+        Arc::clone(&reclaimer),
+        TableOptions::default(),
+    ));
+    let queues = Arc::new(QueueService::new(
+        Arc::clone(engine),
+        Arc::clone(&clock),
+        Arc::clone(&reclaimer),
+        QueueOptions::default(),
+    ));
     // Whatever is served: what was deleted or has expired is no use to anybody.
-    let (reclaimer, sweeper) = (Arc::clone(&tables), Arc::clone(&queues));
+    let sweeper = Arc::clone(&queues);
     let mut chores = JoinSet::new();
-    chores.spawn(async move { reclaimer.reclaim_dropped_tables().await });
+    chores.spawn(async move { reclaimer.run().await });
     chores.spawn(async move { sweeper.sweep().await });
     let mut accepting = JoinSet::new();
     for (service, Listener { socket, .. }) in listeners {

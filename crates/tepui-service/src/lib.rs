@@ -15,4 +15,5 @@ pub mod table;
 mod transact;
 
 pub use queue::{QueueOptions, QueueService};
+pub use reclaim::Reclaimer;
 pub use table::{QueryBudget, TableOptions, TableService};

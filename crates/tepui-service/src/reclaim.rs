@@ -6,17 +6,17 @@ use std::time::Duration;
 use tepui_engine::{CommitError, Engine, ScanLimit, Snapshot, Write};
 use tokio::sync::Notify;
 
-/// How often notes are looked for that nobody told of: those of another service or another server.
+/// How often notes are looked for that nobody told of: those of another server, or of callers that left.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Works off the notes about what was dropped. One of them serves all services of a server.
-pub(crate) struct Reclaimer<E> {
+pub struct Reclaimer<E> {
     engine: Arc<E>,
     dropped: Notify,
 }
 
 impl<E: Engine> Reclaimer<E> {
-    pub(crate) fn new(engine: Arc<E>) -> Self {
+    pub fn new(engine: Arc<E>) -> Self {
         Self { engine, dropped: Notify::new() }
     }
 
@@ -25,8 +25,8 @@ impl<E: Engine> Reclaimer<E> {
         self.dropped.notify_one();
     }
 
-    /// Runs for ever; it can be stopped at any time.
-    pub(crate) async fn run(&self) {
+    /// Gives back space for ever. Run it in the background; it can be stopped at any time.
+    pub async fn run(&self) {
         loop {
             if let Err(error) = reclaim_all(&*self.engine).await {
                 tracing::warn!(%error, "cannot reclaim the space of what was deleted yet");

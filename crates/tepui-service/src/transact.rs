@@ -36,7 +36,18 @@ pub(crate) async fn commit<E: Engine, T>(
         return Ok(Attempt::Done(reply));
     }
     let proof = writes.iter().rev().find(|write| matches!(write, Write::Put(..))).cloned();
-    match engine.commit(snapshot.version(), guards, writes).await {
+    let outcome = engine.commit(snapshot.version(), guards, writes).await;
+    attempt(engine, outcome, proof, reply).await
+}
+
+/// What the outcome of a commit comes to. `proof` is one of its writes.
+pub(crate) async fn attempt<E: Engine, T>(
+    engine: &E,
+    outcome: Result<(), CommitError>,
+    proof: Option<Write>,
+    reply: T,
+) -> Result<Attempt<T>, ServiceError> {
+    match outcome {
         Ok(()) => Ok(Attempt::Done(reply)),
         Err(CommitError::Conflict) => Ok(Attempt::Again),
         Err(CommitError::Unknown(why)) => {

@@ -14,7 +14,7 @@ use tepui_model::table::{
 };
 use tepui_model::time::ManualClock;
 use tepui_model::{ErrorCode, Timestamp};
-use tepui_service::{TableOptions, TableService};
+use tepui_service::{Reclaimer, TableOptions, TableService};
 
 const ACCOUNT: &str = "account";
 const TABLE: &str = "People";
@@ -163,7 +163,9 @@ struct World<E> {
 impl<E: Engine> World<E> {
     async fn new(engine: E) -> Self {
         let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10").unwrap()));
-        let service = TableService::new(Arc::new(engine), clock, TableOptions::default());
+        let engine = Arc::new(engine);
+        let reclaimer = Arc::new(Reclaimer::new(Arc::clone(&engine)));
+        let service = TableService::new(engine, clock, reclaimer, TableOptions::default());
         let world = Self { service, model: Model::new() };
         assert_eq!(
             world.run(&Operation::CreateTable { name: TableName::parse(TABLE).unwrap() }).await,

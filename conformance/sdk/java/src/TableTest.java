@@ -12,28 +12,18 @@ import com.azure.data.tables.TableServiceClientBuilder;
 import com.azure.data.tables.models.ListEntitiesOptions;
 import com.azure.data.tables.models.TableEntity;
 import java.time.Duration;
-import java.time.OffsetDateTime;
-import java.time.ZoneOffset;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.UUID;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.function.Executable;
 
-/** What the tests share: how to reach the server, a new table for every test, and refusals. */
-abstract class TableTest {
-    static final String ENDPOINT = System.getenv("TEPUI_ENDPOINT");
-    static final String SECONDARY = ENDPOINT + "-secondary";
-    static final String ACCOUNT = "devstoreaccount1";
-    static final String KEY =
-        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-    static final String WRONG_KEY =
-        "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmc=";
+/** What the tests share: clients, a new table for every test, and refusals. */
+abstract class TableTest extends ServerTest {
     static final String STALE = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"";
     private static final Set<String> SYSTEM_PROPERTIES = Set.of("PartitionKey", "RowKey", "Timestamp");
     private static final Pattern CODE = Pattern.compile("code\"?[:>]\"?(\\w+)");
@@ -66,14 +56,6 @@ abstract class TableTest {
 
     TableClient tableWithSas(String token) {
         return serviceWithSas(token).getTableClient(table.getTableName());
-    }
-
-    static String uniqueName() {
-        return "sdk" + UUID.randomUUID().toString().replace("-", "").substring(0, 20);
-    }
-
-    static OffsetDateTime inMinutes(int minutes) {
-        return OffsetDateTime.now(ZoneOffset.UTC).plusMinutes(minutes);
     }
 
     /** An entity of partition "p" with properties given as name, value, name, value. */

@@ -9,24 +9,13 @@ import com.azure.storage.queue.QueueServiceClient;
 import com.azure.storage.queue.QueueServiceClientBuilder;
 import com.azure.storage.queue.models.PeekedMessageItem;
 import com.azure.storage.queue.models.QueueStorageException;
-import java.time.OffsetDateTime;
-import java.time.ZoneOffset;
 import java.util.List;
-import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.function.Executable;
 
-/** What the tests share: how to reach the server, a new queue for every test, and refusals. */
-abstract class QueueTest {
-    static final String ENDPOINT = System.getenv("TEPUI_ENDPOINT");
-    static final String SECONDARY = ENDPOINT + "-secondary";
-    static final String ACCOUNT = "devstoreaccount1";
-    static final String KEY =
-        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-    static final String WRONG_KEY =
-        "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmc=";
-
+/** What the tests share: clients, a new queue for every test, and refusals. */
+abstract class QueueTest extends ServerTest {
     final QueueServiceClient service = serviceAt(ENDPOINT, KEY);
     QueueClient queue;
 
@@ -55,14 +44,6 @@ abstract class QueueTest {
 
     QueueClient queueWithSas(String token) {
         return serviceWithSas(token).getQueueClient(queue.getQueueName());
-    }
-
-    static String uniqueName() {
-        return "sdk" + UUID.randomUUID().toString().replace("-", "").substring(0, 20);
-    }
-
-    static OffsetDateTime inMinutes(int minutes) {
-        return OffsetDateTime.now(ZoneOffset.UTC).plusMinutes(minutes);
     }
 
     /** What is visible, without taking it. */

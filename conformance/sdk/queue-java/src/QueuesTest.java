@@ -85,7 +85,7 @@ class QueuesTest extends QueueTest {
 
     @Test
     void statistics() {
-        // This version of the client looks for an element that the service does not send.
+        // The client wants a root element QueueServiceStatistics, where the service sends StorageServiceStats.
         var error = assertThrows(HttpResponseException.class, () -> serviceAt(SECONDARY, KEY).getStatistics());
         assertEquals(200, error.getResponse().getStatusCode());
         assertTrue(String.valueOf(error.getCause()).contains("StorageServiceStats"), error.toString());

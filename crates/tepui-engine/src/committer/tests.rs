@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::disk::DiskOptions;
-use crate::store::FjallStore;
-use fjall::AbstractTree;
+use crate::store::TreeStore;
+use lsm_tree::AbstractTree;
 use std::sync::mpsc;
 
 /// A real store behind a gate: `write` waits for a verdict.
 struct Gated {
-    store: FjallStore,
+    store: TreeStore,
     verdicts: mpsc::Receiver<Option<WriteFailure>>,
     sizes: mpsc::Sender<usize>,
 }
@@ -69,7 +69,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let store = FjallStore::open(DiskOptions::new(directory.path())).expect("a directory can be created");
+        let store = TreeStore::open(DiskOptions::new(directory.path())).expect("a directory can be created");
         let (verdicts, gate) = mpsc::channel();
         let (tell, sizes) = mpsc::channel();
         let limits = QueueLimits { commits: 10, bytes: 10_000, stall_after: Duration::from_secs(5) };
@@ -89,7 +89,7 @@ impl Bench {
         let (reply, answer) = oneshot::channel();
         let guards = guards.iter().map(|key| Key::from_static(key.as_bytes())).collect();
         let put = |key: &&'static str| Write::Put(Key::from_static(key.as_bytes()), "v".into());
-        let kind = Kind::Checked { at: Version(at), guards };
+        let kind = Kind::Checked { at: Version(at), guards, chain: None };
         let request = Request { kind, writes: keys.iter().map(put).collect(), reply };
         self.shared.submit(request).expect("there is room in the queue");
         answer
@@ -106,7 +106,7 @@ impl Bench {
 
     fn rows(&self) -> usize {
         let view = self.shared.published.try_get().expect("the store is open").expect("the store is open");
-        view.tree.len(view.snapshot.seqno(), None).expect("rows can be counted")
+        view.tree.len(view.number.get(), None).expect("rows can be counted")
     }
 }
 
@@ -173,7 +173,7 @@ fn a_full_queue_is_busy_and_a_dropped_caller_does_not_matter() {
         drop(bench.submit(1, &[], &["forgotten"]));
     }
     let (reply, _answer) = oneshot::channel();
-    let kind = Kind::Checked { at: Version(1), guards: vec![] };
+    let kind = Kind::Checked { at: Version(1), guards: vec![], chain: None };
     let refused = bench.shared.submit(Request { kind, writes: vec![], reply });
     assert!(matches!(refused, Err(EngineError::Unavailable(why)) if why.contains("busy")));
     bench.decide(None);

@@ -15,7 +15,6 @@ use tepui_wire::address::Service;
 use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
 use tepui_wire::payload::Payload;
-use tepui_wire::query::Query;
 use tepui_wire::queue::classify::classify;
 use tepui_wire::queue::decode::{Request, prepare};
 use tepui_wire::queue::encode::{Context, encode};
@@ -23,7 +22,7 @@ use tepui_wire::queue::resource::Resource;
 use tepui_wire::version::ServiceVersion;
 
 /// The Queue service behind the front door.
-pub struct Queues<E> {
+pub struct Queues<E: Engine> {
     service: Arc<QueueService<E>>,
 }
 
@@ -93,7 +92,7 @@ impl<E: Engine> Served for Queues<E> {
                 (Err(error), None) => return Err(error),
             };
             let reply = self.service.execute(&target.account, &operation).await;
-            let reply = reply.map_err(|error| with_receipt(error, &known.query))?;
+            let reply = reply.map_err(|error| request.quoted(error))?;
             let context = Context {
                 base: &target.base,
                 account: &target.account,
@@ -112,15 +111,6 @@ impl<E: Engine> Served for Queues<E> {
     fn health(&self) -> Result<(), String> {
         self.service.health().map_err(|error| error.to_string())
     }
-}
-
-/// Only the caller's own text tells which receipt could not be read.
-fn with_receipt(mut error: ServiceError, query: &Query) -> ServiceError {
-    if error.details.first() == Some(&("QueryParameterName", "popreceipt".to_owned())) {
-        let receipt = query.get_ignore_case("popreceipt").unwrap_or_default().to_owned();
-        error.details.insert(1, ("QueryParameterValue", receipt));
-    }
-    error
 }
 
 /// A body that is too large as a whole has too large a text.

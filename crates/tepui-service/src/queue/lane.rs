@@ -1,19 +1,25 @@
-//! Lanes: all changes of one queue's messages go one after the other, as many as are waiting in one commit.
+//! Lanes: changes of one queue's messages are decided one after the other, and stored without waiting for
+//! each other.
 //!
-//! Callers that come while a commit is under way wait for the next one together, so the more there are,
-//! the more of them share a commit, and none of them ever meets a conflict with another.
+//! Whoever changes messages takes a turn: decides on what the turns before it have left, hands the
+//! writes to the engine as the next commit of a chain, and lets the next one in before they are stored.
+//! So many callers share one sync of the disk and never meet a conflict with each other.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
-use tepui_model::ServiceError;
+use super::round::Round;
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tepui_engine::{Chain, CommitError, Engine, Snapshot, Version, Write};
+use tepui_model::Timestamp;
 use tepui_model::queue::{Operation, Reply};
-use tokio::sync::oneshot;
 
-/// How many changes share a commit, and about how many bytes.
-const MAX_JOBS: usize = 256;
-const MAX_BYTES: usize = 3 << 20;
-/// What a message that is to be taken counts as.
-const TAKEN_BYTES: usize = 4 << 10;
+/// How many turns are decided on one snapshot, for how long, and about how many bytes they may change: what
+/// they have changed is kept in memory until then.
+const MAX_TURNS: u64 = 1024;
+const MAX_AGE: Duration = Duration::from_millis(100);
+const MAX_BYTES: usize = 4 << 20;
 
 /// A queue, as its callers name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,23 +29,12 @@ pub(super) struct LaneId {
 }
 
 /// What is asked for.
-#[derive(Debug, Clone)]
-pub(super) enum Ask {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ask<'a> {
     /// An operation that changes messages, or deletes the queue.
-    Operation(Operation),
+    Operation(&'a Operation),
     /// Remove some of the messages that have expired.
     Expire,
-}
-
-impl Ask {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Operation(Operation::PutMessage { text, .. }) => text.len(),
-            Self::Operation(Operation::UpdateMessage { text: Some(text), .. }) => text.len(),
-            Self::Operation(Operation::GetMessages { count, .. }) => count * TAKEN_BYTES,
-            _ => 0,
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,125 +46,146 @@ pub(super) enum Answer {
     },
 }
 
-pub(super) type Answered = Result<Answer, ServiceError>;
-
-pub(super) struct Job {
-    pub(super) ask: Ask,
-    pub(super) answer: oneshot::Sender<Answered>,
+/// The lanes that are in use.
+pub(super) struct Lanes<S> {
+    open: Mutex<HashMap<LaneId, Arc<Lane<S>>>>,
 }
 
-/// What waits. A lane is here for as long as somebody works it off.
-#[derive(Default)]
-pub(super) struct Lanes {
-    waiting: Mutex<HashMap<LaneId, VecDeque<Job>>>,
+pub(super) struct Lane<S> {
+    /// Locked for as long as a turn is decided. `None`: what was decided before has been stored, or given up.
+    pub(super) turn: tokio::sync::Mutex<Option<Decisions<S>>>,
 }
 
-impl Lanes {
-    /// Adds a job. Whoever gets `true` must see to it that the lane is worked off.
-    pub(super) fn push(&self, lane: &LaneId, job: Job) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(jobs) = waiting.get_mut(lane) {
-            jobs.push_back(job);
-            return false;
-        }
-        waiting.insert(lane.clone(), VecDeque::from([job]));
-        true
-    }
+/// A lane that somebody uses. It ends with the last of them.
+pub(super) struct InLane<'a, S> {
+    lanes: &'a Lanes<S>,
+    id: LaneId,
+    lane: Arc<Lane<S>>,
+}
 
-    /// What to do next, at least one job; `None`: nothing waits, and the lane is gone.
-    pub(super) fn next_round(&self, lane: &LaneId) -> Option<Vec<Job>> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let jobs = waiting.get_mut(lane)?;
-        let mut bytes = 0;
-        let mut fit = 0;
-        while fit < MAX_JOBS
-            && let Some(job) = jobs.get(fit)
-        {
-            bytes += job.ask.bytes();
-            if fit > 0 && bytes > MAX_BYTES {
-                break;
-            }
-            fit += 1;
-        }
-        if fit == 0 {
-            waiting.remove(lane);
-            return None;
-        }
-        Some(jobs.drain(..fit).collect())
-    }
-
-    /// Gives up a lane: who waits there is told so by the end of their channel.
-    pub(super) fn abandon(&self, lane: &LaneId) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(lane);
-    }
-
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+impl<S> Default for Lanes<S> {
+    fn default() -> Self {
+        Self { open: Mutex::default() }
     }
 }
 
-/// Abandons its lane when it is dropped early: the runner panicked, or its runtime ends.
-pub(super) struct Running<'a> {
-    pub(super) lanes: &'a Lanes,
-    pub(super) lane: &'a LaneId,
-    pub(super) finished: bool,
+impl<S> Lanes<S> {
+    pub(super) fn enter(&self, id: LaneId) -> InLane<'_, S> {
+        let mut open = self.open();
+        let new = || Arc::new(Lane { turn: tokio::sync::Mutex::new(None) });
+        let lane = Arc::clone(open.entry(id.clone()).or_insert_with(new));
+        InLane { lanes: self, id, lane }
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<LaneId, Arc<Lane<S>>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Drop for Running<'_> {
+impl<S> InLane<'_, S> {
+    pub(super) fn id(&self) -> &LaneId {
+        &self.id
+    }
+}
+
+impl<S> Deref for InLane<'_, S> {
+    type Target = Lane<S>;
+
+    fn deref(&self) -> &Lane<S> {
+        &self.lane
+    }
+}
+
+impl<S> Drop for InLane<'_, S> {
     fn drop(&mut self) {
-        if !self.finished {
-            self.lanes.abandon(self.lane);
+        let mut open = self.lanes.open();
+        // Lanes are handed out under this lock: one is in the map, and one is ours.
+        if Arc::strong_count(&self.lane) == 2 {
+            open.remove(&self.id);
         }
+    }
+}
+
+/// What was decided on one snapshot, and how much of it is stored.
+pub(super) struct Decisions<S> {
+    pub(super) round: Round<S>,
+    at: Version,
+    chain: Chain,
+    began: Timestamp,
+    bytes: usize,
+    sent: u64,
+    stored: Arc<AtomicU64>,
+}
+
+impl<S: Snapshot> Decisions<S> {
+    pub(super) fn new(round: Round<S>, at: Version, began: Timestamp) -> Self {
+        Self { round, at, chain: Chain::new(), began, bytes: 0, sent: 0, stored: Arc::default() }
+    }
+
+    /// Whether another turn may be decided on them.
+    pub(super) fn go_on(&self, now: Timestamp) -> bool {
+        let age = Duration::from_nanos(now.ticks().saturating_sub(self.began.ticks()).saturating_mul(100));
+        !self.round.is_over()
+            && !self.chain.is_broken()
+            && age < MAX_AGE
+            && self.sent < MAX_TURNS
+            && self.bytes < MAX_BYTES
+    }
+
+    /// Hands over what the last turn has changed. The future tells when it is stored, and with it all that
+    /// it rests on.
+    pub(super) fn send<E: Engine>(
+        &mut self,
+        engine: &E,
+    ) -> (impl Future<Output = Result<(), CommitError>> + Send + 'static, Option<Write>) {
+        let (guards, writes) = self.round.take_changes();
+        let rests_on_nothing = writes.is_empty() && self.stored.load(Ordering::Acquire) == self.sent;
+        // What others would find if it were there; each message has its own key and its own moment.
+        let proof = writes.iter().rev().find(|write| matches!(write, Write::Put(..))).cloned();
+        self.bytes += writes.iter().map(size).sum::<usize>();
+        self.sent += u64::from(!writes.is_empty());
+        let (sent, stored) = (self.sent, Arc::clone(&self.stored));
+        let outcome = (!rests_on_nothing).then(|| engine.commit_in(&self.chain, self.at, guards, writes));
+        let future = async move {
+            if let Some(outcome) = outcome {
+                outcome.await?;
+                // Commits of a chain are stored in their order.
+                stored.fetch_max(sent, Ordering::AcqRel);
+            }
+            Ok(())
+        };
+        (future, proof)
+    }
+
+    /// Waits until nothing is on its way any more, stored or not.
+    pub(super) async fn settle<E: Engine>(self, engine: &E) {
+        if self.stored.load(Ordering::Acquire) < self.sent {
+            let _ = engine.commit_in(&self.chain, self.at, Vec::new(), Vec::new()).await;
+        }
+    }
+}
+
+fn size(write: &Write) -> usize {
+    match write {
+        Write::Put(key, value) => key.len() + value.len(),
+        Write::Delete(key) => key.len(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
-    use std::time::Duration;
-    use tepui_model::queue::QueueName;
-
-    fn put(bytes: usize) -> (Job, oneshot::Receiver<Answered>) {
-        let (answer, answered) = oneshot::channel();
-        let operation = Operation::PutMessage {
-            queue: QueueName::parse("jobs").unwrap(),
-            text: Bytes::from(vec![b'x'; bytes]),
-            visibility: Duration::ZERO,
-            lifetime: None,
-        };
-        (Job { ask: Ask::Operation(operation), answer }, answered)
-    }
 
     #[test]
-    fn rounds_are_bounded_and_lanes_end() {
-        let lanes = Lanes::default();
-        let lane = LaneId { account: "account".to_owned(), queue: "jobs".to_owned() };
-        for (jobs, bytes, rounds) in [
-            (1, 0, vec![1]),
-            (300, 10, vec![256, 44]),
-            (3, MAX_BYTES, vec![1, 1, 1]),
-            (5, MAX_BYTES / 2, vec![2, 2, 1]),
-        ] {
-            for number in 0..jobs {
-                assert_eq!(lanes.push(&lane, put(bytes).0), number == 0);
-            }
-            let taken: Vec<_> =
-                std::iter::from_fn(|| lanes.next_round(&lane)).map(|round| round.len()).collect();
-            assert_eq!(taken, rounds);
-            assert!(lanes.is_empty());
-        }
-    }
-
-    #[tokio::test]
-    async fn a_runner_that_panics_leaves_nobody_waiting() {
-        let lanes = Lanes::default();
-        let lane = LaneId { account: "account".to_owned(), queue: "jobs".to_owned() };
-        let (job, answered) = put(1);
-        assert!(lanes.push(&lane, job));
-        drop(Running { lanes: &lanes, lane: &lane, finished: false });
-        assert!(answered.await.is_err());
-        assert!(lanes.push(&lane, put(1).0), "the lane begins again");
+    fn lanes_end_with_their_last_user() {
+        let lanes = Lanes::<()>::default();
+        let id = LaneId { account: "account".to_owned(), queue: "jobs".to_owned() };
+        let (first, second) = (lanes.enter(id.clone()), lanes.enter(id.clone()));
+        let other = lanes.enter(LaneId { queue: "other".to_owned(), ..id.clone() });
+        assert!(Arc::ptr_eq(&first.lane, &second.lane) && !Arc::ptr_eq(&first.lane, &other.lane));
+        drop(first);
+        assert_eq!(lanes.open().len(), 2);
+        drop((second, other));
+        assert!(lanes.open().is_empty());
     }
 }

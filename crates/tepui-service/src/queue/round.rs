@@ -1,13 +1,13 @@
-//! What changes of messages mean. A round decides many of them, one after the other, on one snapshot;
-//! each sees what those before it have changed.
+//! What changes of messages mean. A round decides many of them, turn by turn, on one snapshot; each sees
+//! what those before it have changed.
 
 use super::id::{id_of, message_of};
-use super::lane::{Answer, Answered, Ask, LaneId};
+use super::lane::{Answer, Ask, LaneId};
 use super::look;
 use crate::catalogue::next_incarnation;
 use crate::keyspace::{self, Incarnation, Place};
 use crate::record::{self, QueueState, StoredMessage};
-use crate::transact::{Outcome, engine_error};
+use crate::transact::engine_error;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// How many rows are read at once on the way to visible messages.
 const PAGE_ROWS: usize = 64;
-/// How many expired messages a round removes; takers pass over the others.
+/// How many expired messages a turn removes; takers pass over the others.
 const MAX_EXPIRED: usize = 512;
 /// How many expired messages one step of the sweep removes.
 const SWEEP_STEP: usize = 128;
@@ -26,7 +26,7 @@ const HEAD_LAG: Duration = Duration::from_secs(2);
 pub(super) const SWEEP_LAG: Duration = Duration::from_secs(600);
 
 /// Why a change was not decided.
-enum Stop {
+pub(super) enum Stop {
     /// The caller is told so, and the round goes on.
     Refused(ServiceError),
     /// The whole round fails.
@@ -46,8 +46,8 @@ impl From<ServiceError> for Stop {
 }
 
 /// A queue as a round finds it.
-pub(super) struct Queue<'a> {
-    pub(super) lane: &'a LaneId,
+pub(super) struct Queue {
+    pub(super) lane: LaneId,
     /// The catalogue's row.
     pub(super) key: Key,
     pub(super) incarnation: Incarnation,
@@ -55,60 +55,62 @@ pub(super) struct Queue<'a> {
     pub(super) name_rests: Duration,
 }
 
-pub(super) struct Round<'a, S> {
-    snapshot: &'a S,
-    queue: Queue<'a>,
+pub(super) struct Round<S> {
+    snapshot: S,
+    queue: Queue,
     now: Timestamp,
     state: QueueState,
-    /// As it is stored.
-    stored: QueueState,
-    /// What is to be written, `None` for a deletion. The state comes last.
+    /// As the turns before this one have left it.
+    state_before: QueueState,
+    /// What is not as in the snapshot, `None` for a deletion. The state is not here.
     changed: BTreeMap<Key, Option<Value>>,
+    /// The keys that this turn has changed.
+    changed_now: Vec<Key>,
     /// The places that messages were moved to in this round.
     moved_to: BTreeSet<Place>,
     /// Messages of the snapshot that were read ahead and not taken yet.
     ahead: VecDeque<(Key, Value)>,
     /// Where to read on; `None`: everything that is visible was read.
     unread: Option<Key>,
+    /// The moment up to which visible messages were read.
+    read_until: Timestamp,
     /// The first expired message that was passed over.
     passed_over: Option<Place>,
+    /// How many expired messages this turn has removed.
     expired: usize,
     deleted: bool,
 }
 
-impl<'a, S: Snapshot> Round<'a, S> {
-    /// `now` must be later than every time that was used in an earlier round.
-    pub(super) async fn new(snapshot: &'a S, queue: Queue<'a>, now: Timestamp) -> Result<Self, ServiceError> {
-        let stored = look::state(snapshot, queue.incarnation).await?;
+impl<S: Snapshot> Round<S> {
+    pub(super) async fn new(snapshot: S, queue: Queue, now: Timestamp) -> Result<Self, ServiceError> {
+        let state = look::state(&snapshot, queue.incarnation).await?;
         Ok(Self {
             snapshot,
             queue,
             now,
-            state: stored.clone(),
+            state_before: state.clone(),
             changed: BTreeMap::new(),
+            changed_now: Vec::new(),
             moved_to: BTreeSet::new(),
             ahead: VecDeque::new(),
-            unread: Some(keyspace::message(stored.messages, stored.head)),
+            unread: Some(keyspace::message(state.messages, state.head)),
+            read_until: now,
             passed_over: None,
             expired: 0,
             deleted: false,
-            stored,
+            state,
         })
     }
 
-    /// Decides one more change.
-    pub(super) async fn decide(&mut self, ask: &Ask) -> Result<Answered, ServiceError> {
-        match self.try_decide(ask).await {
-            Ok(answer) => Ok(Ok(answer)),
-            Err(Stop::Refused(error)) => Ok(Err(error)),
-            Err(Stop::Broken(error)) => Err(error),
-        }
+    /// Whether nothing is left to decide: the queue is gone.
+    pub(super) fn is_over(&self) -> bool {
+        self.deleted
     }
 
-    async fn try_decide(&mut self, ask: &Ask) -> Result<Answer, Stop> {
-        if self.deleted {
-            return Err(ErrorCode::QueueNotFound.into());
-        }
+    /// Decides the next turn. `now` must be later than in every turn before.
+    pub(super) async fn decide(&mut self, ask: Ask<'_>, now: Timestamp) -> Result<Answer, Stop> {
+        self.now = now;
+        self.expired = 0;
         let operation = match ask {
             Ask::Operation(operation) => operation,
             Ask::Expire => return self.expire().await,
@@ -144,26 +146,34 @@ impl<'a, S: Snapshot> Round<'a, S> {
         Ok(Answer::Reply(reply))
     }
 
-    /// What is to be committed for `answers` to be true.
-    pub(super) fn finish(mut self, answers: Vec<Answered>) -> Outcome<Vec<Answered>> {
-        if self.changed.is_empty() && self.state == self.stored {
-            return Outcome::read(answers);
+    /// What is to be committed for the last turn's answer to be true: guards and writes.
+    pub(super) fn take_changes(&mut self) -> (Vec<Key>, Vec<Write>) {
+        let mut keys = std::mem::take(&mut self.changed_now);
+        if keys.is_empty() && self.state == self.state_before {
+            return (Vec::new(), Vec::new());
         }
-        let write = |(key, value)| match value {
-            Some(value) => Write::Put(key, value),
-            None => Write::Delete(key),
-        };
-        let mut writes: Vec<_> = self.changed.into_iter().map(write).collect();
+        let mut writes = Vec::with_capacity(keys.len() + 1);
         let state_key = keyspace::queue_state(self.queue.incarnation);
-        if self.deleted {
-            writes.push(Write::Delete(state_key));
+        writes.push(if self.deleted {
+            Write::Delete(state_key)
         } else {
             self.state.stamp = self.now.ticks();
-            // Last, where the proof of a commit is looked for.
-            writes.push(Write::Put(state_key, self.state.encode()));
-        }
+            Write::Put(state_key, self.state.encode())
+        });
+        self.state_before = self.state.clone();
+        keys.sort_unstable();
+        keys.dedup();
+        writes.extend(keys.into_iter().map(|key| match self.changed.get(&key) {
+            Some(Some(value)) => Write::Put(key, value.clone()),
+            _ => Write::Delete(key),
+        }));
         // A queue that is deleted meanwhile takes its messages with it.
-        Outcome { reply: answers, guards: vec![self.queue.key], writes }
+        (vec![self.queue.key.clone()], writes)
+    }
+
+    fn change(&mut self, key: Key, value: Option<Value>) {
+        self.changed_now.push(key.clone());
+        self.changed.insert(key, value);
     }
 
     fn put(&mut self, text: &Bytes, visibility: Duration, lifetime: Option<Duration>) -> Reply {
@@ -303,21 +313,22 @@ impl<'a, S: Snapshot> Round<'a, S> {
             let page = self.snapshot.scan(&range, limit).await.map_err(engine_error)?;
             self.ahead = page.rows.into();
             self.unread = page.next;
+            self.read_until = self.now;
         }
     }
 
-    /// Moves the low-water mark to the first message left. Without `found_nothing` there is a commit
+    /// Moves the low-water mark to the first message left, but not past what was read. Without `found_nothing` there is a commit
     /// anyway; with it, only if many deleted rows may lie between the mark and now.
     fn move_head(&mut self, found_nothing: bool) {
         let left = self.ahead.iter().find(|(key, _)| !self.changed.contains_key(key));
         let left = left.map(|(key, _)| key).or(self.unread.as_ref());
         let left = left.and_then(|key| keyspace::place(key));
-        let now = (self.now.ticks(), 0);
-        let head = [left, self.moved_to.first().copied(), self.passed_over, Some(now)];
+        let read = (self.read_until.ticks(), 0);
+        let head = [left, self.moved_to.first().copied(), self.passed_over, Some(read)];
         let Some(head) = head.into_iter().flatten().min() else { return };
         let lag = Duration::from_nanos(head.0.saturating_sub(self.state.head.0).saturating_mul(100));
         let worth_it = self.state.head.0 <= self.state.last_visible && lag >= HEAD_LAG;
-        let commits_anyway = !found_nothing || !self.changed.is_empty();
+        let commits_anyway = !found_nothing || !self.changed_now.is_empty();
         if head > self.state.head && (commits_anyway || worth_it) {
             self.state.head = head;
         }
@@ -356,12 +367,12 @@ impl<'a, S: Snapshot> Round<'a, S> {
                 let next = record::decode_number(last)? + 1;
                 (Incarnation(next), Write::Put(keyspace::incarnation_counter(), record::encode_number(next)))
             }
-            _ => next_incarnation(self.snapshot).await?,
+            _ => next_incarnation(&self.snapshot).await?,
         };
         self.drop_messages();
         let (messages, write) = numbered;
         if let Write::Put(counter, value) = write {
-            self.changed.insert(counter, Some(value));
+            self.change(counter, Some(value));
         }
         self.state = QueueState::empty(messages);
         Ok(())
@@ -369,11 +380,11 @@ impl<'a, S: Snapshot> Round<'a, S> {
 
     fn delete_queue(&mut self) {
         self.drop_messages();
-        self.changed.insert(self.queue.key.clone(), None);
+        self.change(self.queue.key.clone(), None);
         if !self.queue.name_rests.is_zero() {
             let until = self.now.saturating_add(self.queue.name_rests);
             let resting = keyspace::resting_queue_name(&self.queue.lane.account, &self.queue.lane.queue);
-            self.changed.insert(resting, Some(record::encode_number(until.ticks())));
+            self.change(resting, Some(record::encode_number(until.ticks())));
         }
         self.deleted = true;
     }
@@ -381,20 +392,21 @@ impl<'a, S: Snapshot> Round<'a, S> {
     /// Leaves a note to reclaim all messages, and forgets what this round did to them.
     fn drop_messages(&mut self) {
         self.changed.retain(|key, _| !keyspace::is_of_message(key));
+        self.changed_now.retain(|key| !keyspace::is_of_message(key));
         self.moved_to.clear();
         self.ahead.clear();
         self.unread = None;
         self.passed_over = None;
         let Incarnation(number) = self.state.messages;
         let note = keyspace::dropped(self.state.messages);
-        self.changed.insert(note, Some(record::encode_number(number)));
+        self.change(note, Some(record::encode_number(number)));
     }
 
     /// Puts a message where it is visible from `visible` on. It must have no other place.
     fn place(&mut self, visible: Timestamp, sequence: u64, message: &StoredMessage, text: Bytes) -> Claimed {
         let messages = self.state.messages;
         let place = (visible.ticks(), sequence);
-        self.changed.insert(keyspace::message(messages, place), Some(message.encode()));
+        self.change(keyspace::message(messages, place), Some(message.encode()));
         self.moved_to.insert(place);
         // Marks are low-water marks even where the clock was set back.
         self.state.head = self.state.head.min(place);
@@ -402,7 +414,7 @@ impl<'a, S: Snapshot> Round<'a, S> {
         if message.expires < Timestamp::MAX {
             let expires = message.expires.ticks();
             let key = keyspace::message_expiry(messages, (expires, sequence));
-            self.changed.insert(key, Some(record::encode_number(place.0)));
+            self.change(key, Some(record::encode_number(place.0)));
             self.state.swept = self.state.swept.min(expires);
             self.state.last_expiry = self.state.last_expiry.max(expires);
         }
@@ -417,30 +429,30 @@ impl<'a, S: Snapshot> Round<'a, S> {
 
     /// Takes a message from its place.
     fn unplace(&mut self, place: Place) {
-        self.changed.insert(keyspace::message(self.state.messages, place), None);
+        self.change(keyspace::message(self.state.messages, place), None);
         self.moved_to.remove(&place);
     }
 
     fn remove(&mut self, place: Place, message: &StoredMessage) {
         let messages = self.state.messages;
         self.unplace(place);
-        self.changed.insert(keyspace::message_text(messages, place.1), None);
+        self.change(keyspace::message_text(messages, place.1), None);
         if message.expires < Timestamp::MAX {
             let key = keyspace::message_expiry(messages, (message.expires.ticks(), place.1));
-            self.changed.insert(key, None);
+            self.change(key, None);
         }
         self.state.count = self.state.count.saturating_sub(1);
     }
 
     fn write_text(&mut self, sequence: u64, text: &Bytes) {
         let key = keyspace::message_text(self.state.messages, sequence);
-        self.changed.insert(key, Some(record::encode_text(text)));
+        self.change(key, Some(record::encode_text(text)));
     }
 
     async fn text(&self, sequence: u64) -> Result<Bytes, ServiceError> {
         match self.changed.get(&keyspace::message_text(self.state.messages, sequence)) {
             Some(Some(text)) => record::decode_text(text),
-            _ => look::text(self.snapshot, self.state.messages, sequence).await,
+            _ => look::text(&self.snapshot, self.state.messages, sequence).await,
         }
     }
 

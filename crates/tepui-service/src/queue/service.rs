@@ -1,13 +1,14 @@
 //! The Queue service of all accounts of a server.
 
-use super::lane::{Answer, Answered, Ask, Job, LaneId, Lanes, Running};
-use super::round::{Queue, Round, SWEEP_LAG};
+use super::lane::{Answer, Ask, Decisions, InLane, LaneId, Lanes};
+use super::round::{Queue, Round, SWEEP_LAG, Stop};
 use super::{look, queues};
 use crate::catalogue::Catalogue;
 use crate::keyspace::{self, Incarnation};
+use crate::reclaim::Reclaimer;
 use crate::record::StoredQueue;
 use crate::settings::Settings;
-use crate::transact::{Attempt, Outcome, commit, engine_error};
+use crate::transact::{Attempt, Outcome, attempt, commit, engine_error};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_engine::{Engine, EngineError, ScanLimit, Snapshot};
@@ -15,7 +16,6 @@ use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::queue::{Operation, QueueName, Reply};
 use tepui_model::service_properties::ServiceProperties;
 use tepui_model::{Clock, ErrorCode, ServiceError};
-use tokio::sync::oneshot;
 
 /// How the Queue service behaves where there is a choice.
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,19 +30,25 @@ const MAX_ATTEMPTS: u32 = 1000;
 /// How often expired messages are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 
-pub struct QueueService<E> {
+pub struct QueueService<E: Engine> {
     engine: Arc<E>,
     clock: Arc<dyn Clock>,
+    reclaimer: Arc<Reclaimer<E>>,
     options: QueueOptions,
     catalogue: Catalogue,
     settings: Settings,
-    lanes: Lanes,
+    lanes: Lanes<E::Snapshot>,
 }
 
 impl<E: Engine> QueueService<E> {
-    pub fn new(engine: Arc<E>, clock: Arc<dyn Clock>, options: QueueOptions) -> Self {
-        let settings = Settings::of_service("queue");
-        Self { engine, clock, options, catalogue: Catalogue::default(), settings, lanes: Lanes::default() }
+    pub fn new(
+        engine: Arc<E>,
+        clock: Arc<dyn Clock>,
+        reclaimer: Arc<Reclaimer<E>>,
+        options: QueueOptions,
+    ) -> Self {
+        let (catalogue, settings) = (Catalogue::default(), Settings::of_service("queue"));
+        Self { engine, clock, reclaimer, options, catalogue, settings, lanes: Lanes::default() }
     }
 
     pub async fn execute(
@@ -58,8 +64,13 @@ impl<E: Engine> QueueService<E> {
             | Operation::ClearMessages { queue }
             | Operation::DeleteQueue { queue } => {
                 let lane = LaneId { account: account.to_owned(), queue: queue.as_str().to_owned() };
-                match self.in_lane(lane, Ask::Operation(operation.clone())).await? {
-                    Answer::Reply(reply) => Ok(reply),
+                match self.in_lane(lane, Ask::Operation(operation)).await? {
+                    Answer::Reply(reply) => {
+                        if matches!(reply, Reply::Cleared | Reply::QueueDeleted) {
+                            self.reclaimer.wake();
+                        }
+                        Ok(reply)
+                    }
                     Answer::Expired { .. } => Err(ErrorCode::InternalError.into()),
                 }
             }
@@ -156,54 +167,59 @@ impl<E: Engine> QueueService<E> {
         StoredQueue::decode(&row)
     }
 
-    /// Waits for a change's turn in its lane, and for its commit. The work goes on if the caller goes away.
-    async fn in_lane(self: &Arc<Self>, lane: LaneId, ask: Ask) -> Answered {
-        let (answer, answered) = oneshot::channel();
-        if self.lanes.push(&lane, Job { ask, answer }) {
-            let service = Arc::clone(self);
-            tokio::spawn(async move { service.run_lane(&lane).await });
-        }
-        answered.await.unwrap_or_else(|_| {
-            Err(ServiceError::new(ErrorCode::InternalError).with_cause("the lane of a queue broke down"))
-        })
-    }
-
-    /// Works off a lane until nothing waits there.
-    async fn run_lane(&self, lane: &LaneId) {
-        let mut running = Running { lanes: &self.lanes, lane, finished: false };
-        while let Some(jobs) = self.lanes.next_round(lane) {
-            let answers = self.run_round(lane, &jobs).await;
-            let answers = answers.unwrap_or_else(|error| vec![Err(error); jobs.len()]);
-            for (job, answer) in jobs.into_iter().zip(answers) {
-                // A caller that went away wants no answer.
-                let _ = job.answer.send(answer);
-            }
-            // Lets those who were answered come back at once, so that they share the next commit.
-            tokio::task::yield_now().await;
-        }
-        running.finished = true;
-    }
-
-    /// Decides jobs and commits them together. An error is about all of them.
-    async fn run_round(&self, lane: &LaneId, jobs: &[Job]) -> Result<Vec<Answered>, ServiceError> {
-        let LaneId { account, queue } = lane;
+    /// Waits for a change's turn in its lane, and until it is stored.
+    async fn in_lane(&self, lane: LaneId, ask: Ask<'_>) -> Result<Answer, ServiceError> {
+        let lane = self.lanes.enter(lane);
         for _ in 0..MAX_ATTEMPTS {
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-            let (key, row) = queues::find(&self.catalogue, &snapshot, account, queue).await?;
-            let incarnation = StoredQueue::incarnation_of(&row)?;
-            let name_rests = self.options.deleted_name_rests;
-            let found = Queue { lane, key, incarnation, name_rests };
-            let mut round = Round::new(&snapshot, found, self.clock.tick()).await?;
-            let mut answers = Vec::with_capacity(jobs.len());
-            for job in jobs {
-                answers.push(round.decide(&job.ask).await?);
-            }
-            match commit(&*self.engine, &snapshot, round.finish(answers)).await? {
-                Attempt::Done(answers) => return Ok(answers),
+            match self.take_turn(&lane, ask).await? {
+                Attempt::Done(answer) => return answer,
                 Attempt::Again => {}
             }
         }
         Err(ErrorCode::ServerBusy.into())
+    }
+
+    /// Decides a change on what those before it have left. A refusal is an answer too: it must not be given
+    /// before what it rests on is stored.
+    async fn take_turn(
+        &self,
+        lane: &InLane<'_, E::Snapshot>,
+        ask: Ask<'_>,
+    ) -> Result<Attempt<Result<Answer, ServiceError>>, ServiceError> {
+        let mut turn = lane.turn.lock().await;
+        let now = self.clock.tick();
+        // Taken out until the turn is decided: nobody goes on with half of it.
+        let mut decisions = match turn.take() {
+            Some(decisions) if decisions.go_on(now) => decisions,
+            before => self.begin(lane.id(), before).await?,
+        };
+        let answer = match decisions.round.decide(ask, self.clock.tick()).await {
+            Ok(answer) => Ok(answer),
+            Err(Stop::Refused(error)) => Err(error),
+            Err(Stop::Broken(error)) => return Err(error),
+        };
+        let (outcome, proof) = decisions.send(&*self.engine);
+        *turn = Some(decisions);
+        drop(turn);
+        attempt(&*self.engine, outcome.await, proof, answer).await
+    }
+
+    /// Begins to decide on a new snapshot, which has all that was decided before.
+    async fn begin(
+        &self,
+        lane: &LaneId,
+        before: Option<Decisions<E::Snapshot>>,
+    ) -> Result<Decisions<E::Snapshot>, ServiceError> {
+        if let Some(before) = before {
+            before.settle(&*self.engine).await;
+        }
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let (key, row) = queues::find(&self.catalogue, &snapshot, &lane.account, &lane.queue).await?;
+        let incarnation = StoredQueue::incarnation_of(&row)?;
+        let name_rests = self.options.deleted_name_rests;
+        let queue = Queue { lane: lane.clone(), key, incarnation, name_rests };
+        let (at, now) = (snapshot.version(), self.clock.tick());
+        Ok(Decisions::new(Round::new(snapshot, queue, now).await?, at, now))
     }
 
     /// Fails if there is no such queue.

@@ -38,12 +38,16 @@ pub struct TableService<E> {
     options: TableOptions,
     catalogue: Catalogue,
     settings: Settings,
-    reclaimer: Reclaimer<E>,
+    reclaimer: Arc<Reclaimer<E>>,
 }
 
 impl<E: Engine> TableService<E> {
-    pub fn new(engine: Arc<E>, clock: Arc<dyn Clock>, options: TableOptions) -> Self {
-        let reclaimer = Reclaimer::new(Arc::clone(&engine));
+    pub fn new(
+        engine: Arc<E>,
+        clock: Arc<dyn Clock>,
+        reclaimer: Arc<Reclaimer<E>>,
+        options: TableOptions,
+    ) -> Self {
         let settings = Settings::of_service("table");
         Self { engine, clock, options, catalogue: Catalogue::default(), settings, reclaimer }
     }
@@ -266,12 +270,6 @@ impl<E: Engine> TableService<E> {
     /// Whether the engine takes writes now.
     pub fn health(&self) -> Result<(), EngineError> {
         self.engine.health()
-    }
-
-    /// Gives back the space of deleted tables and of dropped messages, for ever. Run it in the background;
-    /// it can be stopped at any time.
-    pub async fn reclaim_dropped_tables(&self) {
-        self.reclaimer.run().await;
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::Mutex;
 use tepui_engine::{
-    CommitError, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version, Write,
+    Chain, CommitError, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version, Write,
 };
 
 /// Notes how many rows were scanned, and the ranges.
@@ -26,6 +26,16 @@ impl Engine for Counting {
 
     async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
         self.inner.commit(at, guards, writes).await
+    }
+
+    fn commit_in(
+        &self,
+        chain: &Chain,
+        at: Version,
+        guards: Vec<Key>,
+        writes: Vec<Write>,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        self.inner.commit_in(chain, at, guards, writes)
     }
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {

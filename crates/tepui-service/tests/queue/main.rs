@@ -17,7 +17,7 @@ use tepui_model::metadata::Metadata;
 use tepui_model::queue::{Claimed, MessageId, Operation, Peeked, PopReceipt, QueueName, Reply};
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
-use tepui_service::{QueueOptions, QueueService};
+use tepui_service::{QueueOptions, QueueService, Reclaimer};
 
 const ACCOUNT: &str = "account";
 const QUEUE: &str = "jobs";
@@ -31,9 +31,10 @@ fn name() -> QueueName {
 }
 
 /// A service, its clock, and short ways to ask it for things of one queue.
-struct Bench<E> {
+struct Bench<E: Engine> {
     service: Arc<QueueService<E>>,
     engine: Arc<E>,
+    reclaimer: Arc<Reclaimer<E>>,
     clock: Arc<ManualClock>,
 }
 
@@ -53,8 +54,9 @@ impl<E: Engine> Bench<E> {
     fn with(engine: E, options: QueueOptions, now: Timestamp) -> Self {
         let (engine, clock) = (Arc::new(engine), Arc::new(ManualClock::at(now)));
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let service = Arc::new(QueueService::new(Arc::clone(&engine), time, options));
-        Self { service, engine, clock }
+        let reclaimer = Arc::new(Reclaimer::new(Arc::clone(&engine)));
+        let service = QueueService::new(Arc::clone(&engine), time, Arc::clone(&reclaimer), options);
+        Self { service: Arc::new(service), engine, reclaimer, clock }
     }
 
     async fn run(&self, operation: Operation) -> Result<Reply, ServiceError> {

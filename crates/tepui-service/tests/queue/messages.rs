@@ -124,8 +124,9 @@ async fn a_clock_that_is_set_back_hides_nothing_for_good() {
     let now = bench.clock.now();
     let back = Bench::with(MemoryEngine::new(), QueueOptions::default(), now.saturating_sub(seconds(3600)));
     let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&back.clock);
-    let service = QueueService::new(Arc::clone(&bench.engine), time, QueueOptions::default());
-    let bench = Bench { service: Arc::new(service), engine: bench.engine, clock: back.clock };
+    let (engine, reclaimer) = (Arc::clone(&bench.engine), Arc::clone(&bench.reclaimer));
+    let service = Arc::new(QueueService::new(engine, time, reclaimer, QueueOptions::default()));
+    let bench = Bench { service, clock: back.clock, ..bench };
     bench.put("2").await;
     assert_eq!(texts(&bench.get(2, 1).await), ["2"]);
     bench.advance(seconds(3610));

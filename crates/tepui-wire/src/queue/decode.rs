@@ -34,6 +34,19 @@ pub struct Request<'a> {
     pub version: ServiceVersion,
 }
 
+impl Request<'_> {
+    /// An error of the service about a parameter, with the text of that parameter. The service knows only
+    /// what parameters were decoded to: of a receipt that cannot be read it has nothing to quote.
+    pub fn quoted(&self, mut error: ServiceError) -> ServiceError {
+        let position = |element| error.details.iter().position(|(name, _)| *name == element);
+        if let (Some(at), None) = (position("QueryParameterName"), position("QueryParameterValue")) {
+            let text = given(self.query, &error.details[at].1).unwrap_or_default().to_owned();
+            error.details.insert(at + 1, ("QueryParameterValue", text));
+        }
+        error
+    }
+}
+
 /// A request that is good as far as one can tell without its body.
 #[derive(Debug)]
 pub struct Prepared {

@@ -223,6 +223,25 @@ fn parameters_are_refused() {
 }
 
 #[test]
+fn errors_of_the_service_quote_the_parameter_that_they_are_about() {
+    let (resource, headers) = (Resource::parse(&format!("jobs/messages/{ID}")).unwrap(), HeaderMap::new());
+    let query = Query::parse(Some("PopReceipt=a%20b&visibilitytimeout=010"));
+    let (kind, version) = (OperationKind::DeleteMessage, ServiceVersion::NEWEST);
+    let request = Request { kind, resource: &resource, query: &query, headers: &headers, version };
+    let unreadable = ServiceError::new(InvalidQueryParameterValue)
+        .with_detail("QueryParameterName", "popreceipt")
+        .with_detail("Reason", "unreadable");
+    let late = invalid_value("visibilitytimeout", "10", "late");
+    for (error, expected) in [
+        (unreadable, invalid_value("popreceipt", "a b", "unreadable")),
+        (late.clone(), late),
+        (MessageNotFound.into(), MessageNotFound.into()),
+    ] {
+        assert_eq!(request.quoted(error), expected);
+    }
+}
+
+#[test]
 fn names_come_first_and_bodies_last() {
     for (line, body, expected) in [
         ("PUT /Jobs", "", InvalidResourceName),

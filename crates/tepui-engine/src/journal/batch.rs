@@ -1,0 +1,111 @@
+//! Batches: what a group of a journal holds.
+//!
+//! ```text
+//! number: u64, count: u32, then for each write
+//! 0, length of the key: u16, length of the value: u32, key, value
+//! 1, length of the key: u16, key
+//! ```
+
+use super::sector::Group;
+use crate::{Key, Value, Write};
+
+const PUT: u8 = 0;
+const DELETE: u8 = 1;
+
+/// All writes of one sequence number.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) number: u64,
+    pub(crate) writes: Vec<Write>,
+}
+
+pub(super) fn put(group: &mut Group, number: u64, writes: &[Write]) {
+    group.put(&number.to_le_bytes());
+    group.put(&(writes.len() as u32).to_le_bytes());
+    for write in writes {
+        // Keys and commits are limited in size: the lengths fit.
+        let key_length = (write.key().len() as u16).to_le_bytes();
+        match write {
+            Write::Put(key, value) => {
+                let [a, b] = key_length;
+                let [c, d, e, f] = (value.len() as u32).to_le_bytes();
+                group.put(&[PUT, a, b, c, d, e, f]);
+                group.put(key);
+                group.put(value);
+            }
+            Write::Delete(key) => {
+                let [a, b] = key_length;
+                group.put(&[DELETE, a, b]);
+                group.put(key);
+            }
+        }
+    }
+}
+
+/// `None`: these are not the bytes of a batch.
+pub(super) fn read(bytes: &[u8]) -> Option<Batch> {
+    let mut reader = Reader(bytes);
+    let number = u64::from_le_bytes(reader.array()?);
+    let count = u32::from_le_bytes(reader.array()?);
+    let mut writes = Vec::new();
+    for _ in 0..count {
+        let [kind] = reader.array()?;
+        let key_length = usize::from(u16::from_le_bytes(reader.array()?));
+        writes.push(match kind {
+            PUT => {
+                let value_length = u32::from_le_bytes(reader.array()?) as usize;
+                let key = Key::copy_from_slice(reader.take(key_length)?);
+                Write::Put(key, Value::copy_from_slice(reader.take(value_length)?))
+            }
+            DELETE => Write::Delete(Key::copy_from_slice(reader.take(key_length)?)),
+            _ => return None,
+        });
+    }
+    // What follows fills the last sector.
+    Some(Batch { number, writes })
+}
+
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::sector::{SECTOR, content};
+    use proptest::prelude::*;
+
+    fn any_write() -> impl Strategy<Value = Write> {
+        let bytes = |range| prop::collection::vec(any::<u8>(), range).prop_map(Key::from);
+        prop_oneof![
+            (bytes(1..40), bytes(0..1500)).prop_map(|(key, value)| Write::Put(key, value)),
+            bytes(1..40).prop_map(Write::Delete),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn batches_are_read_back(number in any::<u64>(), writes in prop::collection::vec(any_write(), 0..9)) {
+            let mut group = Group::default();
+            put(&mut group, number, &writes);
+            let sectors = group.finish(1, 1).chunks_exact(SECTOR);
+            let bytes: Vec<u8> = sectors.flat_map(content).copied().collect();
+            prop_assert_eq!(read(&bytes), Some(Batch { number, writes }));
+        }
+
+        #[test]
+        fn foreign_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = read(&bytes);
+        }
+    }
+}
