@@ -32,7 +32,11 @@ pub(crate) static KEYS: LazyLock<SigningKeys> = LazyLock::new(|| {
 /// The signature of a text by the account's key.
 pub(crate) fn sign(text: &[u8]) -> String {
     let key = decode_key(DEVELOPMENT_KEY_BASE64).expect("the development key is base64");
-    let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes()).expect("a key of any length will do");
+    sign_with(key.bytes(), text)
+}
+
+pub(crate) fn sign_with(key: &[u8], text: &[u8]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of any length will do");
     mac.update(text);
     STANDARD.encode(mac.finalize().into_bytes())
 }

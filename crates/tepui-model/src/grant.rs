@@ -14,6 +14,22 @@ pub enum Grant {
     TableSas { table: String, permissions: String, bounds: KeyBounds, modern_errors: bool },
     /// A SAS for one queue.
     QueueSas { queue: String, permissions: String },
+    /// A SAS for a container, or for what is in it. Where it is for less than the container, the signature
+    /// covers the path of the request: nothing else can be asked for with it.
+    BlobSas { container: String, reach: BlobReach, permissions: String, modern_errors: bool },
+    /// No credentials: what is open to everybody.
+    Anonymous,
+}
+
+/// What a SAS of the Blob service is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlobReach {
+    Container,
+    /// The blobs whose names begin with a directory's.
+    Directory,
+    Blob,
+    Snapshot,
+    Version,
 }
 
 /// The entities that a table SAS reaches: all those between two tuples of keys, both included.

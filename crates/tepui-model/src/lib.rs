@@ -6,10 +6,12 @@
 
 pub mod access_policy;
 pub mod account;
+pub mod blob;
 pub mod condition;
 pub mod error;
 pub mod etag;
 pub mod grant;
+pub mod guid;
 pub mod metadata;
 pub mod operation;
 pub mod queue;

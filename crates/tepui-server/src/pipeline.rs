@@ -191,6 +191,7 @@ impl<S: Served> FrontDoor<S> {
         };
         let grant = match auth::authenticate(&signed)? {
             Credentials::AccountKey => Grant::AccountKey,
+            Credentials::Anonymous => Grant::Anonymous,
             Credentials::Sas(token) => {
                 known.version = version.as_ref().ok().copied();
                 let policy = self.served.policy(&target.account, &token).await?;

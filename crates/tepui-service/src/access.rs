@@ -116,7 +116,9 @@ pub fn check(grant: &Grant, kind: OperationKind, table: Option<&str>) -> Result<
                 false => ErrorCode::ResourceNotFound,
             })
         }
-        Grant::QueueSas { .. } => Err(ErrorCode::AuthorizationFailure),
+        Grant::QueueSas { .. } | Grant::BlobSas { .. } | Grant::Anonymous => {
+            Err(ErrorCode::AuthorizationFailure)
+        }
     }
 }
 
@@ -131,7 +133,9 @@ pub fn check_queue(grant: &Grant, kind: queue::OperationKind, queue: Option<&str
         Grant::QueueSas { queue: granted, permissions } => {
             need.check_service_sas(queue == Some(granted), permissions)
         }
-        Grant::TableSas { .. } => Err(ErrorCode::AuthorizationFailure),
+        Grant::TableSas { .. } | Grant::BlobSas { .. } | Grant::Anonymous => {
+            Err(ErrorCode::AuthorizationFailure)
+        }
     }
 }
 
@@ -139,7 +143,7 @@ pub fn check_queue(grant: &Grant, kind: queue::OperationKind, queue: Option<&str
 pub fn bounds(grant: &Grant) -> &KeyBounds {
     match grant {
         Grant::TableSas { bounds, .. } => bounds,
-        Grant::AccountKey | Grant::AccountSas { .. } | Grant::QueueSas { .. } => &KeyBounds::EVERYTHING,
+        _ => &KeyBounds::EVERYTHING,
     }
 }
 

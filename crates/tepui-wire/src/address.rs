@@ -77,6 +77,8 @@ impl From<ErrorCode> for AddressError {
 }
 
 const SECONDARY_SUFFIX: &str = "-secondary";
+/// Hosts of accounts that are reached by other versions of IP have these after the account.
+const NETWORK_SUFFIXES: [&str; 2] = ["-ipv6", "-dualstack"];
 
 /// Finds the target of a request. `secure` tells whether it came over TLS.
 pub fn parse(
@@ -106,9 +108,15 @@ pub fn parse(
     if addressed.is_empty() {
         return Err(ErrorCode::InvalidUri.into());
     }
-    let (account, secondary) = match addressed.strip_suffix(SECONDARY_SUFFIX) {
+    let name = match host_account {
+        Some(account) => {
+            NETWORK_SUFFIXES.iter().find_map(|suffix| account.strip_suffix(suffix)).unwrap_or(account)
+        }
+        None => addressed,
+    };
+    let (account, secondary) = match name.strip_suffix(SECONDARY_SUFFIX) {
         Some(account) => (account, true),
-        None => (addressed, false),
+        None => (name, false),
     };
     let scheme = if secure { "https://" } else { "http://" };
     let mut base = String::with_capacity(scheme.len() + host.len() + 1 + addressed.len());
@@ -198,6 +206,15 @@ mod tests {
             ("/", "d1.table.core.windows.net", "d1", "http://d1.table.core.windows.net", ""),
             ("/T", "d1-secondary.table.local", "d1*", "http://d1-secondary.table.local", "T"),
             ("/d1-secondary/T", "localhost", "d1*", "http://localhost/d1-secondary", "T"),
+            ("/T", "d1-ipv6.table.local", "d1", "http://d1-ipv6.table.local", "T"),
+            (
+                "/T",
+                "d1-secondary-dualstack.table.local",
+                "d1*",
+                "http://d1-secondary-dualstack.table.local",
+                "T",
+            ),
+            ("/d1-ipv6/T", "localhost", "d1-ipv6", "http://localhost/d1-ipv6", "T"),
             ("http://h:1/d1/T", "other.table.local", "d1", "http://h:1/d1", "T"),
             ("http://d1.table.local/T", "", "d1", "http://d1.table.local", "T"),
         ] {

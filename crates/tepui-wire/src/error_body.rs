@@ -79,6 +79,19 @@ pub fn encode(
             headers.insert(header::CACHE_CONTROL, NO_CACHE);
         }
     }
+    if let Some(bytes) = error.resource_bytes {
+        headers.insert(header::CONTENT_RANGE, text_value(&format!("bytes */{bytes}")));
+    }
+    for (name, text) in &error.details {
+        if let Some(header) = copy_source_header(name) {
+            headers.insert(header, text_value(text));
+        }
+    }
+    if error.status() == StatusCode::NOT_MODIFIED.as_u16() {
+        headers.remove(header::CONTENT_TYPE);
+        response.body_mut().clear();
+    }
+    let headers = response.headers_mut();
     if is_authentication && service == Service::Table {
         headers.insert(header::SERVER, SERVER_OF_HTTP_LAYER);
     }
@@ -86,6 +99,20 @@ pub fn encode(
         headers.insert(header::WWW_AUTHENTICATE, CHALLENGE);
     }
     response
+}
+
+/// What is told of the source of a copy is told in headers, too.
+fn copy_source_header(detail: &str) -> Option<HeaderName> {
+    match detail {
+        "CopySourceStatusCode" => Some(HeaderName::from_static("x-ms-copy-source-status-code")),
+        "CopySourceErrorCode" => Some(HeaderName::from_static("x-ms-copy-source-error-code")),
+        _ => None,
+    }
+}
+
+/// What a header cannot hold is left out.
+fn text_value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
 }
 
 /// The JSON of an error, also for the parts of a batch. An error about one change begins with its index.

@@ -2,9 +2,12 @@
 
 pub mod address;
 pub mod auth;
+pub mod blob;
 pub mod cors;
 pub mod error_body;
 pub mod metadata;
+mod multipart;
+mod parameters;
 pub mod payload;
 pub mod percent;
 pub mod query;

@@ -80,6 +80,34 @@ gates! {
     has_long_lifetimes = "2017-07-29";
     /// A blob SAS signs `sr` and the snapshot.
     signs_snapshot = "2018-11-09";
+    /// Blocks of 100 MiB and blobs of 256 MiB in one request, up from 4 MiB and 64 MiB.
+    has_large_blocks = "2016-05-31";
+    /// Writes say that they were encrypted.
+    says_encrypted = "2015-12-11";
+    /// Blobs that were deleted can be restored.
+    has_soft_delete = "2017-07-29";
+    says_creation_time = "2017-11-09";
+    has_tiers = "2017-04-17";
+    has_static_website = "2018-03-28";
+    has_crc64 = "2019-02-02";
+    says_hierarchical_namespace = "2019-07-07";
+    /// Versions of blobs, tags, blocks of 4000 MiB and blobs of 5000 MiB in one request.
+    has_tags_and_versions = "2019-12-12";
+    has_put_blob_from_url = "2020-04-08";
+    /// A user delegation SAS signs who was authorized, and a correlation.
+    signs_authorized_ids = "2020-02-10";
+    /// Names that XML cannot hold are listed in another form.
+    lists_encoded_names = "2021-02-12";
+    has_cold_tier = "2021-12-02";
+    /// Appends of 100 MiB, up from 4 MiB.
+    has_large_appends = "2022-11-02";
+    /// A user delegation SAS signs for whom it was made.
+    signs_delegated_user = "2025-07-05";
+    /// A user delegation SAS signs which headers and parameters a request must have.
+    signs_required_headers = "2026-04-06";
+    has_smart_tier = "2026-06-06";
+    /// Get Blob names the tier, as Get Blob Properties always did.
+    reads_name_tier = "2026-10-06";
     /// Requests without acceptable credentials are told how to get a token.
     challenges_bearer = "2019-12-12";
     /// A SAS signs `ses`.

@@ -134,7 +134,7 @@ fn list(query: &Query, target: &Target, version: ServiceVersion, operation: &Ope
 }
 
 /// UTF-8 without characters that no document can hold.
-fn is_text_of_xml(body: &[u8]) {
+pub(super) fn is_text_of_xml(body: &[u8]) {
     let text = std::str::from_utf8(body).expect("answers are UTF-8");
     let forbidden =
         |next: char| matches!(next, '\0'..='\u{8}' | '\u{B}'..='\u{1F}' | '\u{FFFE}' | '\u{FFFF}');

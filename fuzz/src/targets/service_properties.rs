@@ -1,10 +1,14 @@
 //! The body of Set Service Properties, in old versions and new.
 
 use crate::checks::refused;
+use tepui_model::blob::BlobServiceProperties;
 use tepui_model::service_properties::ServiceProperties;
 use tepui_wire::address::Service;
 use tepui_wire::version::ServiceVersion;
-use tepui_wire::xml::{parse_service_properties, print_service_properties};
+use tepui_wire::xml::{
+    parse_blob_service_properties, parse_service_properties, print_blob_service_properties,
+    print_service_properties,
+};
 
 pub(super) const WORDS: &[&str] = &[
     "<StorageServiceProperties>",
@@ -35,6 +39,9 @@ pub(super) const WORDS: &[&str] = &[
     "<AllowedMethods>GET,PUT</AllowedMethods>",
     "<AllowedHeaders>x-ms-*</AllowedHeaders>",
     "<ExposedHeaders/>",
+    "<DefaultServiceVersion>2021-08-06</DefaultServiceVersion>",
+    "<DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days></DeleteRetentionPolicy>",
+    "<StaticWebsite><Enabled>true</Enabled><IndexDocument>i</IndexDocument></StaticWebsite>",
     "<MaxAgeInSeconds>5</MaxAgeInSeconds>",
     ",",
     " , ",
@@ -72,4 +79,22 @@ pub fn service_properties(data: &[u8]) {
             .apply(&mut again);
         assert_eq!(again, settings, "{}", String::from_utf8_lossy(&body));
     }
+    of_blobs(data);
+}
+
+/// The Blob service has more of them.
+fn of_blobs(data: &[u8]) {
+    let version = ServiceVersion::NEWEST;
+    let change = match parse_blob_service_properties(data, version) {
+        Ok(change) => change,
+        Err(error) => return refused(&error),
+    };
+    let mut settings = BlobServiceProperties::default();
+    change.apply(&mut settings);
+    let body = print_blob_service_properties(&settings, version);
+    let mut again = BlobServiceProperties::default();
+    parse_blob_service_properties(&body, version)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&body)))
+        .apply(&mut again);
+    assert_eq!(again, settings, "{}", String::from_utf8_lossy(&body));
 }

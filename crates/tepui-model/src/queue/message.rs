@@ -1,6 +1,6 @@
 //! Messages, what identifies them, and what proves that somebody holds one.
 
-use crate::Timestamp;
+use crate::{Timestamp, guid};
 use bytes::Bytes;
 use std::fmt;
 
@@ -16,28 +16,13 @@ pub struct MessageId(pub u128);
 impl MessageId {
     /// `None` if it is not a GUID. Any case will do.
     pub fn parse(text: &str) -> Option<Self> {
-        let bytes = text.as_bytes();
-        if bytes.len() != 36 {
-            return None;
-        }
-        let mut number = 0u128;
-        for (at, byte) in bytes.iter().enumerate() {
-            if matches!(at, 8 | 13 | 18 | 23) {
-                if *byte != b'-' {
-                    return None;
-                }
-            } else {
-                number = number << 4 | u128::from(char::from(*byte).to_digit(16)?);
-            }
-        }
-        Some(Self(number))
+        guid::parse(text).map(Self)
     }
 }
 
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = format!("{:032x}", self.0);
-        write!(f, "{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        f.write_str(&guid::print(self.0))
     }
 }
 

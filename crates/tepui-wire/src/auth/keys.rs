@@ -12,6 +12,9 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use tepui_model::account::{Account, AccountKey, Accounts};
 
+/// What signatures are made with.
+pub(super) type Mac = Hmac<Sha256>;
+
 /// The keys of all accounts.
 #[derive(Clone, Default)]
 pub struct KeyRing(HashMap<String, SigningKeys>);
@@ -36,7 +39,7 @@ impl fmt::Debug for KeyRing {
 
 /// The keys of one account. Each of them is good.
 #[derive(Clone)]
-pub struct SigningKeys(Vec<Hmac<Sha256>>);
+pub struct SigningKeys(Vec<Mac>);
 
 impl SigningKeys {
     pub fn new(account: &Account) -> Self {
@@ -45,13 +48,55 @@ impl SigningKeys {
     }
 
     /// Whether one of the keys makes this signature for the text that `write` writes.
-    pub(super) fn verify(&self, signature: &Signature, write: impl Fn(&mut Hmac<Sha256>)) -> bool {
+    pub(super) fn verify(&self, signature: &Signature, write: impl Fn(&mut Mac)) -> bool {
         self.0.iter().any(|key| {
             let mut mac = key.clone();
             write(&mut mac);
             bool::from(mac.finalize().into_bytes().as_slice().ct_eq(&signature.0))
         })
     }
+}
+
+/// What a key is for that is handed out for a user. The texts are those that a SAS repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delegation<'a> {
+    pub object_id: &'a str,
+    pub tenant_id: &'a str,
+    pub start: &'a str,
+    pub expiry: &'a str,
+    pub service: &'a str,
+    pub version: &'a str,
+}
+
+impl SigningKeys {
+    /// The key for a user, made from a key of the account and from what it is for. It need not be stored: it
+    /// can be made again. `None` if the account has no keys.
+    pub fn delegate(&self, delegation: &Delegation<'_>) -> Option<[u8; 32]> {
+        self.0.first().map(|key| derive(key, delegation))
+    }
+
+    /// Whether a key that was made from one of the account's makes this signature.
+    pub(super) fn verify_delegated(
+        &self,
+        signature: &Signature,
+        delegation: &Delegation<'_>,
+        write: impl Fn(&mut Mac),
+    ) -> bool {
+        let keys = self.0.iter().filter_map(|key| Mac::new_from_slice(&derive(key, delegation)).ok());
+        Self(keys.collect()).verify(signature, write)
+    }
+}
+
+fn derive(key: &Mac, delegation: &Delegation<'_>) -> [u8; 32] {
+    let Delegation { object_id, tenant_id, start, expiry, service, version } = delegation;
+    let mut mac = key.clone();
+    // No string to sign begins like this.
+    mac.update(b"user delegation key");
+    for text in [object_id, tenant_id, start, expiry, service, version] {
+        mac.update(&(text.len() as u64).to_be_bytes());
+        mac.update(text.as_bytes());
+    }
+    mac.finalize().into_bytes().into()
 }
 
 impl fmt::Debug for SigningKeys {
@@ -65,7 +110,7 @@ pub(super) trait Sink {
     fn put(&mut self, bytes: &[u8]);
 }
 
-impl Sink for Hmac<Sha256> {
+impl Sink for Mac {
     fn put(&mut self, bytes: &[u8]) {
         self.update(bytes);
     }

@@ -9,7 +9,7 @@ mod sas_layout;
 mod shared_key;
 mod string_to_sign;
 
-pub use keys::{InvalidKey, KeyRing, SigningKeys, decode_key};
+pub use keys::{Delegation, InvalidKey, KeyRing, SigningKeys, decode_key};
 pub use sas::{SasToken, sas_version};
 
 use crate::address::{Service, Target};
@@ -43,6 +43,8 @@ pub enum Credentials {
     AccountKey,
     /// Still to be resolved: what it allows may depend on a stored access policy.
     Sas(Box<SasToken>),
+    /// There are none. Only the Blob service has something for everybody.
+    Anonymous,
 }
 
 /// Checks the signature of a request.
@@ -50,6 +52,7 @@ pub fn authenticate(request: &Signed<'_>) -> Result<Credentials, ServiceError> {
     let Some(authorization) = request.headers.get(AUTHORIZATION) else {
         return match request.query.get("sig") {
             Some(_) => sas::authenticate(request).map(|token| Credentials::Sas(Box::new(token))),
+            None if request.service == Service::Blob => Ok(Credentials::Anonymous),
             None => Err(no_credentials(request.version)),
         };
     };
@@ -70,6 +73,15 @@ fn no_credentials(version: ServiceVersion) -> ServiceError {
         ServiceError::new(ErrorCode::NoAuthenticationInformation)
     } else {
         failed("no credentials")
+    }
+}
+
+/// The answer to callers without credentials who ask for what is not open to everybody. Those who say which
+/// version they speak can be told to bring a token; browsers are told that there is nothing.
+pub fn deny_anonymous(headers: &HeaderMap, version: ServiceVersion) -> ServiceError {
+    match version.challenges_bearer() && headers.contains_key("x-ms-version") {
+        true => ErrorCode::NoAuthenticationInformation.into(),
+        false => ErrorCode::ResourceNotFound.into(),
     }
 }
 

@@ -14,6 +14,8 @@ use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
 use tepui_model::account::{Account, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 use tepui_model::grant::{Grant, KeyBounds};
 
+mod blob;
+
 const DATE: &str = "Tue, 10 Mar 2026 08:15:30 GMT";
 const NOW: &str = "2026-03-10T08:15:30Z";
 
@@ -99,6 +101,7 @@ impl Request {
         self.run(|signed| match authenticate(signed)? {
             Credentials::AccountKey => Ok(Grant::AccountKey),
             Credentials::Sas(token) => token.resolve(policy, signed),
+            Credentials::Anonymous => Ok(Grant::Anonymous),
         })
     }
 }

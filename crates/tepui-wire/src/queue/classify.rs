@@ -1,6 +1,7 @@
 //! Which operation a request is: method, resource and parameters, one row each.
 
 use super::resource::Resource;
+use crate::parameters::invalid_value;
 use crate::query::Query;
 use http::Method;
 use tepui_model::queue::OperationKind;
@@ -105,7 +106,7 @@ fn component(query: &Query) -> Result<Component, ServiceError> {
         }
         (Some(restype), _) => ("restype", restype, None),
     };
-    found.ok_or_else(|| super::decode::invalid_value(wrong, value, ""))
+    found.ok_or_else(|| invalid_value(wrong, value, ""))
 }
 
 #[cfg(test)]

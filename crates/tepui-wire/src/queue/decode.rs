@@ -2,6 +2,7 @@
 
 use super::resource::Resource;
 use super::{message_xml, receipt};
+use crate::parameters::{given, integer, invalid_value, missing, ranged};
 use crate::query::Query;
 use crate::version::ServiceVersion;
 use crate::{metadata, xml};
@@ -241,49 +242,9 @@ fn required_receipt(query: &Query) -> Result<Option<PopReceipt>, ServiceError> {
     given(query, "popreceipt").map(receipt::parse).ok_or_else(|| missing("popreceipt"))
 }
 
-/// The value of a parameter. An empty one counts as absent: generated clients send them.
-fn given<'a>(query: &'a Query, name: &str) -> Option<&'a str> {
-    query.get_ignore_case(name).filter(|value| !value.is_empty())
-}
-
-/// A whole number. One that is too large for us is the largest: it is no less a number.
-fn integer(query: &Query, name: &'static str) -> Result<Option<i64>, ServiceError> {
-    let Some(text) = given(query, name) else { return Ok(None) };
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(invalid_value(name, text, "not an integer"));
-    }
-    let saturated = if text.starts_with('-') { i64::MIN } else { i64::MAX };
-    Ok(Some(text.parse().unwrap_or(saturated)))
-}
-
-fn ranged(query: &Query, name: &'static str, least: i64, most: i64) -> Result<Option<i64>, ServiceError> {
-    match integer(query, name)? {
-        Some(number) if !(least..=most).contains(&number) => {
-            Err(ServiceError::new(ErrorCode::OutOfRangeQueryParameterValue)
-                .with_detail("QueryParameterName", name)
-                .with_detail("QueryParameterValue", given(query, name).unwrap_or_default())
-                .with_detail("MinimumAllowed", least.to_string())
-                .with_detail("MaximumAllowed", most.to_string()))
-        }
-        number => Ok(number),
-    }
-}
-
 /// Only for numbers that are not negative.
 fn seconds(number: i64) -> Duration {
     Duration::from_secs(number.unsigned_abs())
-}
-
-fn missing(name: &'static str) -> ServiceError {
-    ServiceError::new(ErrorCode::MissingRequiredQueryParameter).with_detail("QueryParameterName", name)
-}
-
-pub(super) fn invalid_value(name: &'static str, value: &str, reason: &'static str) -> ServiceError {
-    ServiceError::new(ErrorCode::InvalidQueryParameterValue)
-        .with_detail("QueryParameterName", name)
-        .with_detail("QueryParameterValue", value)
-        .with_detail("Reason", reason)
 }
 
 #[cfg(test)]

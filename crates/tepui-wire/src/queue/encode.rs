@@ -5,7 +5,7 @@ use crate::address::Service;
 use crate::metadata;
 use crate::query::Query;
 use crate::version::ServiceVersion;
-use crate::xml::{self, DECLARATION, GeoReplication, push_escaped};
+use crate::xml::{self, DECLARATION, GeoReplication, push_attribute, push_escaped};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tepui_model::metadata::Metadata;
@@ -135,15 +135,6 @@ fn push_leaf(name: &str, text: &str, out: &mut String) {
     out.push_str("</");
     out.push_str(name);
     out.push('>');
-}
-
-fn push_attribute(text: &str, out: &mut String) {
-    for (index, piece) in text.split('"').enumerate() {
-        if index > 0 {
-            out.push_str("&quot;");
-        }
-        push_escaped(piece, out);
-    }
 }
 
 /// What a message takes besides its text, at most.

@@ -8,6 +8,7 @@ use super::encode::{Context, inserted_body};
 use super::format::Shape;
 use super::presentation::Prefer;
 use crate::error_body;
+use crate::multipart::{self, line, path_of, status_line};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
 use std::sync::Arc;
@@ -15,9 +16,7 @@ use tepui_model::table::change_set::MAX_CHANGES;
 use tepui_model::table::{Action, Change, Written};
 use tepui_model::{ErrorCode, ServiceError, Stage, Timestamp, etag};
 
-mod multipart;
-
-pub use multipart::boundary;
+pub use crate::multipart::boundary;
 
 /// What the body of a batch holds.
 #[derive(Debug)]
@@ -158,16 +157,6 @@ impl Inner {
         let headers = last.next(request.headers)?;
         Ok(Self { method, path: path.to_owned(), raw_query, headers, content_id, body: request.body })
     }
-}
-
-/// The path and query of a request's target, without the slash in front, whatever host it names.
-fn path_of(target: &str) -> &str {
-    let after_scheme = target.split_once("://").filter(|(scheme, _)| !scheme.contains(['/', '?', '\'']));
-    let path = match after_scheme {
-        Some((_, rest)) => rest.find('/').map_or("", |slash| &rest[slash..]),
-        None => target,
-    };
-    path.strip_prefix('/').unwrap_or(path)
 }
 
 /// The answer to one change of a batch that succeeded.
@@ -325,21 +314,6 @@ fn write_error(
     line(out, "Content-Type", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8");
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(&error_body::odata_json(error, request_id, now));
-    out.extend_from_slice(b"\r\n");
-}
-
-fn status_line(out: &mut Vec<u8>, status: StatusCode) {
-    out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(status.as_str().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-fn line(out: &mut Vec<u8>, name: &str, value: &str) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value.as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 

@@ -12,24 +12,24 @@ const MAX_DEPTH: usize = 8;
 
 /// An element: its name without prefix, and either text or children. Attributes are not kept.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Element {
-    pub(super) name: String,
-    pub(super) text: String,
-    pub(super) children: Vec<Element>,
+pub(crate) struct Element {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) children: Vec<Element>,
 }
 
-pub(super) fn invalid(cause: &str) -> ServiceError {
+pub(crate) fn invalid(cause: &str) -> ServiceError {
     ServiceError::new(ErrorCode::InvalidXmlDocument).with_cause(cause)
 }
 
 /// The text of a body without its byte order mark. `None` if it is not UTF-8.
-pub(super) fn text(body: &[u8]) -> Option<&str> {
+pub(crate) fn text(body: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(body).ok()?;
     Some(text.strip_prefix(super::BOM).unwrap_or(text))
 }
 
 /// Reads a document whose root has the given name.
-pub(super) fn parse(body: &[u8], root: &str) -> Result<Element, ServiceError> {
+pub(crate) fn parse(body: &[u8], root: &str) -> Result<Element, ServiceError> {
     let text =
         text(body).filter(|text| text.len() <= MAX_BYTES).ok_or_else(|| invalid("not UTF-8 or too long"))?;
     let found = parse_text(text).map_err(invalid)?;
@@ -89,7 +89,7 @@ fn add_text(open: &mut [Element], piece: &str) -> Result<(), &'static str> {
 }
 
 /// A character, or one of the five entities that need no definition.
-fn resolve(reference: &BytesRef<'_>) -> Result<String, &'static str> {
+pub(crate) fn resolve(reference: &BytesRef<'_>) -> Result<String, &'static str> {
     match reference.resolve_char_ref() {
         Ok(Some(character)) => Ok(character.to_string()),
         Ok(None) => resolve_predefined_entity(reference).map(str::to_owned).ok_or("an unknown entity"),
@@ -99,27 +99,27 @@ fn resolve(reference: &BytesRef<'_>) -> Result<String, &'static str> {
 
 impl Element {
     /// Takes a child out, the first of that name.
-    pub(super) fn take(&mut self, name: &str) -> Option<Element> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Element> {
         let at = self.children.iter().position(|child| child.name == name)?;
         Some(self.children.remove(at))
     }
 
-    pub(super) fn require(&mut self, name: &str) -> Result<Element, ServiceError> {
+    pub(crate) fn require(&mut self, name: &str) -> Result<Element, ServiceError> {
         self.take(name).ok_or_else(|| invalid("a required element is missing"))
     }
 
     /// All that was expected has been taken: what is left is unknown, or there twice.
-    pub(super) fn done(&self) -> Result<(), ServiceError> {
+    pub(crate) fn done(&self) -> Result<(), ServiceError> {
         if self.children.is_empty() { Ok(()) } else { Err(invalid("an element is unknown or repeated")) }
     }
 
     /// The text of an element without children.
-    pub(super) fn into_text(self) -> Result<String, ServiceError> {
+    pub(crate) fn into_text(self) -> Result<String, ServiceError> {
         self.done()?;
         Ok(self.text)
     }
 
-    pub(super) fn bool(self) -> Result<bool, ServiceError> {
+    pub(crate) fn bool(self) -> Result<bool, ServiceError> {
         match self.into_text()?.trim() {
             "true" | "True" | "1" => Ok(true),
             "false" | "False" | "0" => Ok(false),
@@ -127,7 +127,7 @@ impl Element {
         }
     }
 
-    pub(super) fn number(self) -> Result<u32, ServiceError> {
+    pub(crate) fn number(self) -> Result<u32, ServiceError> {
         self.into_text()?.trim().parse().map_err(|_| invalid("not a number"))
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Whatever is wrong with a body that is read, the answer is `InvalidXmlDocument`.
 
-mod document;
+mod blob_service_properties;
+pub(crate) mod document;
 mod service_properties;
 mod signed_identifiers;
 
+pub use blob_service_properties::{parse_blob_service_properties, print_blob_service_properties};
 pub use service_properties::{parse_service_properties, print_service_properties};
 pub use signed_identifiers::{parse_signed_identifiers, print_signed_identifiers};
 
@@ -41,16 +43,16 @@ pub fn print_service_stats(replication: GeoReplication, service: Service) -> Vec
 }
 
 /// Writes a document: no blanks between elements.
-struct Printer(String);
+pub(crate) struct Printer(String);
 
 impl Printer {
     /// Fidelity: the documents of the real service begin with a byte order mark, and clients must cope.
     /// scenario: properties-default
-    fn new(service: Service) -> Self {
+    pub(crate) fn new(service: Service) -> Self {
         Self([mark(service), DECLARATION].concat())
     }
 
-    fn leaf(&mut self, name: &str, text: &str) {
+    pub(crate) fn leaf(&mut self, name: &str, text: &str) {
         if text.is_empty() {
             return self.empty(name);
         }
@@ -59,7 +61,7 @@ impl Printer {
         self.tag("</", name);
     }
 
-    fn parent(&mut self, name: &str, children: impl FnOnce(&mut Self)) {
+    pub(crate) fn parent(&mut self, name: &str, children: impl FnOnce(&mut Self)) {
         let start = self.0.len();
         self.tag("<", name);
         let inside = self.0.len();
@@ -72,7 +74,39 @@ impl Printer {
         }
     }
 
-    fn empty(&mut self, name: &str) {
+    /// An element with attributes, and with what is inside.
+    pub(crate) fn parent_with(
+        &mut self,
+        name: &str,
+        attributes: &[(&str, &str)],
+        children: impl FnOnce(&mut Self),
+    ) {
+        self.0.push('<');
+        self.0.push_str(name);
+        for (attribute, value) in attributes {
+            self.0.push(' ');
+            self.0.push_str(attribute);
+            self.0.push_str("=\"");
+            push_attribute(value, &mut self.0);
+            self.0.push('"');
+        }
+        let end = self.0.len();
+        self.0.push('>');
+        children(self);
+        if self.0.len() == end + 1 {
+            self.0.truncate(end);
+            self.0.push_str(" />");
+        } else {
+            self.tag("</", name);
+        }
+    }
+
+    /// Text between the tags of whatever is open.
+    pub(crate) fn text(&mut self, text: &str) {
+        push_escaped(text, &mut self.0);
+    }
+
+    pub(crate) fn empty(&mut self, name: &str) {
         self.0.push('<');
         self.0.push_str(name);
         self.0.push_str(" />");
@@ -84,23 +118,33 @@ impl Printer {
         self.0.push('>');
     }
 
-    fn finish(self) -> Vec<u8> {
+    pub(crate) fn finish(self) -> Vec<u8> {
         self.0.into_bytes()
     }
 }
 
-/// The byte order mark, for the services that send one. The real Queue service does too, but its clients
-/// need none, and not every parser of XML copes.
+/// The byte order mark, for the services that send one. The real Queue and Blob services do too, but their
+/// clients need none, and not every parser of XML copes.
 pub(crate) fn mark(service: Service) -> &'static str {
     match service {
-        Service::Table | Service::Blob => BOM,
-        Service::Queue => "",
+        Service::Table => BOM,
+        Service::Queue | Service::Blob => "",
     }
 }
 
 /// Whether a document of XML 1.0 can hold a character.
 pub(crate) fn is_xml_character(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
+}
+
+/// Appends text between the quotes of an attribute.
+pub(crate) fn push_attribute(text: &str, out: &mut String) {
+    for (index, piece) in text.split('"').enumerate() {
+        if index > 0 {
+            out.push_str("&quot;");
+        }
+        push_escaped(piece, out);
+    }
 }
 
 /// Appends text between tags. What XML cannot hold becomes a replacement character.

@@ -9,7 +9,8 @@ use tepui_model::service_properties::{
     CorsRule, Logging, Metrics, ServiceProperties, ServicePropertiesChange,
 };
 
-const MAX_RETENTION_DAYS: u32 = 365;
+pub(super) const ROOT: &str = "StorageServiceProperties";
+pub(super) const MAX_RETENTION_DAYS: u32 = 365;
 const MAX_RULES: usize = 5;
 /// All texts of all rules together.
 const MAX_RULES_BYTES: usize = 2048;
@@ -26,8 +27,18 @@ pub fn parse_service_properties(
     body: &[u8],
     version: ServiceVersion,
 ) -> Result<ServicePropertiesChange, ServiceError> {
-    let mut root = document::parse(body, "StorageServiceProperties")?;
-    let change = if version.has_hour_and_minute_metrics() {
+    let mut root = document::parse(body, ROOT)?;
+    let change = take_shared(&mut root, version)?;
+    root.done()?;
+    if change == ServicePropertiesChange::default() { Err(invalid("no group at all")) } else { Ok(change) }
+}
+
+/// Takes the groups out that all services have.
+pub(super) fn take_shared(
+    root: &mut Element,
+    version: ServiceVersion,
+) -> Result<ServicePropertiesChange, ServiceError> {
+    Ok(if version.has_hour_and_minute_metrics() {
         ServicePropertiesChange {
             logging: root.take("Logging").map(read_logging).transpose()?,
             hour_metrics: root.take("HourMetrics").map(read_metrics).transpose()?,
@@ -40,9 +51,7 @@ pub fn parse_service_properties(
             hour_metrics: Some(read_metrics(root.require("Metrics")?)?),
             ..ServicePropertiesChange::default()
         }
-    };
-    root.done()?;
-    if change == ServicePropertiesChange::default() { Err(invalid("no group at all")) } else { Ok(change) }
+    })
 }
 
 fn read_logging(mut element: Element) -> Result<Logging, ServiceError> {
@@ -139,17 +148,20 @@ pub fn print_service_properties(
     service: Service,
 ) -> Vec<u8> {
     let mut body = Printer::new(service);
-    body.parent("StorageServiceProperties", |body| {
-        print_logging(body, &properties.logging);
-        if version.has_hour_and_minute_metrics() {
-            print_metrics(body, "HourMetrics", &properties.hour_metrics);
-            print_metrics(body, "MinuteMetrics", &properties.minute_metrics);
-            body.parent("Cors", |body| properties.cors.iter().for_each(|rule| print_rule(body, rule)));
-        } else {
-            print_metrics(body, "Metrics", &properties.hour_metrics);
-        }
-    });
+    body.parent(ROOT, |body| print_shared(body, properties, version));
     body.finish()
+}
+
+/// The groups that all services have.
+pub(super) fn print_shared(body: &mut Printer, properties: &ServiceProperties, version: ServiceVersion) {
+    print_logging(body, &properties.logging);
+    if version.has_hour_and_minute_metrics() {
+        print_metrics(body, "HourMetrics", &properties.hour_metrics);
+        print_metrics(body, "MinuteMetrics", &properties.minute_metrics);
+        body.parent("Cors", |body| properties.cors.iter().for_each(|rule| print_rule(body, rule)));
+    } else {
+        print_metrics(body, "Metrics", &properties.hour_metrics);
+    }
 }
 
 fn print_logging(body: &mut Printer, logging: &Logging) {
@@ -192,7 +204,7 @@ fn print_rule(body: &mut Printer, rule: &CorsRule) {
     });
 }
 
-fn print_bool(value: bool) -> &'static str {
+pub(super) fn print_bool(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }
 

@@ -1,5 +1,6 @@
 //! Multipart bodies, read liberally: line ends of one or two characters, boundaries with or without quotes.
 
+use http::StatusCode;
 use std::ops::Range;
 
 /// The boundary in a `Content-Type: multipart/mixed; boundary=…`.
@@ -17,7 +18,7 @@ pub fn boundary(content_type: &str) -> Option<String> {
 
 /// Where the parts between the delimiters lie, without the line end that belongs to the delimiter.
 /// A missing last delimiter is forgiven, as some clients forget it. `None`: there is no delimiter at all.
-pub(super) fn parts(body: &[u8], within: Range<usize>, boundary: &str) -> Option<Vec<Range<usize>>> {
+pub(crate) fn parts(body: &[u8], within: Range<usize>, boundary: &str) -> Option<Vec<Range<usize>>> {
     let delimiter = format!("--{boundary}");
     let mut parts = Vec::new();
     let mut part_start = None;
@@ -51,33 +52,33 @@ pub(super) fn parts(body: &[u8], within: Range<usize>, boundary: &str) -> Option
 }
 
 /// One part: its headers, and where its content lies.
-pub(super) struct Part<'a> {
+pub(crate) struct Part<'a> {
     headers: Headers<'a>,
-    pub(super) content: Range<usize>,
+    pub(crate) content: Range<usize>,
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn read(body: &'a [u8], range: Range<usize>) -> Option<Self> {
+    pub(crate) fn read(body: &'a [u8], range: Range<usize>) -> Option<Self> {
         let end = range.end;
         let (headers, content) = headers(body, range)?;
         Some(Self { headers, content: content..end })
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(find(&self.headers, name)?).ok()
     }
 }
 
 /// A request inside a part.
-pub(super) struct HttpRequest<'a> {
-    pub(super) method: &'a str,
-    pub(super) target: &'a str,
-    pub(super) headers: Headers<'a>,
-    pub(super) body: Range<usize>,
+pub(crate) struct HttpRequest<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) headers: Headers<'a>,
+    pub(crate) body: Range<usize>,
 }
 
 impl<'a> HttpRequest<'a> {
-    pub(super) fn read(body: &'a [u8], range: Range<usize>) -> Option<Self> {
+    pub(crate) fn read(body: &'a [u8], range: Range<usize>) -> Option<Self> {
         let mut start = range.start;
         let (line, next) = loop {
             let (line, next) = take_line(body, start, range.end)?;
@@ -99,7 +100,7 @@ impl<'a> HttpRequest<'a> {
 }
 
 /// Names and values, as they stand in the body.
-pub(super) type Headers<'a> = Vec<(&'a [u8], &'a [u8])>;
+pub(crate) type Headers<'a> = Vec<(&'a [u8], &'a [u8])>;
 
 /// More headers than this in one part mean no good.
 const MAX_HEADERS: usize = 100;
@@ -143,6 +144,33 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
 /// The end of a part that a delimiter line at `delimiter` follows.
 fn without_line_end(body: &[u8], start: usize, delimiter: usize) -> usize {
     start + trim_line_end(&body[start..delimiter]).len()
+}
+
+/// The path and query of a request's target, without the slash in front, whatever host it names.
+pub(crate) fn path_of(target: &str) -> &str {
+    let after_scheme = target.split_once("://").filter(|(scheme, _)| !scheme.contains(['/', '?', '\'']));
+    let path = match after_scheme {
+        Some((_, rest)) => rest.find('/').map_or("", |slash| &rest[slash..]),
+        None => target,
+    };
+    path.strip_prefix('/').unwrap_or(path)
+}
+
+/// Appends the first line of an answer in a part.
+pub(crate) fn status_line(out: &mut Vec<u8>, status: StatusCode) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a header of a part.
+pub(crate) fn line(out: &mut Vec<u8>, name: &str, value: &str) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

@@ -1,0 +1,201 @@
+//! What is known of containers and blobs beside their content.
+
+use super::checksum::Md5Sum;
+use super::lease::LeaseView;
+use super::name::Revision;
+use super::tags::Tags;
+use super::tier::{TierView, words};
+use crate::Timestamp;
+use crate::metadata::Metadata;
+
+words! {
+    /// Who may read without credentials. Nobody where it is not set.
+    PublicAccess {
+        /// Blobs, but not what blobs there are.
+        Blob = "blob",
+        Container = "container",
+    }
+}
+
+words! {
+    BlobType {
+        Block = "BlockBlob",
+        Append = "AppendBlob",
+        Page = "PageBlob",
+    }
+}
+
+words! {
+    /// How a copy is getting on.
+    CopyStatus {
+        Pending = "pending",
+        Success = "success",
+        Aborted = "aborted",
+        Failed = "failed",
+    }
+}
+
+words! {
+    ImmutabilityMode {
+        Unlocked = "unlocked",
+        Locked = "locked",
+    }
+}
+
+/// When a container or a blob was last changed: its ETag, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Changed(pub Timestamp);
+
+/// What a blob says of its content when it is served. Absent ones are not said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HttpProperties {
+    pub content_type: Option<String>,
+    pub content_encoding: Option<String>,
+    pub content_language: Option<String>,
+    pub content_disposition: Option<String>,
+    pub cache_control: Option<String>,
+    pub content_md5: Option<Md5Sum>,
+}
+
+/// Until when a blob must not be changed or deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImmutabilityPolicy {
+    pub until: Timestamp,
+    pub mode: ImmutabilityMode,
+}
+
+/// The key that a caller brings along. Only its SHA-256 is kept; the key itself is never printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CustomerKey {
+    pub sha256: [u8; 32],
+}
+
+/// How a blob is to be encrypted, as far as the caller says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Encryption {
+    pub key: Option<CustomerKey>,
+    pub scope: Option<String>,
+}
+
+/// The last copy whose destination a blob was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyState {
+    pub id: String,
+    /// Without any signature.
+    pub source: String,
+    pub status: CopyStatus,
+    /// Bytes copied, and bytes in all.
+    pub progress: (u64, u64),
+    pub completed: Option<Timestamp>,
+    pub description: Option<String>,
+    /// Of an incremental copy, the last snapshot that it made.
+    pub incremental: Option<IncrementalCopy>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IncrementalCopy {
+    pub destination_snapshot: Option<Timestamp>,
+}
+
+/// What only one type of blob has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfType {
+    Block,
+    Append { committed_blocks: u32, sealed: bool },
+    Page { sequence_number: u64 },
+}
+
+impl OfType {
+    pub fn blob_type(self) -> BlobType {
+        match self {
+            Self::Block => BlobType::Block,
+            Self::Append { .. } => BlobType::Append,
+            Self::Page { .. } => BlobType::Page,
+        }
+    }
+}
+
+/// Everything that answers say about one state of a blob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobProperties {
+    pub changed: Changed,
+    pub created: Timestamp,
+    pub bytes: u64,
+    pub http: HttpProperties,
+    pub metadata: Metadata,
+    pub tags: Tags,
+    pub of_type: OfType,
+    /// Block blobs have one.
+    pub tier: Option<TierView>,
+    /// `None` of snapshots, of previous versions, and of what is deleted: these cannot be leased.
+    pub lease: Option<LeaseView>,
+    pub copy: Option<CopyState>,
+    pub encryption: Encryption,
+    pub immutability: Option<ImmutabilityPolicy>,
+    pub legal_hold: Option<bool>,
+    pub last_accessed: Option<Timestamp>,
+    pub version: Option<VersionView>,
+}
+
+/// Of an account that keeps versions: which one this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionView {
+    pub id: Timestamp,
+    pub is_current: bool,
+}
+
+/// Everything that answers say about a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerProperties {
+    pub changed: Changed,
+    pub metadata: Metadata,
+    pub public_access: Option<PublicAccess>,
+    pub lease: LeaseView,
+    pub encryption: ContainerEncryption,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerEncryption {
+    pub default_scope: String,
+    pub deny_override: bool,
+}
+
+impl Default for ContainerEncryption {
+    fn default() -> Self {
+        Self { default_scope: "$account-encryption-key".to_owned(), deny_override: false }
+    }
+}
+
+/// What is deleted, but can be restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SoftDeleted {
+    pub deleted: Timestamp,
+    pub remaining_days: u32,
+}
+
+/// One entry of a list of blobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListedBlob {
+    /// Everything whose name begins like this, up to the delimiter.
+    Prefix(String),
+    Blob(BlobEntry),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobEntry {
+    pub name: String,
+    pub revision: Revision,
+    pub deleted: Option<SoftDeleted>,
+    /// The blob is gone, but has versions.
+    pub has_versions_only: bool,
+    pub content: ListedContent,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListedContent {
+    Committed(Box<BlobProperties>),
+    /// There are blocks, but no blob yet.
+    Uncommitted {
+        lease: LeaseView,
+    },
+}

@@ -1,0 +1,113 @@
+//! What an operation is about: its container, its blob, the bytes it brings along and the source it reads.
+
+use super::name::{BlobPath, ContainerName};
+use super::operation::{CopySource, NewContent, Operation, PageWrite, Piece, Upload};
+
+impl Operation {
+    /// The container that it is about, or that its blob is in.
+    pub fn container(&self) -> Option<&ContainerName> {
+        match self {
+            Self::CreateContainer { container, .. }
+            | Self::GetContainer { container, .. }
+            | Self::SetContainerMetadata { container, .. }
+            | Self::GetContainerAcl { container, .. }
+            | Self::SetContainerAcl { container, .. }
+            | Self::LeaseContainer { container, .. }
+            | Self::DeleteContainer { container, .. }
+            | Self::RestoreContainer { container, .. } => Some(container),
+            Self::ListBlobs(list) => Some(&list.container),
+            Self::FindBlobsByTags(find) => find.container.as_ref(),
+            Self::Batch { container } => container.as_ref(),
+            _ => self.blob().map(|path| &path.container),
+        }
+    }
+
+    /// The blob that it is about.
+    pub fn blob(&self) -> Option<&BlobPath> {
+        match self {
+            Self::PutBlob(put) => Some(&put.blob),
+            Self::PutBlobFromUrl(put) => Some(&put.blob),
+            Self::CopyBlob(copy) => Some(&copy.blob),
+            Self::GetBlob(get) => Some(&get.blob),
+            Self::SetBlobProperties(set) => Some(&set.blob),
+            Self::DeleteBlob(delete) => Some(&delete.blob),
+            Self::PutBlock(put) => Some(&put.blob),
+            Self::PutBlockList(put) => Some(&put.blob),
+            Self::AppendBlock(append) => Some(&append.blob),
+            Self::PutPages(put) => Some(&put.blob),
+            Self::GetPageRanges(get) => Some(&get.blob),
+            Self::AbortCopy { blob, .. }
+            | Self::IncrementalCopy { blob, .. }
+            | Self::GetBlobProperties { blob, .. }
+            | Self::SetBlobMetadata { blob, .. }
+            | Self::SetBlobTier { blob, .. }
+            | Self::GetBlobTags { blob, .. }
+            | Self::SetBlobTags { blob, .. }
+            | Self::SetImmutabilityPolicy { blob, .. }
+            | Self::DeleteImmutabilityPolicy { blob, .. }
+            | Self::SetLegalHold { blob, .. }
+            | Self::LeaseBlob { blob, .. }
+            | Self::SnapshotBlob { blob, .. }
+            | Self::UndeleteBlob { blob }
+            | Self::GetBlockList { blob, .. }
+            | Self::SealBlob { blob, .. } => Some(blob),
+            Self::GetServiceProperties
+            | Self::SetServiceProperties(_)
+            | Self::GetServiceStats
+            | Self::GetAccountInformation
+            | Self::GetUserDelegationKey(_)
+            | Self::ListContainers(_)
+            | Self::FindBlobsByTags(_)
+            | Self::Batch { .. }
+            | Self::CreateContainer { .. }
+            | Self::GetContainer { .. }
+            | Self::SetContainerMetadata { .. }
+            | Self::GetContainerAcl { .. }
+            | Self::SetContainerAcl { .. }
+            | Self::LeaseContainer { .. }
+            | Self::DeleteContainer { .. }
+            | Self::RestoreContainer { .. }
+            | Self::ListBlobs(_)
+            | Self::NotImplemented(_) => None,
+        }
+    }
+
+    /// The bytes that come with the request and are streamed.
+    pub fn upload(&self) -> Option<&Upload> {
+        match self {
+            Self::PutBlob(put) => match &put.content {
+                NewContent::Block(upload) => Some(upload),
+                NewContent::Append | NewContent::Page { .. } => None,
+            },
+            _ => match self.piece()? {
+                Piece::Sent(upload) => Some(upload),
+                Piece::FromUrl(_) => None,
+            },
+        }
+    }
+
+    /// Where bytes are read from that do not come with the request.
+    pub fn source(&self) -> Option<&CopySource> {
+        match self {
+            Self::PutBlobFromUrl(put) => Some(&put.source),
+            Self::CopyBlob(copy) => Some(&copy.source),
+            Self::IncrementalCopy { source, .. } => Some(source),
+            _ => match self.piece()? {
+                Piece::FromUrl(from) => Some(&from.source),
+                Piece::Sent(_) => None,
+            },
+        }
+    }
+
+    fn piece(&self) -> Option<&Piece> {
+        match self {
+            Self::PutBlock(put) => Some(&put.piece),
+            Self::AppendBlock(append) => Some(&append.piece),
+            Self::PutPages(put) => match &put.write {
+                PageWrite::Update(piece) => Some(piece),
+                PageWrite::Clear => None,
+            },
+            _ => None,
+        }
+    }
+}

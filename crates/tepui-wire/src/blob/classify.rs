@@ -1,0 +1,183 @@
+//! Which operation a request is: resource, parameters, method and a few headers, one row each.
+
+use super::headers::{
+    BLOB_TYPE, COPY_SOURCE, LEASE_ACTION, PAGE_WRITE, PREVIOUS_SNAPSHOT_URL, REQUIRES_SYNC, given,
+};
+use super::resource::Resource;
+use crate::parameters;
+use crate::query::Query;
+use http::{HeaderMap, Method};
+use tepui_model::blob::OperationKind;
+use tepui_model::{ErrorCode, ServiceError};
+
+/// The operation that a request asks for.
+pub fn classify(
+    method: &Method,
+    resource: &Resource,
+    query: &Query,
+    headers: &HeaderMap,
+) -> Result<OperationKind, ServiceError> {
+    let word = |name| parameters::given(query, name).unwrap_or_default().to_ascii_lowercase();
+    let (restype, comp) = (word("restype"), word("comp"));
+    let found = match (restype.as_str(), resource) {
+        ("account", _) if comp == "properties" => account_information(method),
+        ("", Resource::Service) | ("service", Resource::Service) => service(method, &restype, &comp),
+        ("container", Resource::Container(_)) => container(method, &comp, headers),
+        ("", Resource::Blob(..)) => blob(method, &comp, query, headers),
+        ("account" | "service" | "container" | "", _) => return Err(ErrorCode::InvalidUri.into()),
+        _ => return Err(parameters::invalid_value("restype", given_as_sent(query, "restype"), "")),
+    };
+    match found {
+        Found::Kind(kind) => Ok(kind),
+        Found::OtherVerb => Err(ErrorCode::UnsupportedHttpVerb.into()),
+        Found::Nothing if comp.is_empty() => Err(ErrorCode::InvalidUri.into()),
+        Found::Nothing => Err(parameters::invalid_value("comp", given_as_sent(query, "comp"), "")),
+    }
+}
+
+/// What a table of operations has for a request.
+enum Found {
+    Kind(OperationKind),
+    /// Something, but not for this verb.
+    OtherVerb,
+    Nothing,
+}
+
+fn given_as_sent<'a>(query: &'a Query, name: &str) -> &'a str {
+    query.get_ignore_case(name).unwrap_or_default()
+}
+
+fn account_information(method: &Method) -> Found {
+    match method.as_str() {
+        "GET" | "HEAD" => Found::Kind(OperationKind::GetAccountInformation),
+        _ => Found::OtherVerb,
+    }
+}
+
+fn service(method: &Method, restype: &str, comp: &str) -> Found {
+    use OperationKind::*;
+    Found::Kind(match (restype, comp, method.as_str()) {
+        ("", "list", "GET") => ListContainers,
+        ("", "batch", "POST") => Batch,
+        ("", "blobs", "GET") => FindBlobsByTags,
+        ("service", "properties", "GET") => GetServiceProperties,
+        ("service", "properties", "PUT") => SetServiceProperties,
+        ("service", "stats", "GET") => GetServiceStats,
+        ("service", "userdelegationkey", "POST") => GetUserDelegationKey,
+        ("", "list" | "batch" | "blobs", _)
+        | ("service", "properties" | "stats" | "userdelegationkey", _) => return Found::OtherVerb,
+        _ => return Found::Nothing,
+    })
+}
+
+fn container(method: &Method, comp: &str, headers: &HeaderMap) -> Found {
+    use OperationKind::*;
+    Found::Kind(match (comp, method.as_str()) {
+        ("", "PUT") => CreateContainer,
+        ("", "GET" | "HEAD") => GetContainerProperties,
+        ("", "DELETE") => DeleteContainer,
+        ("metadata", "GET" | "HEAD") => GetContainerMetadata,
+        ("metadata", "PUT") => SetContainerMetadata,
+        ("acl", "GET" | "HEAD") => GetContainerAcl,
+        ("acl", "PUT") => SetContainerAcl,
+        ("lease", "PUT") if breaks(headers) => BreakContainerLease,
+        ("lease", "PUT") => LeaseContainer,
+        ("undelete", "PUT") => RestoreContainer,
+        ("rename", "PUT") => RenameContainer,
+        ("list", "GET") => ListBlobs,
+        ("blobs", "GET") => FindBlobsByTagsInContainer,
+        ("batch", "POST") => ContainerBatch,
+        ("" | "metadata" | "acl" | "lease" | "undelete" | "rename" | "list" | "blobs" | "batch", _) => {
+            return Found::OtherVerb;
+        }
+        _ => return Found::Nothing,
+    })
+}
+
+fn blob(method: &Method, comp: &str, query: &Query, headers: &HeaderMap) -> Found {
+    use OperationKind::*;
+    let copies = headers.contains_key(COPY_SOURCE);
+    let has = |name| parameters::given(query, name).is_some();
+    Found::Kind(match (comp, method.as_str()) {
+        ("", "GET") => GetBlob,
+        ("", "HEAD") => GetBlobProperties,
+        ("", "PUT") if copies && headers.contains_key(BLOB_TYPE) => PutBlobFromUrl,
+        ("", "PUT") if copies && is_true(headers, REQUIRES_SYNC) => CopyBlobFromUrl,
+        ("", "PUT") if copies => CopyBlob,
+        ("", "PUT") => PutBlob,
+        ("", "DELETE") if has("deletetype") => DeleteBlobPermanently,
+        ("", "DELETE") if has("versionid") => DeleteBlobVersion,
+        ("", "DELETE") => DeleteBlob,
+        ("metadata", "GET" | "HEAD") => GetBlobMetadata,
+        ("metadata", "PUT") => SetBlobMetadata,
+        ("properties", "PUT") => SetBlobProperties,
+        ("lease", "PUT") if breaks(headers) => BreakBlobLease,
+        ("lease", "PUT") => LeaseBlob,
+        ("snapshot", "PUT") => SnapshotBlob,
+        ("undelete", "PUT") => UndeleteBlob,
+        ("tier", "PUT") => SetBlobTier,
+        ("tags", "GET") => GetBlobTags,
+        ("tags", "PUT") => SetBlobTags,
+        ("expiry", "PUT") => SetBlobExpiry,
+        ("immutabilitypolicies", "PUT") => SetImmutabilityPolicy,
+        ("immutabilitypolicies", "DELETE") => DeleteImmutabilityPolicy,
+        ("legalhold", "PUT") => SetLegalHold,
+        ("query", "POST") => QueryBlobContents,
+        ("copy", "PUT") => AbortCopy,
+        ("incrementalcopy", "PUT") => IncrementalCopy,
+        ("block", "PUT") if copies => PutBlockFromUrl,
+        ("block", "PUT") => PutBlock,
+        ("blocklist", "PUT") => PutBlockList,
+        ("blocklist", "GET") => GetBlockList,
+        ("appendblock", "PUT") if copies => AppendBlockFromUrl,
+        ("appendblock", "PUT") => AppendBlock,
+        ("seal", "PUT") => SealBlob,
+        ("page", "PUT") if copies => PutPagesFromUrl,
+        ("page", "PUT") if clears(headers) => ClearPages,
+        ("page", "PUT") => PutPages,
+        ("pagelist", "GET") if has("prevsnapshot") || headers.contains_key(PREVIOUS_SNAPSHOT_URL) => {
+            GetPageRangesDiff
+        }
+        ("pagelist", "GET") => GetPageRanges,
+        (
+            ""
+            | "metadata"
+            | "properties"
+            | "lease"
+            | "snapshot"
+            | "undelete"
+            | "tier"
+            | "tags"
+            | "expiry"
+            | "immutabilitypolicies"
+            | "legalhold"
+            | "query"
+            | "copy"
+            | "incrementalcopy"
+            | "block"
+            | "blocklist"
+            | "appendblock"
+            | "seal"
+            | "page"
+            | "pagelist",
+            _,
+        ) => return Found::OtherVerb,
+        _ => return Found::Nothing,
+    })
+}
+
+fn breaks(headers: &HeaderMap) -> bool {
+    given(headers, LEASE_ACTION).is_some_and(|action| action.eq_ignore_ascii_case("break"))
+}
+
+fn clears(headers: &HeaderMap) -> bool {
+    given(headers, PAGE_WRITE).is_some_and(|write| write.eq_ignore_ascii_case("clear"))
+}
+
+fn is_true(headers: &HeaderMap, name: &str) -> bool {
+    given(headers, name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+#[cfg(test)]
+#[path = "classify_tests.rs"]
+mod tests;

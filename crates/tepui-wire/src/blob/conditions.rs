@@ -1,0 +1,229 @@
+//! Conditional headers as conditions. Which ones may be there depends on the operation.
+
+use super::headers::{self, given, lenient_date};
+use super::tag_filter_text;
+use http::HeaderMap;
+use tepui_model::blob::{
+    AppendConditions, Conditions, EtagMatch, LeaseId, Preconditions, SequenceConditions,
+};
+use tepui_model::{ErrorCode, ServiceError};
+
+/// The headers in which one set of conditions comes.
+struct Names {
+    if_match: &'static str,
+    if_none_match: &'static str,
+    modified_since: &'static str,
+    unmodified_since: &'static str,
+    tags: &'static str,
+}
+
+const OF_BLOB: Names = Names {
+    if_match: headers::IF_MATCH,
+    if_none_match: headers::IF_NONE_MATCH,
+    modified_since: headers::IF_MODIFIED_SINCE,
+    unmodified_since: headers::IF_UNMODIFIED_SINCE,
+    tags: headers::IF_TAGS,
+};
+
+const OF_SOURCE: Names = Names {
+    if_match: headers::SOURCE_IF_MATCH,
+    if_none_match: headers::SOURCE_IF_NONE_MATCH,
+    modified_since: headers::SOURCE_IF_MODIFIED_SINCE,
+    unmodified_since: headers::SOURCE_IF_UNMODIFIED_SINCE,
+    tags: headers::SOURCE_IF_TAGS,
+};
+
+/// Where tags are what is read and written, the blob has headers of its own.
+const OF_TAGGED_BLOB: Names = Names {
+    if_match: "x-ms-blob-if-match",
+    if_none_match: "x-ms-blob-if-none-match",
+    modified_since: "x-ms-blob-if-modified-since",
+    unmodified_since: "x-ms-blob-if-unmodified-since",
+    tags: headers::IF_TAGS,
+};
+
+fn all(headers: &HeaderMap, names: &Names) -> Result<Conditions, ServiceError> {
+    let tags = match given(headers, names.tags) {
+        Some(text) => Some(tag_filter_text::parse_condition(text).map_err(|error| {
+            headers::invalid(headers, names.tags)
+                .with_cause(format!("position {}: {}", error.position, error.reason))
+        })?),
+        None => None,
+    };
+    Ok(Conditions {
+        if_match: given(headers, names.if_match).map(EtagMatch::parse),
+        if_none_match: given(headers, names.if_none_match).map(EtagMatch::parse),
+        modified_since: lenient_date(headers, names.modified_since),
+        unmodified_since: lenient_date(headers, names.unmodified_since),
+        tags,
+    })
+}
+
+fn lease(headers: &HeaderMap) -> Result<Option<LeaseId>, ServiceError> {
+    headers::word(headers, headers::LEASE_ID, LeaseId::parse)
+}
+
+/// Of an operation that reads a blob.
+pub(super) fn of_read(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+    let conditions = all(headers, &OF_BLOB)?;
+    if conditions.only_creates() {
+        return Err(headers::invalid_value(ErrorCode::UnsatisfiableCondition, headers::IF_NONE_MATCH, "*"));
+    }
+    Ok(Preconditions { lease: lease(headers)?, conditions })
+}
+
+/// Of an operation that changes a blob.
+pub(super) fn of_write(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+    let conditions = all(headers, &OF_BLOB)?;
+    check_combination(&conditions)?;
+    Ok(Preconditions { lease: lease(headers)?, conditions })
+}
+
+/// Of an operation on the tags of a blob. `If-Match` and its like are about the blob, not about the tags.
+pub(super) fn of_tags(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+    let conditions = all(headers, &OF_TAGGED_BLOB)?;
+    check_combination(&conditions)?;
+    Ok(Preconditions { lease: lease(headers)?, conditions })
+}
+
+/// Of the source of a copy.
+pub(super) fn of_source(headers: &HeaderMap) -> Result<Conditions, ServiceError> {
+    let conditions = all(headers, &OF_SOURCE)?;
+    check_combination(&conditions)?;
+    Ok(conditions)
+}
+
+/// Of an operation that has no conditions but on the lease and on tags.
+pub(super) fn of_lease_only(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+    let Conditions { if_match, if_none_match, modified_since, unmodified_since, tags } =
+        all(headers, &OF_BLOB)?;
+    let unsupported = if_match.is_some()
+        || if_none_match.is_some()
+        || modified_since.is_some()
+        || unmodified_since.is_some();
+    if unsupported {
+        return Err(ErrorCode::ConditionHeadersNotSupported.into());
+    }
+    let conditions = Conditions { tags, ..Conditions::default() };
+    Ok(Preconditions { lease: lease(headers)?, conditions })
+}
+
+/// Of an operation that only looks at the lease.
+pub(super) fn ignored(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+    Ok(Preconditions { lease: lease(headers)?, conditions: Conditions::default() })
+}
+
+/// Of an operation that changes a container: only times count.
+pub(super) fn of_container(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+    let conditions = all(headers, &OF_BLOB)?;
+    if conditions.if_match.is_some() || conditions.if_none_match.is_some() {
+        return Err(ErrorCode::ConditionHeadersNotSupported.into());
+    }
+    let conditions = Conditions { tags: None, ..conditions };
+    check_combination(&conditions)?;
+    Ok(Preconditions { lease: lease(headers)?, conditions })
+}
+
+/// Of Set Container Metadata: that it was changed since is all that can be asked for.
+pub(super) fn of_container_metadata(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+    let preconditions = of_container(headers)?;
+    match preconditions.conditions.unmodified_since {
+        Some(_) => Err(ErrorCode::ConditionHeadersNotSupported.into()),
+        None => Ok(preconditions),
+    }
+}
+
+/// Writes know two pairs of conditions, and no lists.
+fn check_combination(conditions: &Conditions) -> Result<(), ServiceError> {
+    let Conditions { if_match, if_none_match, modified_since, unmodified_since, .. } = conditions;
+    let lists = [if_match, if_none_match].into_iter().flatten().any(EtagMatch::is_list);
+    let good = matches!(
+        (if_match, if_none_match, modified_since, unmodified_since),
+        (Some(_) | None, None, None, Some(_) | None) | (None, Some(_) | None, Some(_) | None, None)
+    );
+    if good && !lists { Ok(()) } else { Err(ErrorCode::MultipleConditionHeadersNotSupported.into()) }
+}
+
+pub(super) fn of_append(headers: &HeaderMap) -> Result<AppendConditions, ServiceError> {
+    Ok(AppendConditions {
+        position: headers::number(headers, headers::APPEND_POSITION)?,
+        max_bytes: headers::number(headers, headers::MAX_SIZE)?,
+    })
+}
+
+pub(super) fn of_sequence(headers: &HeaderMap) -> Result<SequenceConditions, ServiceError> {
+    Ok(SequenceConditions {
+        at_most: headers::number(headers, headers::SEQUENCE_AT_MOST)?,
+        less_than: headers::number(headers, headers::SEQUENCE_LESS)?,
+        equal: headers::number(headers, headers::SEQUENCE_EQUAL)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ErrorCode::*;
+
+    const ETAG: (&str, &str) = ("if-match", "\"0x8DE79AF1D9F3580\"");
+    const NONE: (&str, &str) = ("if-none-match", "\"0x8DE79AF1D9F3580\"");
+    const SINCE: (&str, &str) = ("if-modified-since", "Wed, 04 Mar 2026 05:06:07 GMT");
+    const UNTIL: (&str, &str) = ("if-unmodified-since", "Wed, 04 Mar 2026 05:06:07 GMT");
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn code<T>(outcome: Result<T, ServiceError>) -> Result<(), ErrorCode> {
+        outcome.map(drop).map_err(|error| error.code)
+    }
+
+    #[test]
+    fn combinations() {
+        let multiple = Err(MultipleConditionHeadersNotSupported);
+        let unsupported = Err(ConditionHeadersNotSupported);
+        let list = ("if-none-match", "\"a\", \"b\"");
+        let star = ("if-none-match", "*");
+        for (pairs, read, write, container) in [
+            (&[][..], Ok(()), Ok(()), Ok(())),
+            (&[ETAG], Ok(()), Ok(()), unsupported),
+            (&[ETAG, UNTIL], Ok(()), Ok(()), unsupported),
+            (&[NONE, SINCE], Ok(()), Ok(()), unsupported),
+            (&[ETAG, NONE], Ok(()), multiple, unsupported),
+            (&[ETAG, SINCE], Ok(()), multiple, unsupported),
+            (&[SINCE, UNTIL], Ok(()), multiple, multiple),
+            (&[SINCE], Ok(()), Ok(()), Ok(())),
+            (&[("if-unmodified-since", "null"), SINCE], Ok(()), Ok(()), Ok(())),
+            (&[list], Ok(()), multiple, unsupported),
+            (&[star], Err(UnsatisfiableCondition), Ok(()), unsupported),
+        ] {
+            let sent = headers(pairs);
+            assert_eq!(code(of_read(&sent)), read, "read {pairs:?}");
+            assert_eq!(code(of_write(&sent)), write, "write {pairs:?}");
+            assert_eq!(code(of_container(&sent)), container, "container {pairs:?}");
+        }
+        assert_eq!(code(of_container_metadata(&headers(&[UNTIL]))), unsupported);
+        assert_eq!(code(of_lease_only(&headers(&[SINCE]))), unsupported);
+    }
+
+    #[test]
+    fn values() {
+        let lease = ("x-ms-lease-id", "{5B1F0B7E-0A0E-4A38-9F6C-2F6F6F0D5A11}");
+        assert_eq!(code(of_read(&headers(&[lease]))), Ok(()));
+        for pair in
+            [("x-ms-lease-id", "mine"), ("x-ms-if-tags", "k ~ 'v'"), ("x-ms-if-tags", "@container='c'")]
+        {
+            assert_eq!(code(of_write(&headers(&[pair]))), Err(InvalidHeaderValue), "{pair:?}");
+        }
+        for value in ["-1", "x", "9223372036854775808", "+1"] {
+            assert_eq!(code(of_append(&headers(&[(headers::MAX_SIZE, value)]))), Err(InvalidHeaderValue));
+            assert_eq!(
+                code(of_sequence(&headers(&[(headers::SEQUENCE_LESS, value)]))),
+                Err(InvalidHeaderValue)
+            );
+        }
+    }
+}

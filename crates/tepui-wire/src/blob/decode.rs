@@ -1,0 +1,490 @@
+//! Requests as operations, in two steps: what needs no body first, so that others can be asked in between.
+//!
+//! The bytes of uploads do not pass here: [`body_of`] tells them from bodies that are read as a whole.
+
+use super::headers as header;
+use super::resource::Resource;
+use super::{block_list_xml, conditions, delegation_xml, source, structured, tags_text};
+use crate::address::{AddressRules, Target};
+use crate::parameters::{given, invalid_value, missing};
+use crate::query::Query;
+use crate::version::ServiceVersion;
+use crate::xml;
+use http::HeaderMap;
+use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::blob::{
+    BlobPath, BlockListType, Checksums, ContainerEncryption, ContainerName, Crc64Sum, DelegationKeyRequest,
+    DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode, Md5Sum, NotImplemented, Operation,
+    OperationKind, PreviousSnapshot, PublicAccess, Revision, SequenceNumberAction, SetBlobProperties, Tags,
+    TierConditions,
+};
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
+
+mod lease;
+mod lists;
+mod new_blob;
+mod pieces;
+mod writes;
+
+pub use pieces::too_large;
+
+/// What a stored access policy of a container can allow.
+const PERMISSIONS: &str = "racwdxyltmeopfi";
+const MAX_XML_BYTES: usize = 256 * 1024;
+pub const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+const MAX_PAGE_RANGES: i64 = 10_000;
+
+/// A request of which everything but its parameters, headers and body has been looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    pub kind: OperationKind,
+    pub resource: &'a Resource,
+    pub query: &'a Query,
+    pub headers: &'a HeaderMap,
+    pub version: ServiceVersion,
+    /// How the request was addressed, and how addresses are read: sources of copies are compared with it.
+    pub target: &'a Target,
+    pub rules: &'a AddressRules,
+}
+
+/// What is done with the body of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyUse {
+    /// There should be none. What is there is not looked at.
+    Nothing,
+    /// Read whole, and handed to [`Prepared::decode`] or to the parser of batches.
+    Whole { max_bytes: usize },
+    /// Not decoded: the operation says how many bytes there are and what their checksums should be.
+    Streamed,
+}
+
+/// What is done with the body of an operation of this kind.
+pub fn body_of(kind: OperationKind) -> BodyUse {
+    use OperationKind::*;
+    match kind {
+        SetServiceProperties | GetUserDelegationKey | SetContainerAcl | SetBlobTags => {
+            BodyUse::Whole { max_bytes: MAX_XML_BYTES }
+        }
+        PutBlockList => BodyUse::Whole { max_bytes: block_list_xml::MAX_BODY_BYTES },
+        Batch | ContainerBatch => BodyUse::Whole { max_bytes: MAX_BATCH_BYTES },
+        PutBlob | PutBlock | AppendBlock | PutPages => BodyUse::Streamed,
+        _ => BodyUse::Nothing,
+    }
+}
+
+/// A request that is good as far as one can tell without its body.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Without what the body says.
+    operation: Operation,
+    version: ServiceVersion,
+    /// What the caller says of a body that is read whole.
+    checksums: Checksums,
+}
+
+/// Looks at everything but the body: first the names, then the parameters and headers.
+pub fn prepare(request: &Request<'_>) -> Result<Prepared, ServiceError> {
+    let operation = without_body(request)?;
+    let checksums = match body_of(request.kind) {
+        BodyUse::Whole { .. } => pieces::transfer_checksums(request.headers)?,
+        _ => Checksums::default(),
+    };
+    Ok(Prepared { operation, version: request.version, checksums })
+}
+
+fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
+    match request.resource {
+        Resource::Service => of_service(request),
+        Resource::Container(_) => of_container(request),
+        Resource::Blob(..) => of_blob(request),
+    }
+}
+
+fn of_service(request: &Request<'_>) -> Result<Operation, ServiceError> {
+    use OperationKind::*;
+    Ok(match request.kind {
+        GetServiceProperties => Operation::GetServiceProperties,
+        SetServiceProperties => Operation::SetServiceProperties(Default::default()),
+        GetServiceStats => Operation::GetServiceStats,
+        GetAccountInformation => Operation::GetAccountInformation,
+        GetUserDelegationKey => {
+            Operation::GetUserDelegationKey(DelegationKeyRequest { start: None, expiry: Timestamp::MIN })
+        }
+        ListContainers => Operation::ListContainers(lists::containers(request.query)?),
+        FindBlobsByTags => Operation::FindBlobsByTags(lists::found(request.query, None)?),
+        Batch => Operation::Batch { container: None },
+        _ => return Err(ErrorCode::InvalidUri.into()),
+    })
+}
+
+fn of_container(request: &Request<'_>) -> Result<Operation, ServiceError> {
+    use OperationKind::*;
+    let Request { query, headers, .. } = *request;
+    let container = request.resource.container_name()?;
+    Ok(match request.kind {
+        GetAccountInformation => Operation::GetAccountInformation,
+        FindBlobsByTagsInContainer => Operation::FindBlobsByTags(lists::found(query, Some(container))?),
+        ContainerBatch => Operation::Batch { container: Some(container) },
+        CreateContainer => {
+            conditions::of_lease_only(headers)?;
+            Operation::CreateContainer {
+                container,
+                metadata: new_blob::metadata(headers)?,
+                public_access: public_access(headers)?,
+                encryption: container_encryption(headers)?,
+            }
+        }
+        GetContainerProperties | GetContainerMetadata => Operation::GetContainer {
+            container,
+            preconditions: conditions::ignored(headers)?,
+            detail: match request.kind {
+                GetContainerMetadata => Detail::Metadata,
+                _ => Detail::Properties,
+            },
+        },
+        SetContainerMetadata => Operation::SetContainerMetadata {
+            container,
+            metadata: new_blob::metadata(headers)?,
+            preconditions: conditions::of_container_metadata(headers)?,
+        },
+        GetContainerAcl => {
+            Operation::GetContainerAcl { container, preconditions: conditions::ignored(headers)? }
+        }
+        SetContainerAcl => Operation::SetContainerAcl {
+            container,
+            public_access: public_access(headers)?,
+            identifiers: Vec::new(),
+            preconditions: conditions::of_container(headers)?,
+        },
+        LeaseContainer | BreakContainerLease => Operation::LeaseContainer {
+            container,
+            action: lease::action(headers)?,
+            conditions: conditions::of_container(headers)?.conditions,
+        },
+        DeleteContainer => {
+            Operation::DeleteContainer { container, preconditions: conditions::of_container(headers)? }
+        }
+        RestoreContainer => Operation::RestoreContainer {
+            container,
+            deleted: ContainerName::parse(header::required(headers, header::DELETED_CONTAINER_NAME)?)?,
+            deleted_version: header::required(headers, header::DELETED_CONTAINER_VERSION)?.to_owned(),
+        },
+        RenameContainer => Operation::NotImplemented(NotImplemented::RenameContainer),
+        ListBlobs => Operation::ListBlobs(lists::blobs(query, container)?),
+        _ => return Err(ErrorCode::InvalidUri.into()),
+    })
+}
+
+fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
+    use OperationKind::*;
+    let Request { kind, query, headers, .. } = *request;
+    let blob = request.resource.blob_path()?;
+    let revision = revision(query)?;
+    // Also where it is of no use: whoever asks for it counts on it.
+    structured::is_asked(headers)?;
+    Ok(match kind {
+        GetAccountInformation => Operation::GetAccountInformation,
+        QueryBlobContents => Operation::NotImplemented(NotImplemented::QueryBlobContents),
+        SetBlobExpiry => Operation::NotImplemented(NotImplemented::SetBlobExpiry),
+        GetBlob => Operation::GetBlob(pieces::get(request, blob, revision)?),
+        GetBlobProperties | GetBlobMetadata => Operation::GetBlobProperties {
+            blob,
+            revision,
+            detail: if kind == GetBlobMetadata { Detail::Metadata } else { Detail::Properties },
+            preconditions: conditions::of_read(headers)?,
+            encryption: new_blob::encryption(headers)?,
+        },
+        GetBlockList => Operation::GetBlockList {
+            blob,
+            revision,
+            list: match given(query, "blocklisttype") {
+                Some(text) => {
+                    BlockListType::parse(text).ok_or_else(|| invalid_value("blocklisttype", text, ""))?
+                }
+                None => BlockListType::default(),
+            },
+            preconditions: conditions::of_lease_only(headers)?,
+        },
+        GetPageRanges | GetPageRangesDiff => Operation::GetPageRanges(page_ranges(request, blob, revision)?),
+        GetBlobTags => {
+            Operation::GetBlobTags { blob, revision, preconditions: conditions::of_tags(headers)? }
+        }
+        SetBlobTags => {
+            no_snapshot(query)?;
+            let preconditions = conditions::of_tags(headers)?;
+            Operation::SetBlobTags { blob, revision, tags: Tags::default(), preconditions }
+        }
+        SetBlobTier => Operation::SetBlobTier {
+            blob,
+            revision,
+            tier: new_blob::tier(headers, request.version)?
+                .ok_or_else(|| header::missing(header::ACCESS_TIER))?,
+            priority: new_blob::priority(headers)?,
+            preconditions: conditions::of_lease_only(headers)?,
+        },
+        SetImmutabilityPolicy => Operation::SetImmutabilityPolicy {
+            blob,
+            revision,
+            policy: new_blob::immutability(headers, Some(ImmutabilityMode::Unlocked))?
+                .ok_or_else(|| header::missing(header::IMMUTABILITY_UNTIL))?,
+            unmodified_since: header::lenient_date(headers, header::IF_UNMODIFIED_SINCE),
+        },
+        DeleteImmutabilityPolicy => Operation::DeleteImmutabilityPolicy { blob, revision },
+        SetLegalHold => Operation::SetLegalHold {
+            blob,
+            revision,
+            hold: header::flag(headers, header::LEGAL_HOLD)?
+                .ok_or_else(|| header::missing(header::LEGAL_HOLD))?,
+        },
+        DeleteBlob | DeleteBlobVersion | DeleteBlobPermanently => {
+            Operation::DeleteBlob(delete(request, blob, revision)?)
+        }
+        _ => {
+            no_revision(query)?;
+            of_base_blob(request, blob)?
+        }
+    })
+}
+
+/// Operations that are about a blob as it is now.
+fn of_base_blob(request: &Request<'_>, blob: BlobPath) -> Result<Operation, ServiceError> {
+    use OperationKind::*;
+    let Request { query, headers, .. } = *request;
+    Ok(match request.kind {
+        PutBlob => Operation::PutBlob(writes::put_blob(request, blob)?),
+        PutBlobFromUrl => Operation::PutBlobFromUrl(writes::put_blob_from_url(request, blob)?),
+        CopyBlob | CopyBlobFromUrl => Operation::CopyBlob(writes::copy_blob(request, blob)?),
+        AbortCopy => {
+            let copy_id = given(query, "copyid").ok_or_else(|| missing("copyid"))?.to_owned();
+            let is_abort = |text: &str| text.eq_ignore_ascii_case("abort").then_some(());
+            header::required_word(headers, header::COPY_ACTION, is_abort)?;
+            Operation::AbortCopy { blob, copy_id, preconditions: conditions::of_lease_only(headers)? }
+        }
+        IncrementalCopy => Operation::IncrementalCopy {
+            blob,
+            source: source::decode(headers, request.target, request.rules)?,
+            preconditions: conditions::of_write(headers)?,
+        },
+        SetBlobMetadata => Operation::SetBlobMetadata {
+            blob,
+            metadata: new_blob::metadata(headers)?,
+            preconditions: conditions::of_write(headers)?,
+            encryption: new_blob::encryption(headers)?,
+        },
+        SetBlobProperties => Operation::SetBlobProperties(set_properties(headers, blob)?),
+        LeaseBlob | BreakBlobLease => Operation::LeaseBlob {
+            blob,
+            action: lease::action(headers)?,
+            conditions: conditions::of_write(headers)?.conditions,
+        },
+        SnapshotBlob => Operation::SnapshotBlob {
+            blob,
+            metadata: new_blob::metadata(headers)?,
+            preconditions: conditions::of_write(headers)?,
+            encryption: new_blob::encryption(headers)?,
+        },
+        UndeleteBlob => Operation::UndeleteBlob { blob },
+        PutBlock | PutBlockFromUrl => Operation::PutBlock(writes::put_block(request, blob)?),
+        PutBlockList => Operation::PutBlockList(writes::put_block_list(request, blob)?),
+        AppendBlock | AppendBlockFromUrl => Operation::AppendBlock(writes::append_block(request, blob)?),
+        SealBlob => Operation::SealBlob {
+            blob,
+            position: conditions::of_append(headers)?.position,
+            preconditions: conditions::of_write(headers)?,
+        },
+        PutPages | ClearPages | PutPagesFromUrl => Operation::PutPages(writes::put_pages(request, blob)?),
+        _ => return Err(ErrorCode::InvalidUri.into()),
+    })
+}
+
+impl Prepared {
+    /// What is asked for, as far as it is known without the body.
+    pub fn operation(&self) -> &Operation {
+        &self.operation
+    }
+
+    /// Adds what a body says that is read whole. The bodies of other operations are not looked at.
+    pub fn decode(self, body: &[u8]) -> Result<Operation, ServiceError> {
+        let Self { operation, version, checksums } = self;
+        // Only where it is asked for: most are not.
+        let computed = Checksums {
+            md5: checksums.md5.map(|_| Md5Sum::of(body)),
+            crc64: checksums.crc64.map(|_| Crc64Sum::of(body)),
+        };
+        checksums.check(&computed)?;
+        Ok(match operation {
+            Operation::SetServiceProperties(_) => {
+                Operation::SetServiceProperties(xml::parse_blob_service_properties(body, version)?)
+            }
+            Operation::GetUserDelegationKey(_) => {
+                Operation::GetUserDelegationKey(delegation_xml::parse(body)?)
+            }
+            Operation::SetContainerAcl { container, public_access, preconditions, .. } => {
+                let identifiers = identifiers(body)?;
+                Operation::SetContainerAcl { container, public_access, identifiers, preconditions }
+            }
+            Operation::SetBlobTags { blob, revision, preconditions, .. } => {
+                Operation::SetBlobTags { blob, revision, tags: tags_text::parse_xml(body)?, preconditions }
+            }
+            Operation::PutBlockList(mut put) => {
+                put.blocks = block_list_xml::parse(body)?;
+                put.list_checksums = match computed.md5 {
+                    Some(_) => computed,
+                    None => Checksums { md5: None, crc64: Some(Crc64Sum::of(body)) },
+                };
+                Operation::PutBlockList(put)
+            }
+            whole => whole,
+        })
+    }
+}
+
+fn identifiers(body: &[u8]) -> Result<Vec<SignedIdentifier>, ServiceError> {
+    let identifiers = xml::parse_signed_identifiers(body)?;
+    let known = identifiers
+        .iter()
+        .filter_map(|identifier| identifier.policy.as_ref()?.permission.as_deref())
+        .all(|letters| letters.chars().all(|letter| PERMISSIONS.contains(letter)));
+    if known {
+        return Ok(identifiers);
+    }
+    Err(ServiceError::new(ErrorCode::InvalidXmlDocument).with_cause("a permission that containers have not"))
+}
+
+fn public_access(headers: &HeaderMap) -> Result<Option<PublicAccess>, ServiceError> {
+    header::word(headers, header::PUBLIC_ACCESS, PublicAccess::parse)
+}
+
+fn container_encryption(headers: &HeaderMap) -> Result<ContainerEncryption, ServiceError> {
+    let unsaid = ContainerEncryption::default();
+    let scope = header::given(headers, header::DEFAULT_ENCRYPTION_SCOPE).map(str::to_owned);
+    Ok(ContainerEncryption {
+        default_scope: scope.unwrap_or(unsaid.default_scope),
+        deny_override: header::flag(headers, header::DENY_SCOPE_OVERRIDE)?.unwrap_or(unsaid.deny_override),
+    })
+}
+
+/// Which state of a blob the parameters name.
+fn revision(query: &Query) -> Result<Revision, ServiceError> {
+    let moment = |name| match given(query, name) {
+        Some(text) => Revision::parse_moment(text).map(Some).ok_or_else(|| invalid_value(name, text, "")),
+        None => Ok(None),
+    };
+    match (given(query, "snapshot"), given(query, "versionid")) {
+        (Some(_), Some(_)) => Err(ErrorCode::MutuallyExclusiveQueryParameters.into()),
+        _ => Ok(match (moment("snapshot")?, moment("versionid")?) {
+            (Some(snapshot), _) => Revision::Snapshot(snapshot),
+            (None, Some(version)) => Revision::Version(version),
+            (None, None) => Revision::Base,
+        }),
+    }
+}
+
+fn no_snapshot(query: &Query) -> Result<(), ServiceError> {
+    match given(query, "snapshot") {
+        Some(text) => Err(invalid_value("snapshot", text, "This operation is not allowed on a snapshot.")),
+        None => Ok(()),
+    }
+}
+
+/// Only the blob as it is now can be written.
+fn no_revision(query: &Query) -> Result<(), ServiceError> {
+    no_snapshot(query)?;
+    match given(query, "versionid") {
+        Some(text) => {
+            Err(invalid_value("versionid", text, "This operation is only allowed on the root blob."))
+        }
+        None => Ok(()),
+    }
+}
+
+fn delete(request: &Request<'_>, blob: BlobPath, revision: Revision) -> Result<DeleteBlob, ServiceError> {
+    let Request { query, headers, .. } = *request;
+    let snapshots = header::word(headers, header::DELETE_SNAPSHOTS, |text| match text {
+        _ if text.eq_ignore_ascii_case("include") => Some(DeleteSnapshots::Include),
+        _ if text.eq_ignore_ascii_case("only") => Some(DeleteSnapshots::Only),
+        _ => None,
+    })?;
+    if snapshots.is_some() {
+        let only_root = "This operation is only allowed on the root blob.";
+        let without_version =
+            "This operation is only allowed on the root blob. Version id should not be provided.";
+        for (name, reason) in [("snapshot", only_root), ("versionid", without_version)] {
+            if let Some(text) = given(query, name) {
+                return Err(invalid_value(name, text, reason));
+            }
+        }
+    }
+    let permanently = match given(query, "deletetype") {
+        Some(text) if text.eq_ignore_ascii_case("permanent") => true,
+        Some(text) => return Err(invalid_value("deletetype", text, "")),
+        None => false,
+    };
+    let tier_conditions = TierConditions {
+        modified_since: header::lenient_date(headers, header::TIER_IF_MODIFIED_SINCE),
+        unmodified_since: header::lenient_date(headers, header::TIER_IF_UNMODIFIED_SINCE),
+    };
+    let preconditions = conditions::of_write(headers)?;
+    Ok(DeleteBlob { blob, revision, snapshots, tier_conditions, permanently, preconditions })
+}
+
+fn set_properties(headers: &HeaderMap, blob: BlobPath) -> Result<SetBlobProperties, ServiceError> {
+    let number = header::number(headers, header::BLOB_SEQUENCE_NUMBER)?;
+    let required = || number.ok_or_else(|| header::missing(header::BLOB_SEQUENCE_NUMBER));
+    let action = header::word(headers, header::SEQUENCE_NUMBER_ACTION, |text| {
+        ["max", "update", "increment"].into_iter().find(|known| text.eq_ignore_ascii_case(known))
+    })?;
+    let sequence_number = match action {
+        Some("max") => Some(SequenceNumberAction::Max(required()?)),
+        Some("update") => Some(SequenceNumberAction::Update(required()?)),
+        Some(_) if number.is_some() => return Err(header::invalid(headers, header::BLOB_SEQUENCE_NUMBER)),
+        Some(_) => Some(SequenceNumberAction::Increment),
+        None => None,
+    };
+    let resize = writes::page_blob_bytes(headers)?;
+    let http = new_blob::http_properties_of_blob(headers)?;
+    // One of the six sets them all; none of anything clears them.
+    let only_pages = http == Default::default() && (resize.is_some() || sequence_number.is_some());
+    Ok(SetBlobProperties {
+        blob,
+        http: (!only_pages).then_some(http),
+        resize,
+        sequence_number,
+        preconditions: conditions::of_write(headers)?,
+        encryption: new_blob::encryption(headers)?,
+    })
+}
+
+fn page_ranges(
+    request: &Request<'_>,
+    blob: BlobPath,
+    revision: Revision,
+) -> Result<GetPageRanges, ServiceError> {
+    let Request { query, headers, .. } = *request;
+    let since = match (given(query, "prevsnapshot"), header::given(headers, header::PREVIOUS_SNAPSHOT_URL)) {
+        (Some(text), _) => {
+            let moment = Revision::parse_moment(text);
+            Some(PreviousSnapshot::At(moment.ok_or_else(|| invalid_value("prevsnapshot", text, ""))?))
+        }
+        (None, Some(url)) => Some(PreviousSnapshot::Url(url.to_owned())),
+        (None, None) => None,
+    };
+    let from = match given(query, "marker") {
+        Some(text) => Some(text.parse().map_err(|_| invalid_value("marker", text, ""))?),
+        None => None,
+    };
+    let page_size = crate::parameters::ranged(query, "maxresults", 1, i64::from(i32::MAX))?;
+    Ok(GetPageRanges {
+        blob,
+        revision,
+        since,
+        range: pieces::range(headers),
+        from,
+        page_size: page_size.map(|size| size.min(MAX_PAGE_RANGES) as usize),
+        preconditions: conditions::of_read(headers)?,
+    })
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

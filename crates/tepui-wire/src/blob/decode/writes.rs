@@ -1,0 +1,228 @@
+//! Requests that write the content of a blob.
+
+use super::Request;
+use super::new_blob::{
+    encryption, http_properties, http_properties_of_blob, immutability, metadata, new_blob,
+};
+use super::new_blob::{priority, tags, tier};
+use super::pieces::{from_url, no_body, not_empty, source_checksums, upload};
+use crate::blob::headers::{self, flag, invalid, required_word, word};
+use crate::blob::{conditions, source};
+use crate::parameters::{given, invalid_value, missing};
+use crate::version::ServiceVersion;
+use http::HeaderMap;
+use tepui_model::ServiceError;
+use tepui_model::blob::range::PAGE_BYTES;
+use tepui_model::blob::{
+    AppendBlock, BlobPath, BlobType, BlockId, ByteRange, Checksums, CopyBlob, CopyPace, CopyTags, NewContent,
+    OperationKind, PageRange, PageWrite, Piece, PutBlob, PutBlobFromUrl, PutBlock, PutBlockList, PutPages,
+};
+
+const MIB: u64 = 1024 * 1024;
+const MAX_PAGE_WRITE_BYTES: u64 = 4 * MIB;
+const MAX_PAGE_BLOB_BYTES: u64 = 8 * 1024 * 1024 * MIB;
+
+fn max_blob_bytes(version: ServiceVersion) -> u64 {
+    match version {
+        _ if version.has_tags_and_versions() => 5000 * MIB,
+        _ if version.has_large_blocks() => 256 * MIB,
+        _ => 64 * MIB,
+    }
+}
+
+fn max_block_bytes(version: ServiceVersion) -> u64 {
+    match version {
+        _ if version.has_tags_and_versions() => 4000 * MIB,
+        _ if version.has_large_blocks() => 100 * MIB,
+        _ => 4 * MIB,
+    }
+}
+
+fn max_append_bytes(version: ServiceVersion) -> u64 {
+    if version.has_large_appends() { 100 * MIB } else { 4 * MIB }
+}
+
+pub(super) fn put_blob(request: &Request<'_>, blob: BlobPath) -> Result<PutBlob, ServiceError> {
+    let Request { headers, version, .. } = *request;
+    let blob_type = required_word(headers, headers::BLOB_TYPE, BlobType::parse)?;
+    let mut http = http_properties(headers)?;
+    let content = match blob_type {
+        BlobType::Block => {
+            let mut upload = upload(headers, max_blob_bytes(version))?;
+            // What is said of the blob counts before what is said of the request.
+            upload.checksums.md5 = http.content_md5.or(upload.checksums.md5);
+            http.content_md5 = upload.checksums.md5;
+            NewContent::Block(upload)
+        }
+        BlobType::Append => {
+            no_body(headers)?;
+            NewContent::Append
+        }
+        BlobType::Page => {
+            no_body(headers)?;
+            let bytes =
+                page_blob_bytes(headers)?.ok_or_else(|| headers::missing(headers::BLOB_CONTENT_LENGTH))?;
+            let sequence_number = headers::number(headers, headers::BLOB_SEQUENCE_NUMBER)?.unwrap_or(0);
+            NewContent::Page { bytes, sequence_number }
+        }
+    };
+    let new = new_blob(headers, version, http)?;
+    Ok(PutBlob { blob, new, content, preconditions: conditions::of_write(headers)? })
+}
+
+/// The length of a page blob: whole pages.
+pub(super) fn page_blob_bytes(headers: &HeaderMap) -> Result<Option<u64>, ServiceError> {
+    match headers::number(headers, headers::BLOB_CONTENT_LENGTH)? {
+        Some(bytes) if !bytes.is_multiple_of(PAGE_BYTES) || bytes > MAX_PAGE_BLOB_BYTES => {
+            Err(invalid(headers, headers::BLOB_CONTENT_LENGTH))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn put_blob_from_url(
+    request: &Request<'_>,
+    blob: BlobPath,
+) -> Result<PutBlobFromUrl, ServiceError> {
+    let Request { headers, version, target, rules, .. } = *request;
+    required_word(headers, headers::BLOB_TYPE, |text| {
+        BlobType::parse(text).filter(|blob_type| *blob_type == BlobType::Block)
+    })?;
+    no_body(headers)?;
+    Ok(PutBlobFromUrl {
+        blob,
+        source: source::decode(headers, target, rules)?,
+        checksums: source_checksums(headers)?,
+        copy_properties: flag(headers, headers::COPY_SOURCE_PROPERTIES)?.unwrap_or(true),
+        new: new_blob(headers, version, http_properties_of_blob(headers)?)?,
+        tags: copy_tags(headers)?,
+        preconditions: conditions::of_write(headers)?,
+    })
+}
+
+fn copy_tags(headers: &HeaderMap) -> Result<CopyTags, ServiceError> {
+    let from_source = word(headers, headers::COPY_SOURCE_TAGS, |text| match text {
+        _ if text.eq_ignore_ascii_case("copy") => Some(true),
+        _ if text.eq_ignore_ascii_case("replace") => Some(false),
+        _ => None,
+    })?;
+    let tags = tags(headers)?;
+    match from_source {
+        // Tags of its own would be lost.
+        Some(true) if !tags.is_empty() => Err(invalid(headers, headers::COPY_SOURCE_TAGS)),
+        Some(true) => Ok(CopyTags::Source),
+        _ => Ok(CopyTags::These(tags)),
+    }
+}
+
+pub(super) fn copy_blob(request: &Request<'_>, blob: BlobPath) -> Result<CopyBlob, ServiceError> {
+    let Request { headers, version, target, rules, .. } = *request;
+    let pace = match request.kind {
+        OperationKind::CopyBlobFromUrl => CopyPace::Waiting(source_checksums(headers)?),
+        _ => CopyPace::Background,
+    };
+    Ok(CopyBlob {
+        blob,
+        source: source::decode(headers, target, rules)?,
+        pace,
+        metadata: metadata(headers)?,
+        tags: copy_tags(headers)?,
+        tier: tier(headers, version)?,
+        priority: priority(headers)?,
+        seal: flag(headers, headers::SEAL_BLOB)?.unwrap_or(false),
+        immutability: immutability(headers, None)?,
+        legal_hold: flag(headers, headers::LEGAL_HOLD)?,
+        encryption: encryption(headers)?,
+        preconditions: conditions::of_write(headers)?,
+    })
+}
+
+pub(super) fn put_block(request: &Request<'_>, blob: BlobPath) -> Result<PutBlock, ServiceError> {
+    let Request { headers, query, version, .. } = *request;
+    let text = given(query, "blockid").ok_or_else(|| missing("blockid"))?;
+    // A plus that was not escaped has been read as a blank.
+    let id = BlockId::parse(&text.replace(' ', "+"));
+    let id = id.ok_or_else(|| invalid_value("blockid", text, "Not a valid base64 string."))?;
+    let max_bytes = max_block_bytes(version);
+    let piece = match request.kind {
+        OperationKind::PutBlockFromUrl => from_url(request, max_bytes)?,
+        _ => Piece::Sent(not_empty(headers, upload(headers, max_bytes)?)?),
+    };
+    let preconditions = conditions::of_lease_only(headers)?;
+    Ok(PutBlock { blob, id, piece, preconditions, encryption: encryption(headers)? })
+}
+
+/// The list itself is in the body.
+pub(super) fn put_block_list(request: &Request<'_>, blob: BlobPath) -> Result<PutBlockList, ServiceError> {
+    let Request { headers, version, .. } = *request;
+    super::pieces::body_bytes(headers)?;
+    Ok(PutBlockList {
+        blob,
+        blocks: Vec::new(),
+        list_checksums: Checksums::default(),
+        // The type of the request is that of the list.
+        new: new_blob(headers, version, http_properties_of_blob(headers)?)?,
+        preconditions: conditions::of_write(headers)?,
+    })
+}
+
+pub(super) fn append_block(request: &Request<'_>, blob: BlobPath) -> Result<AppendBlock, ServiceError> {
+    let Request { headers, version, .. } = *request;
+    let max_bytes = max_append_bytes(version);
+    let piece = match request.kind {
+        OperationKind::AppendBlockFromUrl => from_url(request, max_bytes)?,
+        _ => Piece::Sent(not_empty(headers, upload(headers, max_bytes)?)?),
+    };
+    Ok(AppendBlock {
+        blob,
+        piece,
+        append: conditions::of_append(headers)?,
+        preconditions: conditions::of_write(headers)?,
+        encryption: encryption(headers)?,
+    })
+}
+
+pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<PutPages, ServiceError> {
+    let Request { headers, .. } = *request;
+    required_word(headers, headers::PAGE_WRITE, |text| {
+        ["update", "clear"].iter().any(|known| text.eq_ignore_ascii_case(known)).then_some(())
+    })?;
+    let name = match headers::given(headers, headers::X_MS_RANGE) {
+        Some(_) => headers::X_MS_RANGE,
+        None => headers::RANGE,
+    };
+    let pages = required_word(headers, name, |text| PageRange::new(ByteRange::parse(text)?))?;
+    let write = match request.kind {
+        OperationKind::ClearPages => {
+            no_body(headers)?;
+            PageWrite::Clear
+        }
+        OperationKind::PutPagesFromUrl => {
+            headers::required(headers, headers::SOURCE_RANGE)?;
+            let piece = from_url(request, MAX_PAGE_WRITE_BYTES)?;
+            let bytes = match &piece {
+                Piece::FromUrl(from) => from.range.and_then(ByteRange::bytes),
+                Piece::Sent(upload) => upload.bytes,
+            };
+            if bytes != Some(pages.bytes()) {
+                return Err(invalid(headers, headers::SOURCE_RANGE));
+            }
+            PageWrite::Update(piece)
+        }
+        _ => {
+            let upload = upload(headers, MAX_PAGE_WRITE_BYTES)?;
+            if upload.bytes.is_some_and(|bytes| bytes != pages.bytes()) || pages.bytes() > upload.max_bytes {
+                return Err(invalid(headers, name));
+            }
+            PageWrite::Update(Piece::Sent(upload))
+        }
+    };
+    Ok(PutPages {
+        blob,
+        pages,
+        write,
+        sequence: conditions::of_sequence(headers)?,
+        preconditions: conditions::of_write(headers)?,
+        encryption: encryption(headers)?,
+    })
+}

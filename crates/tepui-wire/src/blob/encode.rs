@@ -1,0 +1,310 @@
+//! Replies as responses.
+
+use super::answer_headers::{
+    self, BlobHeaders, put, put_changed, put_checksums, put_encryption, put_written,
+};
+use super::{block_list_xml, delegation_xml, list_xml, page_list_xml, tags_text};
+use crate::address::Service;
+use crate::metadata;
+use crate::query::Query;
+use crate::version::ServiceVersion;
+use crate::xml::{self, GeoReplication};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Response, StatusCode};
+use tepui_model::ServiceError;
+use tepui_model::blob::{
+    BlobProperties, Changed, ContainerProperties, Content, CopyStatus, Detail, HttpProperties,
+    ImmutabilityPolicy, LeaseOutcome, Operation, PublicAccess, Reply, Written,
+};
+
+/// What an answer needs to know of its request.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// Scheme, host and, in path style, the account.
+    pub base: &'a str,
+    pub account: &'a str,
+    /// Lists repeat what they were asked for.
+    pub query: &'a Query,
+    pub version: ServiceVersion,
+    /// What a SAS says instead of the blob: see [`overrides`].
+    pub overrides: Option<&'a HttpProperties>,
+}
+
+/// What the SAS of a request wants reads to say instead of what is stored. Only for requests that have one.
+pub fn overrides(query: &Query) -> HttpProperties {
+    let given = |name| query.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+    HttpProperties {
+        content_type: given("rsct"),
+        content_encoding: given("rsce"),
+        content_language: given("rscl"),
+        content_disposition: given("rscd"),
+        cache_control: given("rscc"),
+        content_md5: None,
+    }
+}
+
+/// The answer to an operation that succeeded. That to Get Blob has no body here: it is streamed, and its
+/// headers say how long it is.
+pub fn encode(
+    context: &Context<'_>,
+    operation: &Operation,
+    reply: Reply,
+) -> Result<Response<Vec<u8>>, ServiceError> {
+    let version = context.version;
+    Ok(match reply {
+        Reply::Content(content) => content_head(context, &content)?,
+        Reply::Blob(properties) => match operation {
+            Operation::GetBlobProperties { detail: Detail::Metadata, .. } => blob_metadata(&properties)?,
+            _ => blob_head(context, &properties)?,
+        },
+        Reply::BlobPut { written, checksums } | Reply::BlockListPut { written, checksums } => {
+            let mut response = written_as(StatusCode::CREATED, &written, version);
+            put_checksums(response.headers_mut(), &checksums, version);
+            response
+        }
+        Reply::BlockPut { checksums, encryption } => {
+            let mut response = empty(StatusCode::CREATED);
+            put_checksums(response.headers_mut(), &checksums, version);
+            put_encryption(response.headers_mut(), &encryption, version);
+            response
+        }
+        Reply::Appended { written, checksums, offset, committed_blocks } => {
+            let mut response = written_as(StatusCode::CREATED, &written, version);
+            let headers = response.headers_mut();
+            put_checksums(headers, &checksums, version);
+            headers.insert("x-ms-blob-append-offset", offset.into());
+            headers.insert("x-ms-blob-committed-block-count", committed_blocks.into());
+            response
+        }
+        Reply::PagesPut { written, checksums, sequence_number } => {
+            let mut response = written_as(StatusCode::CREATED, &written, version);
+            put_checksums(response.headers_mut(), &checksums, version);
+            response.headers_mut().insert("x-ms-blob-sequence-number", sequence_number.into());
+            response
+        }
+        Reply::MetadataSet(written) => written_as(StatusCode::OK, &written, version),
+        Reply::PropertiesSet { written, sequence_number } => {
+            let mut response = changed(StatusCode::OK, written.changed);
+            if let Some(number) = sequence_number {
+                response.headers_mut().insert("x-ms-blob-sequence-number", number.into());
+            }
+            response
+        }
+        Reply::Sealed(at) => {
+            let mut response = changed(StatusCode::OK, at);
+            put(response.headers_mut(), "x-ms-blob-sealed", "true");
+            response
+        }
+        Reply::Snapshot { written, snapshot } => {
+            let mut response = changed(StatusCode::CREATED, written.changed);
+            let headers = response.headers_mut();
+            put(headers, "x-ms-snapshot", &snapshot.to_iso_7());
+            answer_headers::put_version(headers, written.version);
+            // The snapshot is not what this request has sent.
+            put(headers, "x-ms-request-server-encrypted", "false");
+            response
+        }
+        Reply::CopyStarted { written, copy_id, status, checksums } => {
+            let mut response = changed(StatusCode::ACCEPTED, written.changed);
+            let headers = response.headers_mut();
+            put(headers, "x-ms-copy-id", &copy_id);
+            put(headers, "x-ms-copy-status", CopyStatus::name(status));
+            answer_headers::put_version(headers, written.version);
+            put_checksums(headers, &checksums, version);
+            response
+        }
+        Reply::CopyAborted | Reply::TagsSet => empty(StatusCode::NO_CONTENT),
+        Reply::Lease { changed: at, outcome } => lease(at, outcome),
+        Reply::TierSet { rehydrating } => {
+            empty(if rehydrating { StatusCode::ACCEPTED } else { StatusCode::OK })
+        }
+        Reply::Tags(tags) => document(tags_text::print_xml(&tags)),
+        Reply::ImmutabilityPolicySet(policy) => immutability(&policy),
+        Reply::LegalHoldSet(hold) => {
+            let mut response = empty(StatusCode::OK);
+            put(response.headers_mut(), "x-ms-legal-hold", if hold { "true" } else { "false" });
+            response
+        }
+        Reply::ImmutabilityPolicyDeleted | Reply::BlobUndeleted => empty(StatusCode::OK),
+        Reply::BlobDeleted { permanently } => {
+            let mut response = empty(StatusCode::ACCEPTED);
+            let permanently = if permanently { "true" } else { "false" };
+            put(response.headers_mut(), "x-ms-delete-type-permanent", permanently);
+            response
+        }
+        Reply::BlockList(list) => {
+            let mut response = document(block_list_xml::print(&list));
+            if let Some((at, bytes)) = list.committed_as {
+                put_changed(response.headers_mut(), at);
+                response.headers_mut().insert("x-ms-blob-content-length", bytes.into());
+            }
+            response
+        }
+        Reply::PageRanges(ranges) => {
+            let mut response = document(page_list_xml::print(&ranges));
+            put_changed(response.headers_mut(), ranges.changed);
+            response.headers_mut().insert("x-ms-blob-content-length", ranges.blob_bytes.into());
+            response
+        }
+        Reply::Blobs(page) => document(list_xml::print_blobs(context, operation, &page)),
+        Reply::Containers(page) => document(list_xml::print_containers(context, operation, &page)),
+        Reply::Found(page) => document(list_xml::print_found(context, &page)),
+        other => of_account_or_container(context, operation, other)?,
+    })
+}
+
+fn of_account_or_container(
+    context: &Context<'_>,
+    operation: &Operation,
+    reply: Reply,
+) -> Result<Response<Vec<u8>>, ServiceError> {
+    Ok(match reply {
+        Reply::ContainerCreated(at) => changed(StatusCode::CREATED, at),
+        Reply::ContainerMetadataSet(at) | Reply::ContainerAclSet(at) => changed(StatusCode::OK, at),
+        Reply::Container(properties) => container(operation, &properties)?,
+        Reply::ContainerAcl { changed: at, public_access, identifiers } => {
+            let mut response = document(xml::print_signed_identifiers(&identifiers, Service::Blob));
+            put_changed(response.headers_mut(), at);
+            put_public_access(response.headers_mut(), public_access);
+            response
+        }
+        Reply::ContainerDeleted => empty(StatusCode::ACCEPTED),
+        Reply::ContainerRestored => empty(StatusCode::CREATED),
+        Reply::ServiceProperties(properties) => {
+            document(xml::print_blob_service_properties(&properties, context.version))
+        }
+        Reply::ServicePropertiesSet => empty(StatusCode::ACCEPTED),
+        Reply::ServiceStats { last_sync } => {
+            document(xml::print_service_stats(GeoReplication::Live { last_sync }, Service::Blob))
+        }
+        Reply::UserDelegationKey(key) => document(delegation_xml::print(&key)),
+        // All others are known to the caller.
+        _ => account_information(context.version),
+    })
+}
+
+fn account_information(version: ServiceVersion) -> Response<Vec<u8>> {
+    let mut response = empty(StatusCode::OK);
+    let headers = response.headers_mut();
+    put(headers, "x-ms-sku-name", "Standard_LRS");
+    put(headers, "x-ms-account-kind", "StorageV2");
+    if version.says_hierarchical_namespace() {
+        put(headers, "x-ms-is-hns-enabled", "false");
+    }
+    response
+}
+
+fn container(
+    operation: &Operation,
+    properties: &ContainerProperties,
+) -> Result<Response<Vec<u8>>, ServiceError> {
+    let mut response = changed(StatusCode::OK, properties.changed);
+    let headers = response.headers_mut();
+    metadata::encode(&properties.metadata, headers)?;
+    if matches!(operation, Operation::GetContainer { detail: Detail::Metadata, .. }) {
+        return Ok(response);
+    }
+    answer_headers::put_lease(headers, &properties.lease);
+    put_public_access(headers, properties.public_access);
+    put(headers, "x-ms-has-immutability-policy", "false");
+    put(headers, "x-ms-has-legal-hold", "false");
+    put(headers, "x-ms-immutable-storage-with-versioning-enabled", "false");
+    put(headers, "x-ms-default-encryption-scope", &properties.encryption.default_scope);
+    let deny = if properties.encryption.deny_override { "true" } else { "false" };
+    put(headers, "x-ms-deny-encryption-scope-override", deny);
+    Ok(response)
+}
+
+fn put_public_access(headers: &mut HeaderMap, access: Option<PublicAccess>) {
+    if let Some(access) = access {
+        put(headers, "x-ms-blob-public-access", access.name());
+    }
+}
+
+/// The answer to Get Blob, but for its body.
+fn content_head(context: &Context<'_>, content: &Content) -> Result<Response<Vec<u8>>, ServiceError> {
+    let Content { properties, range, checksums } = content;
+    let mut response = empty(if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK });
+    let headers = response.headers_mut();
+    let tier = if context.version.reads_name_tier() { BlobHeaders::All } else { BlobHeaders::WithoutTier };
+    answer_headers::put_blob(headers, properties, tier, context)?;
+    let bytes = match range {
+        Some(range) => {
+            let (first, last) = (range.start(), range.end());
+            put(headers, CONTENT_RANGE, &format!("bytes {first}-{last}/{}", properties.bytes));
+            // The sum of the whole is told under another name, and that of the range takes its place.
+            if let Some(whole) = headers.remove("content-md5") {
+                headers.insert("x-ms-blob-content-md5", whole);
+            }
+            put_checksums(headers, checksums, context.version);
+            last - first + 1
+        }
+        None => properties.bytes,
+    };
+    headers.insert(CONTENT_LENGTH, bytes.into());
+    Ok(response)
+}
+
+/// The answer to Get Blob Properties.
+fn blob_head(context: &Context<'_>, properties: &BlobProperties) -> Result<Response<Vec<u8>>, ServiceError> {
+    let mut response = empty(StatusCode::OK);
+    let headers = response.headers_mut();
+    answer_headers::put_blob(headers, properties, BlobHeaders::All, context)?;
+    headers.insert(CONTENT_LENGTH, properties.bytes.into());
+    Ok(response)
+}
+
+fn blob_metadata(properties: &BlobProperties) -> Result<Response<Vec<u8>>, ServiceError> {
+    let mut response = changed(StatusCode::OK, properties.changed);
+    metadata::encode(&properties.metadata, response.headers_mut())?;
+    Ok(response)
+}
+
+fn lease(at: Changed, outcome: LeaseOutcome) -> Response<Vec<u8>> {
+    let status = match outcome {
+        LeaseOutcome::Acquired(_) => StatusCode::CREATED,
+        LeaseOutcome::Renewed(_) | LeaseOutcome::Changed(_) | LeaseOutcome::Released => StatusCode::OK,
+        LeaseOutcome::Broken(_) => StatusCode::ACCEPTED,
+    };
+    let mut response = changed(status, at);
+    match outcome {
+        LeaseOutcome::Acquired(id) | LeaseOutcome::Renewed(id) | LeaseOutcome::Changed(id) => {
+            put(response.headers_mut(), "x-ms-lease-id", &id.to_string());
+        }
+        LeaseOutcome::Broken(left) => {
+            response.headers_mut().insert("x-ms-lease-time", left.as_secs().into());
+        }
+        LeaseOutcome::Released => {}
+    }
+    response
+}
+
+fn immutability(policy: &ImmutabilityPolicy) -> Response<Vec<u8>> {
+    let mut response = empty(StatusCode::OK);
+    answer_headers::put_immutability(response.headers_mut(), policy);
+    response
+}
+
+fn written_as(status: StatusCode, written: &Written, version: ServiceVersion) -> Response<Vec<u8>> {
+    let mut response = empty(status);
+    put_written(response.headers_mut(), written, version);
+    response
+}
+
+fn changed(status: StatusCode, at: Changed) -> Response<Vec<u8>> {
+    let mut response = empty(status);
+    put_changed(response.headers_mut(), at);
+    response
+}
+
+fn document(body: Vec<u8>) -> Response<Vec<u8>> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    response
+}
+
+fn empty(status: StatusCode) -> Response<Vec<u8>> {
+    let mut response = Response::new(Vec::new());
+    *response.status_mut() = status;
+    response
+}

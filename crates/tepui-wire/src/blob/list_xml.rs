@@ -1,0 +1,341 @@
+//! Lists as XML: of containers, of blobs, and of blobs that were found by their tags.
+
+use super::encode::Context;
+use super::{marker, tags_text};
+use crate::address::Service;
+use crate::metadata;
+use crate::percent;
+use crate::xml::{Printer, is_xml_character};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tepui_model::blob::{
+    BlobEntry, BlobInclude, BlobPage, BlobProperties, BlobType, ContainerPage, CopyState, FoundPage,
+    LeaseState, LeaseView, ListedBlob, ListedContainer, ListedContent, OfType, Operation, Revision,
+    SoftDeleted, TierView, etag,
+};
+use tepui_model::metadata::Metadata;
+
+/// The root of every list, with what was asked for, what is listed, and where to go on.
+fn list(
+    context: &Context<'_>,
+    container: Option<&str>,
+    echoed: &[(&str, &str)],
+    next: Option<String>,
+    entries: impl FnOnce(&mut Printer),
+) -> Vec<u8> {
+    let mut body = Printer::new(Service::Blob);
+    let endpoint = format!("{}/", context.base);
+    let old_name = format!("{endpoint}{}", container.unwrap_or_default());
+    let attributes = match (context.version.lists_name_endpoint(), container) {
+        (true, Some(container)) => vec![("ServiceEndpoint", endpoint.as_str()), ("ContainerName", container)],
+        (true, None) => vec![("ServiceEndpoint", endpoint.as_str())],
+        (false, Some(_)) => vec![("ContainerName", old_name.as_str())],
+        (false, None) => vec![("AccountName", old_name.as_str())],
+    };
+    body.parent_with("EnumerationResults", &attributes, |body| {
+        for (parameter, element) in echoed {
+            if let Some(value) = context.query.get_ignore_case(parameter).filter(|value| !value.is_empty()) {
+                push_name(element, value, context, body);
+            }
+        }
+        entries(body);
+        body.leaf("NextMarker", next.as_deref().unwrap_or_default());
+    });
+    body.finish()
+}
+
+/// A name that XML can hold as it is, or else escaped like a URL, if clients of the version know that.
+fn push_name(element: &str, name: &str, context: &Context<'_>, body: &mut Printer) {
+    if name.chars().all(is_xml_character) || !context.version.lists_encoded_names() {
+        return body.leaf(element, name);
+    }
+    let mut escaped = String::with_capacity(3 * name.len());
+    for byte in name.bytes() {
+        match percent::is_unreserved(byte) {
+            true => escaped.push(char::from(byte)),
+            false => percent::push_escape(byte, &mut escaped),
+        }
+    }
+    body.parent_with(element, &[("Encoded", "true")], |body| body.text(&escaped));
+}
+
+fn push_metadata(pairs: &Metadata, body: &mut Printer) {
+    body.parent("Metadata", |body| {
+        for (name, value) in pairs.iter() {
+            body.leaf(name, &metadata::readable(value));
+        }
+    });
+}
+
+fn push_flag(name: &str, flag: bool, body: &mut Printer) {
+    body.leaf(name, if flag { "true" } else { "false" });
+}
+
+fn push_soft_deleted(deleted: Option<&SoftDeleted>, body: &mut Printer) {
+    if let Some(deleted) = deleted {
+        body.leaf("DeletedTime", &deleted.deleted.to_http());
+        body.leaf("RemainingRetentionDays", &deleted.remaining_days.to_string());
+    }
+}
+
+fn push_lease(lease: &LeaseView, body: &mut Printer) {
+    body.leaf("LeaseStatus", lease.state.status());
+    body.leaf("LeaseState", lease.state.name());
+    if let Some(duration) = lease.duration.filter(|_| lease.state == LeaseState::Leased) {
+        body.leaf("LeaseDuration", duration.name());
+    }
+}
+
+/// The body of List Containers.
+pub(super) fn print_containers(
+    context: &Context<'_>,
+    operation: &Operation,
+    page: &ContainerPage,
+) -> Vec<u8> {
+    let echoed = [("prefix", "Prefix"), ("marker", "Marker"), ("maxresults", "MaxResults")];
+    let next = page.next.as_ref().map(|next| format!("/{}/{next}", context.account));
+    let with_metadata = matches!(operation, Operation::ListContainers(list) if list.with_metadata);
+    list(context, None, &echoed, next, |body| {
+        body.parent("Containers", |body| {
+            page.containers.iter().for_each(|container| push_container(container, with_metadata, body));
+        });
+    })
+}
+
+fn push_container(listed: &ListedContainer, with_metadata: bool, body: &mut Printer) {
+    let properties = &listed.properties;
+    body.parent("Container", |body| {
+        body.leaf("Name", &listed.name);
+        if let Some(deleted) = &listed.deleted {
+            body.leaf("Deleted", "true");
+            body.leaf("Version", &deleted.version);
+        }
+        body.parent("Properties", |body| {
+            body.leaf("Last-Modified", &properties.changed.0.to_http());
+            // Quoted here, and not in lists of blobs.
+            body.leaf("Etag", &format!("\"{}\"", etag::to_text(properties.changed.0)));
+            push_lease(&properties.lease, body);
+            if let Some(access) = properties.public_access {
+                body.leaf("PublicAccess", access.name());
+            }
+            body.leaf("DefaultEncryptionScope", &properties.encryption.default_scope);
+            push_flag("DenyEncryptionScopeOverride", properties.encryption.deny_override, body);
+            push_flag("HasImmutabilityPolicy", false, body);
+            push_flag("HasLegalHold", false, body);
+            push_flag("ImmutableStorageWithVersioningEnabled", false, body);
+            push_soft_deleted(listed.deleted.as_ref().map(|deleted| &deleted.since), body);
+        });
+        if with_metadata {
+            push_metadata(&properties.metadata, body);
+        }
+    });
+}
+
+/// The body of List Blobs.
+pub(super) fn print_blobs(context: &Context<'_>, operation: &Operation, page: &BlobPage) -> Vec<u8> {
+    let (container, include) = match operation {
+        Operation::ListBlobs(list) => (list.container.as_str(), list.include),
+        _ => ("", BlobInclude::default()),
+    };
+    let echoed = [
+        ("prefix", "Prefix"),
+        ("marker", "Marker"),
+        ("startfrom", "StartFrom"),
+        ("maxresults", "MaxResults"),
+        ("delimiter", "Delimiter"),
+    ];
+    list(context, Some(container), &echoed, page.next.as_ref().map(marker::print_blobs), |body| {
+        body.parent("Blobs", |body| {
+            for listed in &page.blobs {
+                match listed {
+                    ListedBlob::Prefix(prefix) => {
+                        body.parent("BlobPrefix", |body| push_name("Name", prefix, context, body));
+                    }
+                    ListedBlob::Blob(entry) => push_blob(entry, include, context, body),
+                }
+            }
+        });
+    })
+}
+
+fn push_blob(entry: &BlobEntry, include: BlobInclude, context: &Context<'_>, body: &mut Printer) {
+    body.parent("Blob", |body| {
+        push_name("Name", &entry.name, context, body);
+        if entry.deleted.is_some() {
+            body.leaf("Deleted", "true");
+        }
+        if let Revision::Snapshot(moment) = entry.revision {
+            body.leaf("Snapshot", &moment.to_iso_7());
+        }
+        match &entry.content {
+            ListedContent::Committed(properties) => push_committed(entry, properties, include, context, body),
+            ListedContent::Uncommitted { lease } => push_uncommitted(lease, include, body),
+        }
+    });
+}
+
+fn push_committed(
+    entry: &BlobEntry,
+    properties: &BlobProperties,
+    include: BlobInclude,
+    context: &Context<'_>,
+    body: &mut Printer,
+) {
+    if let Some(version) = properties.version.filter(|_| context.version.has_tags_and_versions()) {
+        body.leaf("VersionId", &version.id.to_iso_7());
+        if version.is_current {
+            body.leaf("IsCurrentVersion", "true");
+        }
+    }
+    if entry.has_versions_only {
+        body.leaf("HasVersionsOnly", "true");
+    }
+    body.parent("Properties", |body| push_properties(entry, properties, include, context, body));
+    if include.metadata {
+        match properties.encryption.key {
+            // What is encrypted with a caller's key is shown to nobody without it.
+            Some(_) => body.parent_with("Metadata", &[("Encrypted", "true")], |_| {}),
+            None => push_metadata(&properties.metadata, body),
+        }
+    }
+    if include.tags && !properties.tags.is_empty() {
+        tags_text::push(&properties.tags, body);
+    }
+    body.empty("OrMetadata");
+}
+
+fn push_uncommitted(lease: &LeaseView, include: BlobInclude, body: &mut Printer) {
+    body.parent("Properties", |body| {
+        body.leaf("Content-Length", "0");
+        body.leaf("BlobType", BlobType::Block.name());
+        push_tier(&TierView::default(), body);
+        push_lease(lease, body);
+        push_flag("ServerEncrypted", false, body);
+    });
+    if include.metadata {
+        body.empty("Metadata");
+    }
+    body.empty("OrMetadata");
+}
+
+fn push_properties(
+    entry: &BlobEntry,
+    properties: &BlobProperties,
+    include: BlobInclude,
+    context: &Context<'_>,
+    body: &mut Printer,
+) {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let http = &properties.http;
+    if context.version.says_creation_time() {
+        body.leaf("Creation-Time", &properties.created.to_http());
+    }
+    body.leaf("Last-Modified", &properties.changed.0.to_http());
+    body.leaf("Etag", &etag::to_text(properties.changed.0));
+    body.leaf("Content-Length", &properties.bytes.to_string());
+    // These are there also where they are not set.
+    body.leaf("Content-Type", &text(&http.content_type));
+    body.leaf("Content-Encoding", &text(&http.content_encoding));
+    body.leaf("Content-Language", &text(&http.content_language));
+    body.leaf("Content-MD5", &http.content_md5.map(|md5| md5.to_string()).unwrap_or_default());
+    body.leaf("Cache-Control", &text(&http.cache_control));
+    body.leaf("Content-Disposition", &text(&http.content_disposition));
+    if let Some(accessed) = properties.last_accessed {
+        body.leaf("LastAccessTime", &accessed.to_http());
+    }
+    if let OfType::Page { sequence_number } = properties.of_type {
+        body.leaf("x-ms-blob-sequence-number", &sequence_number.to_string());
+    }
+    body.leaf("BlobType", properties.of_type.blob_type().name());
+    if context.version.has_tiers() {
+        properties.tier.iter().for_each(|tier| push_tier(tier, body));
+    }
+    match (&properties.lease, &entry.deleted) {
+        (_, Some(_)) => body.empty("LeaseStatus"),
+        (Some(lease), None) => push_lease(lease, body),
+        (None, None) => {}
+    }
+    if include.copy {
+        properties.copy.iter().for_each(|copy| push_copy(copy, body));
+    }
+    push_flag("ServerEncrypted", true, body);
+    if let Some(key) = properties.encryption.key {
+        body.leaf("CustomerProvidedKeySha256", &STANDARD.encode(key.sha256));
+    }
+    if let Some(scope) = &properties.encryption.scope {
+        body.leaf("EncryptionScope", scope);
+    }
+    if let Some(incremental) =
+        properties.copy.as_ref().filter(|_| include.copy).and_then(|copy| copy.incremental)
+    {
+        body.leaf("IncrementalCopy", "true");
+        if let Some(snapshot) = incremental.destination_snapshot {
+            body.leaf("CopyDestinationSnapshot", &snapshot.to_iso_7());
+        }
+    }
+    push_soft_deleted(entry.deleted.as_ref(), body);
+    if !properties.tags.is_empty() && context.version.has_tags_and_versions() {
+        body.leaf("TagCount", &properties.tags.len().to_string());
+    }
+    if let OfType::Append { sealed: true, .. } = properties.of_type {
+        body.leaf("Sealed", "true");
+    }
+    if let Some(policy) = properties.immutability.filter(|_| include.immutability_policy) {
+        body.leaf("ImmutabilityPolicyUntilDate", &policy.until.to_http());
+        body.leaf("ImmutabilityPolicyMode", policy.mode.name());
+    }
+    if let Some(hold) = properties.legal_hold.filter(|_| include.legal_hold) {
+        push_flag("LegalHold", hold, body);
+    }
+}
+
+fn push_tier(tier: &TierView, body: &mut Printer) {
+    body.leaf("AccessTier", tier.tier.name());
+    if tier.inferred {
+        body.leaf("AccessTierInferred", "true");
+    }
+    if let Some(changed) = tier.changed {
+        body.leaf("AccessTierChangeTime", &changed.to_http());
+    }
+    if let Some(status) = tier.archive_status {
+        body.leaf("ArchiveStatus", status.name());
+    }
+    if let Some(priority) = tier.rehydrate_priority {
+        body.leaf("RehydratePriority", priority.name());
+    }
+}
+
+fn push_copy(copy: &CopyState, body: &mut Printer) {
+    body.leaf("CopyId", &copy.id);
+    body.leaf("CopyStatus", copy.status.name());
+    body.leaf("CopySource", &copy.source);
+    body.leaf("CopyProgress", &format!("{}/{}", copy.progress.0, copy.progress.1));
+    if let Some(completed) = copy.completed {
+        body.leaf("CopyCompletionTime", &completed.to_http());
+    }
+    if let Some(description) = &copy.description {
+        body.leaf("CopyStatusDescription", description);
+    }
+}
+
+/// The body of Find Blobs by Tags.
+pub(super) fn print_found(context: &Context<'_>, page: &FoundPage) -> Vec<u8> {
+    let echoed = [("marker", "Marker"), ("where", "Where"), ("maxresults", "MaxResults")];
+    list(context, None, &echoed, page.next.as_ref().map(marker::print_found), |body| {
+        body.parent("Blobs", |body| {
+            for found in &page.blobs {
+                body.parent("Blob", |body| {
+                    push_name("Name", &found.name, context, body);
+                    body.leaf("ContainerName", &found.container);
+                    tags_text::push(&found.tags, body);
+                    if let Revision::Version(version) = found.revision {
+                        body.leaf("VersionId", &version.to_iso_7());
+                        if found.is_current_version {
+                            body.leaf("IsCurrentVersion", "true");
+                        }
+                    }
+                });
+            }
+        });
+    })
+}

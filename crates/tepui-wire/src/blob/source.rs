@@ -1,0 +1,191 @@
+//! Where the bytes of a copy come from: the URL in `x-ms-copy-source`, read like the target of a request.
+
+use super::conditions;
+use super::headers::{self, COPY_SOURCE, COPY_SOURCE_AUTHORIZATION, given};
+use super::resource::Resource;
+use crate::address::{self, AddressRules, Target};
+use crate::percent;
+use crate::query::Query;
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue, Uri};
+use tepui_model::ServiceError;
+use tepui_model::blob::{CopySource, Revision, SourcePlace};
+
+const MAX_URL_BYTES: usize = 2048;
+
+/// Reads the source of a request that names one.
+pub(super) fn decode(
+    headers: &HeaderMap,
+    target: &Target,
+    rules: &AddressRules,
+) -> Result<CopySource, ServiceError> {
+    let Some(value) = headers.get(COPY_SOURCE).filter(|value| !value.is_empty()) else {
+        return Err(headers::missing(COPY_SOURCE));
+    };
+    let url = std::str::from_utf8(value.as_bytes()).ok().map(|text| ascii(text.trim()));
+    let located = url.filter(|url| url.len() <= MAX_URL_BYTES).and_then(|url| {
+        let place = locate(&url, target, rules)?;
+        Some((url, place))
+    });
+    let (url, place) = located.ok_or_else(|| headers::invalid(headers, COPY_SOURCE))?;
+    Ok(CopySource {
+        url,
+        place,
+        authorization: given(headers, COPY_SOURCE_AUTHORIZATION).map(str::to_owned),
+        conditions: conditions::of_source(headers)?,
+    })
+}
+
+/// With everything escaped that a URL cannot hold but some clients send.
+fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'!'..=b'~' => out.push(char::from(byte)),
+            _ => percent::push_escape(byte, &mut out),
+        }
+    }
+    out
+}
+
+/// Whether a URL names a blob of this very service, and which. `None` if it names nothing.
+fn locate(url: &str, target: &Target, rules: &AddressRules) -> Option<SourcePlace> {
+    let uri = Uri::try_from(url).ok()?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
+        return None;
+    }
+    let Some((source, query)) = here(&uri, target, rules) else { return Some(SourcePlace::Elsewhere) };
+    let moment = |name| match query.get_ignore_case(name).filter(|value| !value.is_empty()) {
+        Some(text) => Revision::parse_moment(text).map(Some),
+        None => Some(None),
+    };
+    let revision = match (moment("snapshot")?, moment("versionid")?) {
+        (None, None) => Revision::Base,
+        (Some(snapshot), None) => Revision::Snapshot(snapshot),
+        (None, Some(version)) => Revision::Version(version),
+        (Some(_), Some(_)) => return None,
+    };
+    let blob = Resource::parse(&source.path, &query).ok()?.blob_path().ok()?;
+    Some(SourcePlace::Here { account: source.account, blob, revision })
+}
+
+/// What a source would be as a request of its own: whoever reads it for the caller checks the credentials in
+/// its query as for any other. `None` if it is not of this service.
+pub fn as_request(url: &str, target: &Target, rules: &AddressRules) -> Option<(Target, Query)> {
+    here(&Uri::try_from(url).ok()?, target, rules)
+}
+
+/// The target and the parameters of a URL, if it is addressed to where the request came from.
+fn here(uri: &Uri, target: &Target, rules: &AddressRules) -> Option<(Target, Query)> {
+    let mut headers = HeaderMap::new();
+    headers.insert(HOST, HeaderValue::from_str(uri.authority()?.as_str()).ok()?);
+    let source = address::parse(uri, &headers, false, rules).ok()?;
+    let same = match (source.host_style, target.host_style) {
+        // Accounts differ in the first label only.
+        (true, true) => {
+            host(&source.base).split_once('.').map(|(_, rest)| rest.to_ascii_lowercase())
+                == host(&target.base).split_once('.').map(|(_, rest)| rest.to_ascii_lowercase())
+        }
+        (false, false) => host(&source.base).eq_ignore_ascii_case(host(&target.base)),
+        _ => false,
+    };
+    same.then(|| (source, Query::parse(uri.query())))
+}
+
+fn host(base: &str) -> &str {
+    let after = base.split_once("://").map_or(base, |(_, rest)| rest);
+    after.split('/').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Service;
+    use proptest::prelude::*;
+
+    fn target(base: &str, host_style: bool) -> Target {
+        Target {
+            account: "a".to_owned(),
+            secondary: false,
+            base: base.to_owned(),
+            raw_path: String::new(),
+            path: String::new(),
+            host_style,
+        }
+    }
+
+    /// `account container/blob revision` of a source here, `elsewhere`, or nothing.
+    fn located(url: &str, target: &Target) -> Option<String> {
+        let place = locate(&ascii(url), target, &AddressRules::new(Service::Blob))?;
+        Some(match place {
+            SourcePlace::Elsewhere => "elsewhere".to_owned(),
+            SourcePlace::Here { account, blob, revision } => {
+                let revision = match revision {
+                    Revision::Base => "",
+                    Revision::Snapshot(_) => " snapshot",
+                    Revision::Version(_) => " version",
+                };
+                format!("{account} {blob}{revision}")
+            }
+        })
+    }
+
+    #[test]
+    fn urls() {
+        let path_style = target("http://127.0.0.1:10000/a", false);
+        let host_style = target("https://a.blob.local", true);
+        let moment = "2026-03-04T05%3A06%3A07.0201905Z";
+        for (url, target, expected) in [
+            ("http://127.0.0.1:10000/a/c01/b", &path_style, Some("a c01/b")),
+            ("http://127.0.0.1:10000/other/c01/b?sv=1&sig=x", &path_style, Some("other c01/b")),
+            ("http://127.0.0.1:10000/a/c01/b%20c/é", &path_style, Some("a c01/b c/é")),
+            (
+                &format!("http://127.0.0.1:10000/a/c01/b?snapshot={moment}"),
+                &path_style,
+                Some("a c01/b snapshot"),
+            ),
+            (
+                &format!("http://127.0.0.1:10000/a/c01/b?versionid={moment}"),
+                &path_style,
+                Some("a c01/b version"),
+            ),
+            ("http://127.0.0.1:10000/a/robots.txt", &path_style, Some("a $root/robots.txt")),
+            ("http://127.0.0.1:9999/a/c01/b", &path_style, Some("elsewhere")),
+            ("https://example.com/x", &path_style, Some("elsewhere")),
+            ("https://example.com", &path_style, Some("elsewhere")),
+            ("https://other.blob.local/c01/b", &host_style, Some("other c01/b")),
+            ("https://other.blob.example/c01/b", &host_style, Some("elsewhere")),
+            ("http://127.0.0.1:10000/a/c01/b?snapshot=x", &path_style, None),
+            (
+                &format!("http://127.0.0.1:10000/a/c01/b?snapshot={moment}&versionid={moment}"),
+                &path_style,
+                None,
+            ),
+            ("http://127.0.0.1:10000/a/C/b", &path_style, None),
+            ("ftp://127.0.0.1/a/c01/b", &path_style, None),
+            ("/a/c01/b", &path_style, None),
+            ("not a url", &path_style, None),
+            ("http://", &path_style, None),
+        ] {
+            assert_eq!(located(url, target).as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_source_is_a_request_of_its_own() {
+        let rules = AddressRules::new(Service::Blob);
+        let target = target("http://127.0.0.1:10000/a", false);
+        let url = "http://127.0.0.1:10000/other/c01/b?sv=1&sig=x%2By";
+        let (source, query) = as_request(url, &target, &rules).unwrap();
+        assert_eq!((source.account.as_str(), source.path.as_str()), ("other", "c01/b"));
+        assert_eq!(query.get("sig"), Some("x+y"));
+        assert!(as_request("http://example.com/other/c01/b", &target, &rules).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_located_or_not(text in "(http://127\\.0\\.0\\.1:10000/|http://|a|/|%|\\?|snapshot=|é| |&|[0-9]){0,10}") {
+            let _ = located(&text, &target("http://127.0.0.1:10000/a", false));
+        }
+    }
+}
