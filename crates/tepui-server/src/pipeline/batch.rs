@@ -86,7 +86,8 @@ impl<E: Engine> Tables<E> {
             let before = index.checked_sub(1).map(|before| (&parts[before], &decoded[before]));
             match decode_part(part, before, target, grant, version, outer_accept, body) {
                 Ok(change) => decoded.push(change),
-                Err((table, error)) => {
+                Err(refusal) => {
+                    let (table, error) = *refusal;
                     let missing = match table {
                         Some(table) if error.stage != Stage::Store || error.status() == 400 => {
                             self.service.require_table(&target.account, &table).await.err()
@@ -174,7 +175,7 @@ impl<E: Engine> Tables<E> {
 }
 
 /// The table that a refused part is about, if that was clear, and why it was refused.
-type Refusal = (Option<String>, ServiceError);
+type Refusal = Box<(Option<String>, ServiceError)>;
 
 /// Decodes a part. What the one `before` has settled about the same headers is not settled again.
 fn decode_part(
@@ -187,9 +188,10 @@ fn decode_part(
     body: &[u8],
 ) -> Result<Decoded, Refusal> {
     use OperationKind::*;
+    let unclear = |error: ServiceError| Box::new((None, error));
     let query = Query::parse(part.raw_query.as_deref());
-    let resource = Resource::parse(&part.path, &target.account).map_err(|error| (None, error))?;
-    let kind = classify(&part.method, &resource, &query, &part.headers).map_err(|error| (None, error))?;
+    let resource = Resource::parse(&part.path, &target.account).map_err(unclear)?;
+    let kind = classify(&part.method, &resource, &query, &part.headers).map_err(unclear)?;
     let is_change = matches!(
         kind,
         InsertEntity
@@ -200,11 +202,11 @@ fn decode_part(
             | DeleteEntity
     );
     if !is_change {
-        return Err((None, ErrorCode::InvalidInput.into()));
+        return Err(unclear(ErrorCode::InvalidInput.into()));
     }
-    access::check(grant, kind, resource.table()).map_err(|code| (None, code.into()))?;
+    access::check(grant, kind, resource.table()).map_err(|code| unclear(code.into()))?;
     let table = resource.table().unwrap_or_default().to_owned();
-    let refused = |error: ServiceError| (Some(table.clone()), error);
+    let refused = |error: ServiceError| Box::new((Some(table.clone()), error));
     let presentation = match before {
         Some((inner, decoded))
             if decoded.kind == kind
