@@ -4,9 +4,11 @@ use crate::EngineError;
 use crate::store::{panicked, storage_error};
 use crate::view::NumbersInUse;
 use lsm_tree::compaction::Leveled;
+use lsm_tree::compaction::filter::{CompactionFilter, Context, Factory, ItemAccessor, Verdict};
 use lsm_tree::{AbstractTree, AnyTree};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -39,6 +41,7 @@ struct Shared {
     work: Mutex<Work>,
     /// Something to do, or something done.
     changed: Condvar,
+    stop: MergeStop,
 }
 
 #[derive(Default)]
@@ -57,6 +60,7 @@ impl Background {
     pub(crate) fn start(
         tree: &AnyTree,
         in_use: &Arc<NumbersInUse>,
+        stop: MergeStop,
         merge_threads: usize,
     ) -> std::io::Result<Self> {
         let work = Work { merges_wanted: 1, ..Work::default() };
@@ -65,6 +69,7 @@ impl Background {
             in_use: Arc::clone(in_use),
             work: Mutex::new(work),
             changed: Condvar::new(),
+            stop,
         });
         let mut background = Self { shared, threads: Vec::new() };
         background.spawn("flush", Shared::flush)?;
@@ -114,9 +119,33 @@ impl Background {
     }
 }
 
+/// Makes merges end early. The tree must be opened with it.
+#[derive(Default, Clone)]
+pub(crate) struct MergeStop(Arc<AtomicBool>);
+
+impl Factory for MergeStop {
+    fn name(&self) -> &str {
+        "stop"
+    }
+
+    fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
+        Box::new(self.clone())
+    }
+}
+
+impl CompactionFilter for MergeStop {
+    fn filter_item(&mut self, _: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
+        }
+        Ok(Verdict::Keep)
+    }
+}
+
 impl Drop for Background {
     fn drop(&mut self) {
         self.shared.work().stop = true;
+        self.shared.stop.0.store(true, Ordering::Relaxed);
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
             // A panic is caught and reported inside.
@@ -170,6 +199,10 @@ impl Shared {
             drop(work);
             let before = self.tree.current_version().id();
             let merged = self.tree.compact(strategy.clone(), self.unseen_below());
+            if self.work().stop {
+                // Given up half-way, perhaps: what it has written is removed at the next opening.
+                return Ok(());
+            }
             merged.map_err(|error| storage_error(&error))?;
             if self.tree.current_version().id() != before {
                 let waiting_tables = self.tree.l0_run_count();

@@ -1,6 +1,6 @@
 //! The one place that opens and writes the tree and its journal, and the seam where tests inject faults.
 
-use crate::background::Background;
+use crate::background::{Background, MergeStop};
 use crate::directory::Directory;
 use crate::disk::DiskOptions;
 use crate::journal::{self, Journal};
@@ -200,8 +200,11 @@ impl Opened {
         let rows = directory.rows();
         directory.check_rows()?;
         let numbers = SequenceNumberCounter::default();
-        let tree =
-            config(options, &rows, &numbers).open().map_err(|error| at_path(storage_error(&error), &rows))?;
+        let stop = MergeStop::default();
+        let tree = config(options, &rows, &numbers)
+            .with_compaction_filter_factory(Some(Arc::new(stop.clone())))
+            .open()
+            .map_err(|error| at_path(storage_error(&error), &rows))?;
         // Numbers in tables were in the journal before, and memtables become tables in their order.
         let in_tables = tree.get_highest_persisted_seqno();
         let memtable = tree.active_memtable();
@@ -214,7 +217,7 @@ impl Opened {
         })?;
         numbers.set(newest + 1);
         let in_use = Arc::new(NumbersInUse::default());
-        let background = Background::start(&tree, &in_use, options.merge_threads)
+        let background = Background::start(&tree, &in_use, stop, options.merge_threads)
             .map_err(|error| EngineError::Failed(format!("cannot start background work: {error}")))?;
         Ok(Self {
             background,
