@@ -113,13 +113,13 @@ impl Extents for DiskExtents {
             return Ok(Vec::new());
         }
         let store = Arc::clone(&self.store);
-        blocking(move || store.read(extent, range)).await
+        blocking(&self.store, move || store.read(extent, range)).await
     }
 
     async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
         self.readers.wait().await;
         let store = Arc::clone(&self.store);
-        blocking(move || store.free(&extents)).await
+        blocking(&self.store, move || store.free(&extents)).await
     }
 
     fn leftovers(&self) -> Vec<u64> {
@@ -130,6 +130,6 @@ impl Extents for DiskExtents {
         // Someone may read what is no longer kept, and is about to be freed.
         self.readers.wait().await;
         let store = Arc::clone(&self.store);
-        blocking(move || store.sweep(volume, &kept)).await
+        blocking(&self.store, move || store.sweep(volume, &kept)).await
     }
 }

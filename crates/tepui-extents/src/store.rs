@@ -11,7 +11,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tokio::task::JoinHandle;
 
 /// How many files are held open for reading, at most.
 const MAX_READ_FILES: usize = 256;
@@ -20,6 +21,8 @@ pub(crate) struct Store {
     options: DiskOptions,
     holes: Holes,
     pool: Mutex<Pool>,
+    /// Told when the last work is done.
+    rests: Condvar,
     /// Volumes of earlier runs that were not sealed and are not swept yet.
     leftovers: Mutex<BTreeSet<u64>>,
     /// Files that were read from.
@@ -30,6 +33,8 @@ struct Pool {
     /// Volumes that nobody writes to just now, the last one used at the end.
     idle: Vec<Lease>,
     is_closed: bool,
+    /// How much work there is under way that gives volumes back or seals them.
+    working: usize,
     /// The highest number that was ever given to a volume.
     highest: u64,
     /// The highest number of a file that survives a crash. This file is never deleted: after a restart it says
@@ -54,11 +59,12 @@ impl Store {
         let highest = found.iter().map(number).max().unwrap_or(0);
         let is_left_over = |volume: &&Found| matches!(volume, Found::LeftOver(_));
         let leftovers = found.iter().filter(is_left_over).map(number).collect();
-        let pool = Pool { idle: Vec::new(), is_closed: false, highest, highest_on_disk: highest };
+        let pool = Pool { idle: Vec::new(), is_closed: false, working: 0, highest, highest_on_disk: highest };
         Ok(Self {
             holes: Holes::new(options.holes),
             options,
             pool: Mutex::new(pool),
+            rests: Condvar::new(),
             leftovers: Mutex::new(leftovers),
             files: Mutex::default(),
         })
@@ -133,7 +139,7 @@ impl Store {
         }
         drop(pool);
         let store = Arc::clone(self);
-        in_background(move || store.seal(vec![lease]));
+        self.in_background(move || store.seal(vec![lease]));
     }
 
     /// Seals volumes. One that cannot be sealed is found and swept by the next run.
@@ -151,12 +157,30 @@ impl Store {
         }
     }
 
+    /// Starts work that blocks, on a thread that may.
+    pub(crate) fn start<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<(T, Working)> {
+        let working = Working::new(self);
+        tokio::task::spawn_blocking(move || (work(), working))
+    }
+
+    /// The same, if nobody waits for it. Without a runtime, when the program is ending, it is done at once.
+    pub(crate) fn in_background(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
+        match tokio::runtime::Handle::try_current() {
+            Ok(_) => drop(self.start(work)),
+            Err(_) => work(),
+        }
+    }
+
     /// Seals all volumes, those that are written to as soon as their writers are done.
     pub(crate) fn close(&self) {
         let idle = {
             let mut pool = lock(&self.pool);
             pool.is_closed = true;
-            std::mem::take(&mut pool.idle)
+            let wait = self.rests.wait_while(pool, |pool| pool.working > 0);
+            std::mem::take(&mut wait.unwrap_or_else(PoisonError::into_inner).idle)
         };
         if !idle.is_empty() {
             self.seal(idle);
@@ -325,6 +349,26 @@ impl Store {
     }
 }
 
+/// Work that is under way: the store is not closed before it is done and what it returns is dropped.
+pub(crate) struct Working(Arc<Store>);
+
+impl Working {
+    fn new(store: &Arc<Store>) -> Self {
+        lock(&store.pool).working += 1;
+        Self(Arc::clone(store))
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let mut pool = lock(&self.0.pool);
+        pool.working -= 1;
+        if pool.working == 0 {
+            self.0.rests.notify_all();
+        }
+    }
+}
+
 impl Drop for Store {
     fn drop(&mut self) {
         self.close();
@@ -360,14 +404,6 @@ fn check_aligned(extent: Extent) -> Result<(), ExtentError> {
     match extent.offset.is_multiple_of(SECTOR as u64) {
         true => Ok(()),
         false => Err(ExtentError::Failed(format!("no extent begins there: {extent:?}"))),
-    }
-}
-
-/// Runs work that blocks, without anyone waiting for it.
-pub(crate) fn in_background(work: impl FnOnce() + Send + 'static) {
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn_blocking(work)),
-        Err(_) => work(),
     }
 }
 

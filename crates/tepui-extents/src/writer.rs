@@ -5,12 +5,12 @@
 //! on: small extents have one just while they are written and synced.
 
 use crate::frame::Frames;
-use crate::store::{Lease, Store, failed, in_background};
+use crate::store::{Lease, Store, Working, failed};
 use crate::volume::open_path;
 use crate::{Extent, ExtentError, ExtentWriter};
 use bytes::Bytes;
 use std::sync::Arc;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinError, JoinHandle};
 
 /// How many frames are written at once.
 const CHUNK_FRAMES: usize = 8;
@@ -26,7 +26,7 @@ pub struct DiskWriter {
 /// What was written of an extent, and an empty chunk.
 enum Tail {
     Written(Part, Frames),
-    Writing(JoinHandle<Result<(Part, Frames), ExtentError>>),
+    Writing(JoinHandle<(Result<(Part, Frames), ExtentError>, Working)>),
 }
 
 impl DiskWriter {
@@ -39,7 +39,8 @@ impl DiskWriter {
     async fn pass_on(&mut self, tail: Tail) -> Result<Tail, ExtentError> {
         let (mut part, empty) = tail.written().await?;
         let mut frames = std::mem::replace(&mut self.frames, empty);
-        Ok(Tail::Writing(spawn_blocking(move || {
+        let store = Arc::clone(&part.store);
+        Ok(Tail::Writing(store.start(move || {
             part.append(&mut frames)?;
             part.keep_pace()?;
             frames.clear();
@@ -67,7 +68,8 @@ impl ExtentWriter for DiskWriter {
         let (mut part, _) = self.tail.ok_or_else(given_up)?.written().await?;
         let mut frames = self.frames;
         // If nobody waits for the end of this, the part is dropped, and so undone.
-        let part = blocking(move || {
+        let store = Arc::clone(&part.store);
+        let part = blocking(&store, move || {
             if !frames.is_empty() || part.lease.is_none() {
                 part.append(&mut frames)?;
             }
@@ -82,7 +84,7 @@ impl Tail {
     async fn written(self) -> Result<(Part, Frames), ExtentError> {
         match self {
             Self::Written(part, frames) => Ok((part, frames)),
-            Self::Writing(task) => task.await.unwrap_or_else(|error| Err(ended(&error))),
+            Self::Writing(task) => result(task.await),
         }
     }
 }
@@ -131,7 +133,7 @@ impl Part {
         self.synced_bytes = self.disk_bytes;
         let volume = Arc::clone(&lease.volume);
         // How it ends is asked by the next sync.
-        in_background(move || drop(volume.sync()));
+        self.store.in_background(move || drop(volume.sync()));
         Ok(())
     }
 
@@ -154,7 +156,7 @@ impl Drop for Part {
     fn drop(&mut self) {
         let Some(lease) = self.lease.take() else { return };
         let store = Arc::clone(&self.store);
-        in_background(move || {
+        self.store.in_background(move || {
             if let Err(error) = lease.volume.cut(lease.end) {
                 tracing::warn!(%error, volume = lease.volume.number, "cannot take back what was written");
             }
@@ -169,17 +171,19 @@ impl Lease {
     }
 }
 
-/// Runs work that blocks on a thread that may.
+/// Waits for work that blocks, which is done on a thread that may.
 pub(crate) async fn blocking<T: Send + 'static>(
+    store: &Arc<Store>,
     work: impl FnOnce() -> Result<T, ExtentError> + Send + 'static,
 ) -> Result<T, ExtentError> {
-    spawn_blocking(work).await.unwrap_or_else(|error| Err(ended(&error)))
+    result(store.start(work).await)
 }
 
-fn ended(error: &tokio::task::JoinError) -> ExtentError {
-    match error.is_panic() {
-        true => ExtentError::Failed(format!("a bug: {error}")),
-        false => ExtentError::Unavailable("the program is ending".into()),
+fn result<T>(ended: Result<(Result<T, ExtentError>, Working), JoinError>) -> Result<T, ExtentError> {
+    match ended {
+        Ok((result, _)) => result,
+        Err(error) if error.is_panic() => Err(ExtentError::Failed(format!("a bug: {error}"))),
+        Err(_) => Err(ExtentError::Unavailable("the program is ending".into())),
     }
 }
 
