@@ -195,8 +195,8 @@ impl Store {
             io::ErrorKind::NotFound => corrupt("the volume is missing", &path()),
             _ => failed("open a volume", &path(), &error),
         })?;
-        let mut bytes = vec![0; (place.end - place.start) as usize];
-        volume::read_exact_at(&file, &mut bytes, place.start).map_err(|error| match error.kind() {
+        let length = (place.end - place.start) as usize;
+        let bytes = volume::read(&file, place.start, length).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 corrupt(&format!("the volume ends before {}", place.end), &path())
             }
@@ -422,3 +422,6 @@ pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> ExtentError 
         _ => ExtentError::Failed(message),
     }
 }
+
+#[cfg(test)]
+mod tests;

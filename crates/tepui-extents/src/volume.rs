@@ -125,24 +125,35 @@ impl Volume {
     }
 }
 
-/// Fills `bytes` from a file.
+/// Reads a part of a file that must be there.
 #[cfg(unix)]
-pub(crate) fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+pub(crate) fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        // Into memory that was not cleared first: that would take as long as reading does.
+        let from = offset + bytes.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), from) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 #[cfg(windows)]
-pub(crate) fn read_exact_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
+pub(crate) fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let mut filled = 0;
+    while filled < length {
+        let from = offset + filled as u64;
+        match std::os::windows::fs::FileExt::seek_read(file, &mut bytes[filled..], from)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => {
-                bytes = &mut bytes[count..];
-                offset += count as u64;
-            }
+            count => filled += count,
         }
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// How many bytes are free for us on the disk that holds `path`.

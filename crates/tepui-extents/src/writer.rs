@@ -26,8 +26,11 @@ pub struct DiskWriter {
 /// What was written of an extent, and an empty chunk.
 enum Tail {
     Written(Part, Frames),
-    Writing(JoinHandle<(Result<(Part, Frames), ExtentError>, Working)>),
+    Writing(JoinHandle<Worked<(Part, Frames)>>),
 }
+
+/// What work came to. Dropped in this order, so that what follows from dropping the first counts as work too.
+type Worked<T> = (Result<T, ExtentError>, Working);
 
 impl DiskWriter {
     pub(crate) fn new(store: Arc<Store>) -> Self {
@@ -179,7 +182,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     result(store.start(work).await)
 }
 
-fn result<T>(ended: Result<(Result<T, ExtentError>, Working), JoinError>) -> Result<T, ExtentError> {
+fn result<T>(ended: Result<Worked<T>, JoinError>) -> Result<T, ExtentError> {
     match ended {
         Ok((result, _)) => result,
         Err(error) if error.is_panic() => Err(ExtentError::Failed(format!("a bug: {error}"))),
