@@ -9,6 +9,7 @@
 //!   piece=256      how many KiB are handed over at once
 //!   step=2048      how many KiB are asked for at once
 //!   sync_step=     option of the store (MiB)
+//!   cold=1         read from the disk, not from memory
 //!   small=4000     how many extents of 8 KiB are written in the end, by all together
 //! ```
 
@@ -27,6 +28,7 @@ struct Load {
     extents: usize,
     piece_bytes: usize,
     step_bytes: usize,
+    is_cold: bool,
 }
 
 fn main() {
@@ -45,6 +47,7 @@ fn main() {
         extents: number("extents", 4),
         piece_bytes: number("piece", 256) << 10,
         step_bytes: number("step", 2048) << 10,
+        is_cold: number("cold", 0) == 1,
     };
     let temporary = tempfile::tempdir().expect("a temporary directory can be made");
     let path = settings.get("dir").map_or(temporary.path().to_owned(), Into::into);
@@ -58,9 +61,12 @@ fn main() {
     for round in 1..=2 {
         raw(&path, load);
         let extents = DiskExtents::open(options.clone()).expect("the folder can be opened");
-        runtime.block_on(large(&extents, load));
+        runtime.block_on(large(&extents, load, &options.path));
         if round == 2 {
-            runtime.block_on(small(&extents, number("small", 4000), load.tasks));
+            for tasks in [1, load.tasks, 32] {
+                raw_small(&path, number("small", 4000), tasks);
+                runtime.block_on(small(&extents, number("small", 4000), tasks));
+            }
         }
     }
 }
@@ -83,6 +89,20 @@ fn piece(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
+/// Asks the operating system to forget what it has read from the files of a folder.
+#[cfg(target_os = "linux")]
+fn forget(folder: &Path, load: Load) {
+    if load.is_cold {
+        for entry in std::fs::read_dir(folder).expect("the folder can be read").flatten() {
+            let file = File::open(entry.path()).expect("a file can be opened");
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice is taken");
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget(_: &Path, _: Load) {}
+
 fn raw(path: &Path, load: Load) {
     let piece = piece(load.piece_bytes);
     let name = |task: usize, number: usize| path.join(format!("raw-{task}-{number}"));
@@ -102,6 +122,7 @@ fn raw(path: &Path, load: Load) {
         file.sync_data().expect("a file can be synced");
     });
     report("files, write", load, began);
+    forget(path, load);
     let began = Instant::now();
     each(&|task, number| {
         let mut file = File::open(name(task, number)).expect("a file can be opened");
@@ -112,7 +133,7 @@ fn raw(path: &Path, load: Load) {
     each(&|task, number| std::fs::remove_file(name(task, number)).expect("a file can be removed"));
 }
 
-async fn large(extents: &DiskExtents, load: Load) {
+async fn large(extents: &DiskExtents, load: Load, folder: &Path) {
     let piece = Bytes::from(piece(load.piece_bytes));
     let began = Instant::now();
     let mut finishing = std::time::Duration::ZERO;
@@ -140,6 +161,7 @@ async fn large(extents: &DiskExtents, load: Load) {
     }
     report("extents, write", load, began);
     println!("slowest finish: {finishing:?}");
+    forget(folder, load);
 
     let began = Instant::now();
     let tasks = written.iter().cloned().map(|written| {
@@ -162,26 +184,46 @@ async fn large(extents: &DiskExtents, load: Load) {
     println!("free: {:?}", began.elapsed());
 }
 
+fn raw_small(path: &Path, count: usize, tasks: usize) {
+    let piece = piece(8 << 10);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for task in 0..tasks {
+            let piece = &piece;
+            scope.spawn(move || {
+                let name = path.join(format!("raw-small-{task}"));
+                let mut file = File::create(&name).expect("a file can be created");
+                for _ in (task..count).step_by(tasks) {
+                    file.write_all(piece).expect("a file can be written");
+                    file.sync_data().expect("a file can be synced");
+                }
+                std::fs::remove_file(name).expect("a file can be removed");
+            });
+        }
+    });
+    report_small("files", count, tasks, began);
+}
+
 async fn small(extents: &DiskExtents, count: usize, tasks: usize) {
     let piece = Bytes::from(piece(8 << 10));
-    for tasks in [1, tasks, 32] {
-        let began = Instant::now();
-        let tasks = (0..tasks).map(|task| {
-            let (extents, piece) = (extents.clone(), piece.clone());
-            tokio::spawn(async move {
-                for _ in (task..count).step_by(tasks) {
-                    let mut writer = extents.begin().await.expect("an extent can be begun");
-                    writer.write(piece.clone()).await.expect("bytes can be written");
-                    writer.finish().await.expect("an extent can be finished");
-                }
-            })
-        });
-        let tasks = tasks.collect::<Vec<_>>();
-        let number = tasks.len();
-        for task in tasks {
-            task.await.expect("a task ends");
-        }
-        let rate = count as f64 / began.elapsed().as_secs_f64();
-        println!("extents of 8 KiB, {number} at once: {rate:.0}/s");
+    let began = Instant::now();
+    let running = (0..tasks).map(|task| {
+        let (extents, piece) = (extents.clone(), piece.clone());
+        tokio::spawn(async move {
+            for _ in (task..count).step_by(tasks) {
+                let mut writer = extents.begin().await.expect("an extent can be begun");
+                writer.write(piece.clone()).await.expect("bytes can be written");
+                writer.finish().await.expect("an extent can be finished");
+            }
+        })
+    });
+    for task in running.collect::<Vec<_>>() {
+        task.await.expect("a task ends");
     }
+    report_small("extents", count, tasks, began);
+}
+
+fn report_small(what: &str, count: usize, tasks: usize, began: Instant) {
+    let rate = count as f64 / began.elapsed().as_secs_f64();
+    println!("{what}, 8 KiB and a sync, {tasks} at once: {rate:.0}/s");
 }

@@ -87,8 +87,9 @@ impl DiskExtents {
         Ok(Self { store: Arc::new(Store::open(options)?), readers: Arc::default() })
     }
 
-    /// Begins no more extents, and seals the volumes: those that are written to when their writers are done.
-    /// Blocks its thread for as long as that takes. Reading and freeing go on.
+    /// Begins no more extents and seals the volumes, so that the next start finds nothing to sweep. Volumes that
+    /// are written to are sealed when their writers are done. Blocks its thread until work under way has ended.
+    /// Reading and freeing go on.
     pub fn close(&self) {
         self.store.close();
     }

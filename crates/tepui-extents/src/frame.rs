@@ -129,6 +129,10 @@ impl Frames {
         while !content.is_empty() && !self.is_full() {
             let used = self.bytes.len() % FRAME;
             let room = if used == 0 {
+                // What fits into one frame shall not cost a whole buffer, and a buffer not twice its size.
+                let first = HEAD + content.len().min(CONTENT);
+                let rest = self.max_bytes - self.bytes.len();
+                self.bytes.reserve_exact(if self.bytes.is_empty() { first } else { rest });
                 self.bytes.extend_from_slice(&[0; HEAD]);
                 CONTENT
             } else {

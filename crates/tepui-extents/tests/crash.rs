@@ -4,7 +4,7 @@
 //! `TEPUI_CRASH_ROUNDS` asks for more rounds than the few that every run makes, and `TEPUI_CRASH_SEED` for the same
 //! times of death as an earlier run.
 
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
