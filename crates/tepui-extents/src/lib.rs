@@ -1,12 +1,28 @@
 //! Bytes that are too large for the engine: written once, read in ranges, freed when nothing refers to them.
 //!
 //! This crate knows nothing about blobs. Whoever keeps an [`Extent`] (in the engine, say) keeps its bytes;
-//! whoever gives up the last one calls [`Extents::free`].
+//! whoever gives up the last one calls [`Extents::free`]. [`MemoryExtents`] keeps everything in memory,
+//! [`DiskExtents`] keeps it on disk; both pass the suite in [`contract`].
 
 use bytes::Bytes;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
+
+pub mod contract;
+mod disk;
+mod frame;
+mod holes;
+mod memory;
+mod readers;
+mod store;
+mod volume;
+mod writer;
+
+pub use disk::{DiskExtents, DiskOptions, FreeSpace};
+pub use memory::{MemoryExtents, MemoryWriter};
+pub use readers::Reading;
+pub use writer::DiskWriter;
 
 /// Where some bytes lie. They never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,13 +50,17 @@ pub enum ExtentError {
 /// # Contract
 ///
 /// - An extent is on disk when [`ExtentWriter::finish`] returns it, and survives a crash from then on.
-///   A writer that is dropped before that leaves nothing behind.
-/// - `read` returns the bytes of the range, in pieces, and none that are not what was written.
-/// - Memory does not grow with the length of what is written or read.
+///   A writer that is dropped before that, or whose `finish` is, leaves nothing behind.
+/// - No two extents have the same volume and offset, not even extents of no bytes, nor one that was freed.
+/// - `read` returns the bytes of the range, in pieces, and none that are not what was written. It refuses a range
+///   that goes beyond the extent with `Failed`.
+/// - Memory does not grow with the length of what is written. `read` returns everything that it is asked for
+///   and has all of it in memory at once, so ask for 1 to 4 MiB at a time.
 /// - `free` gives the space back. It waits for everyone who was reading when it was called (see
 ///   [`Extents::reading`]), and may be repeated, also after a restart.
 /// - After a crash there may be bytes of extents that were never finished, or finished and never kept.
 ///   They can only be in [`Extents::leftovers`], and [`Extents::sweep`] frees them.
+/// - A write that failed stays so: nothing of its extent is kept, and the next extent lies elsewhere.
 pub trait Extents: Send + Sync + 'static {
     type Writer: ExtentWriter;
     type Reading: Send + Sync + 'static;
@@ -51,27 +71,42 @@ pub trait Extents: Send + Sync + 'static {
     /// Keeps what is freed from now on readable for as long as this is held. Call it before looking up what to read.
     fn reading(&self) -> Self::Reading;
 
-    /// The bytes `range` of an extent's content. At most a few MiB at a time.
+    /// The bytes `range` of an extent's content. Hold a [`Extents::reading`] meanwhile.
     fn read(
         &self,
         extent: Extent,
         range: Range<u64>,
     ) -> impl Future<Output = Result<Vec<Bytes>, ExtentError>> + Send;
 
+    /// Gives back the space of extents. Give many at once: each call waits for the disk once per volume.
     fn free(&self, extents: Vec<Extent>) -> impl Future<Output = Result<(), ExtentError>> + Send;
 
-    /// The volumes that an earlier run of the program was writing to when it ended.
+    /// The volumes that an earlier run of the program was writing to when it ended, and that were not swept since.
     fn leftovers(&self) -> Vec<u64>;
 
-    /// Frees whatever is in one of the `leftovers` and not in `kept`.
+    /// Frees whatever is in one of the `leftovers` and not in `kept`. Any other volume is refused with `Failed`,
+    /// and a volume that lacks something kept with `Corrupt`; both stay as they are.
     fn sweep(&self, volume: u64, kept: Vec<Extent>) -> impl Future<Output = Result<(), ExtentError>> + Send;
 }
 
 /// An extent that is being written.
 pub trait ExtentWriter: Send + 'static {
+    /// Appends to the extent. Once it has failed, or its future was dropped, the extent cannot be finished.
     fn write(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), ExtentError>> + Send;
 
     fn finish(self) -> impl Future<Output = Result<Extent, ExtentError>> + Send;
+}
+
+/// Refuses a range that goes beyond the extent. Nothing lies in a range whose end is not after its start.
+fn check_range(extent: Extent, range: &Range<u64>) -> Result<(), ExtentError> {
+    match range.start.max(range.end) <= extent.bytes {
+        true => Ok(()),
+        false => Err(ExtentError::Failed(format!("beyond the end of the extent: {range:?}, {extent:?}"))),
+    }
+}
+
+fn not_left_over(volume: u64) -> ExtentError {
+    ExtentError::Failed(format!("not left over from an earlier run: volume {volume}"))
 }
 
 impl fmt::Display for ExtentError {

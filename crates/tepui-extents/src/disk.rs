@@ -1,0 +1,136 @@
+//! The store that keeps extents on disk.
+//!
+//! | File | What it does |
+//! |---|---|
+//! | `store.rs` | the folder: which volume is written to, sealed, freed, deleted |
+//! | `volume.rs` | one file: names, writes, syncs |
+//! | `frame.rs` | how content lies in a volume |
+//! | `holes.rs` | space that is given back inside of files |
+//! | `writer.rs` | content in chunks, on its way to the disk |
+//! | `readers.rs` | who is reading |
+
+use crate::holes::Method;
+use crate::readers::{Readers, Reading};
+use crate::store::Store;
+use crate::volume;
+use crate::writer::{DiskWriter, blocking};
+use crate::{Extent, ExtentError, Extents};
+use bytes::Bytes;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Asks how many bytes are free on the disk of a path.
+pub type FreeSpace = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
+
+/// How a [`DiskExtents`] is opened.
+#[derive(Clone)]
+pub struct DiskOptions {
+    /// The folder of volumes. Created if it is not there. Whoever opens it sees to it that nobody else does: it
+    /// is not locked, for it lies in a data directory that is.
+    pub path: PathBuf,
+    /// A volume takes no more extents once it is so large. Default: 1 GiB.
+    pub volume_bytes: u64,
+    /// How much of an extent is written before it is synced in the background. Up to twice as much may be in
+    /// the operating system's memory and not on disk. Default: 16 MiB.
+    pub sync_step_bytes: u64,
+    /// Writes are refused while less than this is free on the disk. Default: 128 MiB.
+    pub free_space_reserve_bytes: u64,
+    /// Where free space is asked for; replaced in tests.
+    pub free_space: FreeSpace,
+    pub(crate) holes: Method,
+}
+
+impl DiskOptions {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            volume_bytes: 1 << 30,
+            sync_step_bytes: 16 << 20,
+            free_space_reserve_bytes: 128 << 20,
+            free_space: Arc::new(volume::free_space),
+            holes: Method::Punch,
+        }
+    }
+}
+
+/// Keeps extents in files in one folder. A clone is the same store; it is closed when the last one is dropped and
+/// the last writer done, or by [`DiskExtents::close`].
+///
+/// Works in a Tokio runtime, on its threads for blocking work.
+///
+/// ```
+/// # use tepui_extents::{DiskExtents, DiskOptions, ExtentWriter, Extents};
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # let directory = tempfile::tempdir()?;
+/// let extents = DiskExtents::open(DiskOptions::new(directory.path().join("extents")))?;
+/// let mut writer = extents.begin().await?;
+/// writer.write("some bytes".into()).await?;
+/// let extent = writer.finish().await?;
+/// extents.close();
+///
+/// let extents = DiskExtents::open(DiskOptions::new(directory.path().join("extents")))?;
+/// assert_eq!(extents.read(extent, 5..10).await?.concat(), b"bytes");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct DiskExtents {
+    store: Arc<Store>,
+    readers: Arc<Readers>,
+}
+
+impl DiskExtents {
+    /// Opens the folder. Takes a moment, for it looks at the names in it.
+    pub fn open(options: DiskOptions) -> Result<Self, ExtentError> {
+        Ok(Self { store: Arc::new(Store::open(options)?), readers: Arc::default() })
+    }
+
+    /// Begins no more extents and seals the volumes, so that the next start finds nothing to sweep. Volumes that
+    /// are written to are sealed when their writers are done. Blocks its thread until work under way has ended.
+    /// Reading and freeing go on.
+    pub fn close(&self) {
+        self.store.close();
+    }
+}
+
+impl Extents for DiskExtents {
+    type Writer = DiskWriter;
+    type Reading = Reading;
+
+    async fn begin(&self) -> Result<DiskWriter, ExtentError> {
+        self.store.check_open()?;
+        Ok(DiskWriter::new(Arc::clone(&self.store)))
+    }
+
+    fn reading(&self) -> Reading {
+        self.readers.enter()
+    }
+
+    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
+        crate::check_range(extent, &range)?;
+        if range.is_empty() {
+            return Ok(Vec::new());
+        }
+        let store = Arc::clone(&self.store);
+        blocking(&self.store, move || store.read(extent, range)).await
+    }
+
+    async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
+        self.readers.wait().await;
+        let store = Arc::clone(&self.store);
+        blocking(&self.store, move || store.free(&extents)).await
+    }
+
+    fn leftovers(&self) -> Vec<u64> {
+        self.store.leftovers()
+    }
+
+    async fn sweep(&self, volume: u64, kept: Vec<Extent>) -> Result<(), ExtentError> {
+        // Someone may read what is no longer kept, and is about to be freed.
+        self.readers.wait().await;
+        let store = Arc::clone(&self.store);
+        blocking(&self.store, move || store.sweep(volume, &kept)).await
+    }
+}

@@ -1,0 +1,249 @@
+//! Frames: the pieces in which an extent lies on disk, each with its checksum.
+//!
+//! ```text
+//! checksum of the rest: u64, volume: u64, offset in the volume: u64,
+//! number in the extent: u32, bytes of content: u32, content, zeros up to a multiple of a sector
+//! ```
+//!
+//! All frames of an extent but the last have the same size, so the frame of a byte is found by arithmetic.
+//! Each says where it belongs, so that one read from the wrong place is noticed.
+
+use crate::Extent;
+use bytes::{Buf, Bytes};
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The size of a frame, unless it is the last one of its extent.
+pub(crate) const FRAME: usize = 64 << 10;
+const HEAD: usize = 32;
+pub(crate) const CONTENT: usize = FRAME - HEAD;
+
+/// Extents begin and end at multiples of this: each can be given back to the file system on its own.
+pub(crate) const SECTOR: usize = 4096;
+
+/// Where a frame belongs, and how much it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) volume: u64,
+    pub(crate) offset: u64,
+    /// Counted from 0 in each extent.
+    pub(crate) index: u32,
+    pub(crate) length: u32,
+}
+
+impl Mark {
+    /// The mark of the frame with this number in an extent.
+    fn of(extent: Extent, index: u64) -> Self {
+        let length = extent.bytes.saturating_sub(index.saturating_mul(CONTENT as u64)).min(CONTENT as u64);
+        Self {
+            volume: extent.volume,
+            offset: extent.offset.saturating_add(index.saturating_mul(FRAME as u64)),
+            index: index as u32,
+            length: length as u32,
+        }
+    }
+
+    fn disk_bytes(self) -> usize {
+        (HEAD + self.length as usize).next_multiple_of(SECTOR)
+    }
+
+    fn encode(self) -> [u8; HEAD - 8] {
+        let mut bytes = [0; HEAD - 8];
+        bytes[..8].copy_from_slice(&self.volume.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.index.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.length.to_le_bytes());
+        bytes
+    }
+
+    fn put(self, frame: &mut [u8]) {
+        frame[8..HEAD].copy_from_slice(&self.encode());
+        let checksum = xxh3_64(&frame[8..]).to_le_bytes();
+        frame[..8].copy_from_slice(&checksum);
+    }
+
+    fn fits(self, frame: &[u8]) -> bool {
+        frame[8..HEAD] == self.encode() && frame[..8] == xxh3_64(&frame[8..]).to_le_bytes()
+    }
+}
+
+/// Where an extent lies in its volume. An extent of no bytes has a frame too, and so a place of its own.
+pub(crate) fn place(extent: Extent) -> Range<u64> {
+    let last = Mark::of(extent, extent.bytes.saturating_sub(1) / CONTENT as u64);
+    extent.offset..last.offset.saturating_add(last.disk_bytes() as u64)
+}
+
+/// The frames that hold a part of an extent's content.
+pub(crate) struct Cover {
+    extent: Extent,
+    /// The part of the content, not empty.
+    range: Range<u64>,
+    first: u64,
+    last: u64,
+}
+
+impl Cover {
+    pub(crate) fn new(extent: Extent, range: Range<u64>) -> Self {
+        let (first, last) = (range.start / CONTENT as u64, (range.end - 1) / CONTENT as u64);
+        Self { extent, range, first, last }
+    }
+
+    /// Where they lie in the volume.
+    pub(crate) fn place(&self) -> Range<u64> {
+        let last = Mark::of(self.extent, self.last);
+        Mark::of(self.extent, self.first).offset..last.offset.saturating_add(last.disk_bytes() as u64)
+    }
+
+    /// The content, from the bytes at [`Cover::place`]; or the mark of the first frame that is not as it was
+    /// written.
+    pub(crate) fn content(&self, bytes: &Bytes) -> Result<Vec<Bytes>, Mark> {
+        let mut pieces = Vec::with_capacity((self.last - self.first + 1) as usize);
+        for (index, at) in (self.first..=self.last).zip((0..).step_by(FRAME)) {
+            let mark = Mark::of(self.extent, index);
+            let frame = at..at + mark.disk_bytes();
+            if !mark.fits(&bytes[frame.clone()]) {
+                return Err(mark);
+            }
+            let begins = index * CONTENT as u64;
+            let from = self.range.start.saturating_sub(begins) as usize;
+            let to = (self.range.end - begins).min(CONTENT as u64) as usize;
+            pieces.push(bytes.slice(at + HEAD + from..at + HEAD + to));
+        }
+        Ok(pieces)
+    }
+}
+
+/// Cuts content into frames.
+pub(crate) struct Frames {
+    bytes: Vec<u8>,
+    max_bytes: usize,
+}
+
+impl Frames {
+    pub(crate) fn new(max_frames: usize) -> Self {
+        Self { bytes: Vec::new(), max_bytes: max_frames * FRAME }
+    }
+
+    /// Takes as much of the content as fits.
+    pub(crate) fn take(&mut self, content: &mut Bytes) {
+        while !content.is_empty() && !self.is_full() {
+            let used = self.bytes.len() % FRAME;
+            let room = if used == 0 {
+                // What fits into one frame shall not cost a whole buffer, and a buffer not twice its size.
+                let first = HEAD + content.len().min(CONTENT);
+                let rest = self.max_bytes - self.bytes.len();
+                self.bytes.reserve_exact(if self.bytes.is_empty() { first } else { rest });
+                self.bytes.extend_from_slice(&[0; HEAD]);
+                CONTENT
+            } else {
+                FRAME - used
+            };
+            let count = room.min(content.len());
+            self.bytes.extend_from_slice(&content[..count]);
+            content.advance(count);
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() == self.max_bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// The frames as they are written at `offset`: the next ones of the extent that begins at `start`. They are
+    /// full, or the extent ends with them.
+    pub(crate) fn finish(&mut self, volume: u64, start: u64, offset: u64) -> &[u8] {
+        if self.bytes.is_empty() {
+            self.bytes.extend_from_slice(&[0; HEAD]);
+        }
+        let last = (self.bytes.len() - 1) % FRAME + 1 - HEAD;
+        self.bytes.resize(self.bytes.len().next_multiple_of(SECTOR), 0);
+        let frames = self.bytes.len().div_ceil(FRAME);
+        for (number, frame) in self.bytes.chunks_mut(FRAME).enumerate() {
+            let offset = offset + (number * FRAME) as u64;
+            let index = ((offset - start) / FRAME as u64) as u32;
+            let length = if number + 1 == frames { last } else { CONTENT } as u32;
+            Mark { volume, offset, index, length }.put(frame);
+        }
+        &self.bytes
+    }
+
+    /// How much they take on disk, at most.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.bytes.len().max(1).next_multiple_of(SECTOR) as u64
+    }
+
+    /// How much content there is. Asked before [`Frames::finish`], which fills up the last frame.
+    pub(crate) fn content_bytes(&self) -> u64 {
+        (self.bytes.len() - self.bytes.len().div_ceil(FRAME) * HEAD) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn frames_hold_the_content_and_notice_changes(
+            length in prop_oneof![0..200usize, 4000..4200usize, 65_000..66_000usize, 0..400_000usize],
+            from in any::<prop::sample::Index>(),
+            to in any::<prop::sample::Index>(),
+            flip in any::<prop::sample::Index>(),
+        ) {
+            let content = Bytes::from((0..length).map(|index| (index * 7 % 253) as u8).collect::<Vec<u8>>());
+            let mut frames = Frames::new(8);
+            let mut left = content.clone();
+            frames.take(&mut left);
+            prop_assert!(left.is_empty());
+            prop_assert_eq!(frames.content_bytes(), length as u64);
+            let extent = Extent { volume: 3, offset: 8192, bytes: length as u64 };
+            let written = Bytes::copy_from_slice(frames.finish(3, 8192, 8192));
+            prop_assert_eq!(place(extent), 8192..8192 + written.len() as u64);
+
+            let (from, to) = (from.index(length + 1), to.index(length + 1));
+            let (from, to) = (from.min(to), from.max(to));
+            if from < to {
+                let cover = Cover::new(extent, from as u64..to as u64);
+                let at = (cover.place().start - 8192) as usize..(cover.place().end - 8192) as usize;
+                let pieces = cover.content(&written.slice(at.clone())).expect("nothing was changed");
+                prop_assert_eq!(pieces.concat(), &content[from..to]);
+
+                let mut changed = written[at].to_vec();
+                let place = flip.index(changed.len());
+                changed[place] ^= 0x10;
+                prop_assert!(cover.content(&changed.into()).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_from_elsewhere_is_noticed() {
+        let mut frames = Frames::new(1);
+        frames.take(&mut Bytes::from_static(b"content"));
+        let written = Bytes::copy_from_slice(frames.finish(3, 8192, 8192));
+        let right = Extent { volume: 3, offset: 8192, bytes: 7 };
+        for (case, extent, found) in [
+            ("right", right, true),
+            ("volume", Extent { volume: 4, ..right }, false),
+            ("offset", Extent { offset: 4096, ..right }, false),
+            ("length", Extent { bytes: 8, ..right }, false),
+        ] {
+            assert_eq!(Cover::new(extent, 0..7).content(&written).is_ok(), found, "{case}");
+        }
+    }
+
+    #[test]
+    fn an_extent_that_cannot_be_does_no_harm() {
+        let extent = Extent { volume: 1, offset: u64::MAX - 5, bytes: u64::MAX };
+        assert_eq!(place(extent).start, u64::MAX - 5);
+        Cover::new(extent, 7..u64::MAX).place();
+    }
+}

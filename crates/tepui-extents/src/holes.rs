@@ -1,0 +1,141 @@
+//! Space that is given back inside of files, and files that have nothing left in them.
+//!
+//! Where the file system can punch holes, they are on disk, and the only record of what was freed: freeing
+//! something twice changes nothing, and there is nothing to keep in step with it. Elsewhere what was freed is
+//! remembered until the program ends, so that a file of which everything was freed can at least be deleted.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How space inside of a file is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// To the file system, if it can take it.
+    Punch,
+    /// Not before the file is deleted.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests choose what some file systems force upon us"))]
+    Remember,
+}
+
+pub(crate) struct Holes {
+    method: Method,
+    /// What was freed in this run and could not be given back, by volume.
+    remembered: Mutex<HashMap<u64, Ranges>>,
+}
+
+impl Holes {
+    pub(crate) fn new(method: Method) -> Self {
+        Self { method, remembered: Mutex::default() }
+    }
+
+    /// Gives back a part of a volume. It is for good once the file is synced.
+    pub(crate) fn make(&self, volume: u64, file: &File, range: Range<u64>) -> io::Result<()> {
+        if range.is_empty() || (self.method == Method::Punch && punch(file, &range)?) {
+            return Ok(());
+        }
+        self.remembered().entry(volume).or_default().insert(range);
+        Ok(())
+    }
+
+    /// Whether everything in the volume was given back.
+    pub(crate) fn are_all(&self, volume: u64, file: &File) -> io::Result<bool> {
+        let length = file.metadata()?.len();
+        if length == 0 || (self.method == Method::Punch && has_no_data(file)?) {
+            return Ok(true);
+        }
+        Ok(self.remembered().get(&volume).is_some_and(|ranges| ranges.contains(&(0..length))))
+    }
+
+    pub(crate) fn forget(&self, volume: u64) {
+        self.remembered().remove(&volume);
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, HashMap<u64, Ranges>> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes a hole, and returns whether that can be done here.
+#[cfg(target_os = "linux")]
+fn punch(file: &File, range: &Range<u64>) -> io::Result<bool> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match fallocate(file, flags, range.start, range.end - range.start) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch(_: &File, _: &Range<u64>) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Whether there is nothing but holes. A file system that knows no holes says no.
+#[cfg(target_os = "linux")]
+fn has_no_data(file: &File) -> io::Result<bool> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)) {
+        Ok(_) | Err(rustix::io::Errno::INVAL) => Ok(false),
+        Err(rustix::io::Errno::NXIO) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_no_data(_: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Ranges that neither meet nor touch, by their starts.
+#[derive(Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    fn insert(&mut self, mut range: Range<u64>) {
+        while let Some((start, end)) =
+            self.0.range(..=range.end).next_back().map(|(start, end)| (*start, *end))
+        {
+            if end < range.start {
+                break;
+            }
+            range = range.start.min(start)..range.end.max(end);
+            self.0.remove(&start);
+        }
+        self.0.insert(range.start, range.end);
+    }
+
+    fn contains(&self, range: &Range<u64>) -> bool {
+        self.0.range(..=range.start).next_back().is_some_and(|(_, end)| *end >= range.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn ranges_are_sets_of_numbers(
+            inserted in prop::collection::vec((0u64..60, 1u64..12), 0..20),
+            asked in (0u64..60, 1u64..12),
+        ) {
+            let mut ranges = Ranges::default();
+            let mut model = BTreeSet::new();
+            for (start, length) in inserted {
+                ranges.insert(start..start + length);
+                model.extend(start..start + length);
+            }
+            let mut asked = asked.0..asked.0 + asked.1;
+            prop_assert_eq!(ranges.contains(&asked), asked.all(|number| model.contains(&number)));
+            let held: u64 = ranges.0.iter().map(|(start, end)| end - start).sum();
+            prop_assert_eq!(held, model.len() as u64);
+        }
+    }
+}

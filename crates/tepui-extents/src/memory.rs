@@ -1,0 +1,137 @@
+//! The store that keeps everything in memory, for tests and for data that may be lost.
+
+use crate::readers::{Readers, Reading};
+use crate::{Extent, ExtentError, ExtentWriter, Extents};
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes are kept in pieces of this size, the last one of an extent shorter.
+const PIECE: usize = 256 << 10;
+
+/// Keeps everything in memory. A clone is the same store.
+///
+/// ```
+/// # use tepui_extents::{ExtentWriter, Extents, MemoryExtents};
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let extents = MemoryExtents::new();
+/// let mut writer = extents.begin().await?;
+/// writer.write("some ".into()).await?;
+/// writer.write("bytes".into()).await?;
+/// let extent = writer.finish().await?;
+/// assert_eq!(extents.read(extent, 3..7).await?.concat(), b"e by");
+/// extents.free(vec![extent]).await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct MemoryExtents {
+    store: Arc<Mutex<Store>>,
+    readers: Arc<Readers>,
+}
+
+#[derive(Default)]
+struct Store {
+    /// By their offset in the one volume that there is.
+    extents: HashMap<u64, Vec<Bytes>>,
+    next: u64,
+}
+
+impl MemoryExtents {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many bytes are kept.
+    pub fn bytes(&self) -> u64 {
+        lock(&self.store).extents.values().flatten().map(|piece| piece.len() as u64).sum()
+    }
+}
+
+impl Extents for MemoryExtents {
+    type Writer = MemoryWriter;
+    type Reading = Reading;
+
+    async fn begin(&self) -> Result<MemoryWriter, ExtentError> {
+        Ok(MemoryWriter { store: Arc::clone(&self.store), pieces: Vec::new(), last: BytesMut::new() })
+    }
+
+    fn reading(&self) -> Reading {
+        self.readers.enter()
+    }
+
+    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
+        crate::check_range(extent, &range)?;
+        let store = lock(&self.store);
+        let pieces = store.extents.get(&extent.offset).filter(|pieces| length(pieces) == extent.bytes);
+        let pieces = pieces.ok_or_else(|| ExtentError::Corrupt(format!("no such extent: {extent:?}")))?;
+        let mut found = Vec::new();
+        for (piece, begins) in pieces.iter().zip((0..).step_by(PIECE)) {
+            let from = range.start.saturating_sub(begins).min(piece.len() as u64) as usize;
+            let to = range.end.saturating_sub(begins).min(piece.len() as u64) as usize;
+            if from < to {
+                found.push(piece.slice(from..to));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
+        self.readers.wait().await;
+        let mut store = lock(&self.store);
+        for extent in extents {
+            store.extents.remove(&extent.offset);
+        }
+        Ok(())
+    }
+
+    fn leftovers(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    async fn sweep(&self, volume: u64, _: Vec<Extent>) -> Result<(), ExtentError> {
+        Err(crate::not_left_over(volume))
+    }
+}
+
+/// An extent that is being written to a [`MemoryExtents`].
+pub struct MemoryWriter {
+    store: Arc<Mutex<Store>>,
+    pieces: Vec<Bytes>,
+    last: BytesMut,
+}
+
+impl ExtentWriter for MemoryWriter {
+    async fn write(&mut self, mut bytes: Bytes) -> Result<(), ExtentError> {
+        while !bytes.is_empty() {
+            // Copied, for they may be a part of something larger.
+            let count = bytes.len().min(PIECE - self.last.len());
+            self.last.extend_from_slice(&bytes[..count]);
+            bytes.advance(count);
+            if self.last.len() == PIECE {
+                self.pieces.push(std::mem::take(&mut self.last).freeze());
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<Extent, ExtentError> {
+        if !self.last.is_empty() {
+            self.pieces.push(Bytes::copy_from_slice(&self.last));
+        }
+        let mut store = lock(&self.store);
+        let extent = Extent { volume: 1, offset: store.next, bytes: length(&self.pieces) };
+        store.next += extent.bytes.max(1);
+        store.extents.insert(extent.offset, self.pieces);
+        Ok(extent)
+    }
+}
+
+fn length(pieces: &[Bytes]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
+}
+
+fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,427 @@
+//! The folder of volumes: who writes to which, which are sealed, and which are deleted. Blocks its thread.
+
+use crate::disk::DiskOptions;
+use crate::frame::{self, Cover, SECTOR};
+use crate::holes::Holes;
+use crate::volume::{self, Found, Volume, open_path, sealed_path, sync_directory};
+use crate::{Extent, ExtentError};
+use bytes::Bytes;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tokio::task::JoinHandle;
+
+/// How many files are held open for reading, at most.
+const MAX_READ_FILES: usize = 256;
+
+pub(crate) struct Store {
+    options: DiskOptions,
+    holes: Holes,
+    pool: Mutex<Pool>,
+    /// Told when the last work is done.
+    rests: Condvar,
+    /// Volumes of earlier runs that were not sealed and are not swept yet.
+    leftovers: Mutex<BTreeSet<u64>>,
+    /// Files that were read from.
+    files: Mutex<HashMap<u64, Arc<File>>>,
+}
+
+struct Pool {
+    /// Volumes that nobody writes to just now, the last one used at the end.
+    idle: Vec<Lease>,
+    is_closed: bool,
+    /// How much work there is under way that gives volumes back or seals them.
+    working: usize,
+    /// The highest number that was ever given to a volume.
+    highest: u64,
+    /// The highest number of a file that survives a crash. This file is never deleted: after a restart it says
+    /// which numbers were used.
+    highest_on_disk: u64,
+}
+
+/// The right to append to a volume.
+pub(crate) struct Lease {
+    pub(crate) volume: Arc<Volume>,
+    /// Where what is kept of it ends.
+    pub(crate) end: u64,
+}
+
+impl Store {
+    pub(crate) fn open(options: DiskOptions) -> Result<Self, ExtentError> {
+        let folder = &options.path;
+        let found = prepare(folder).map_err(|error| failed("open the folder of volumes", folder, &error))?;
+        let number = |volume: &Found| match *volume {
+            Found::Sealed(number) | Found::LeftOver(number) => number,
+        };
+        let highest = found.iter().map(number).max().unwrap_or(0);
+        let is_left_over = |volume: &&Found| matches!(volume, Found::LeftOver(_));
+        let leftovers = found.iter().filter(is_left_over).map(number).collect();
+        let pool = Pool { idle: Vec::new(), is_closed: false, working: 0, highest, highest_on_disk: highest };
+        Ok(Self {
+            holes: Holes::new(options.holes),
+            options,
+            pool: Mutex::new(pool),
+            rests: Condvar::new(),
+            leftovers: Mutex::new(leftovers),
+            files: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.options.path
+    }
+
+    pub(crate) fn sync_step_bytes(&self) -> u64 {
+        self.options.sync_step_bytes
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), ExtentError> {
+        match lock(&self.pool).is_closed {
+            true => Err(ExtentError::Unavailable(format!("closed: {}", self.folder().display()))),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether there is space for so many bytes more.
+    pub(crate) fn check_space(&self, bytes: u64) -> Result<(), ExtentError> {
+        let free = (self.options.free_space)(self.folder())
+            .map_err(|error| failed("ask for the free space of", self.folder(), &error))?;
+        let reserve = self.options.free_space_reserve_bytes;
+        if free < reserve.saturating_add(bytes) {
+            return Err(ExtentError::Unavailable(format!(
+                "only {free} bytes are free on the disk, {reserve} of them are a reserve: delete something, or \
+                 give it more space: {}",
+                self.folder().display()
+            )));
+        }
+        Ok(())
+    }
+
+    /// A volume to append to, which nobody else has.
+    pub(crate) fn lease(&self) -> Result<Lease, ExtentError> {
+        self.check_open()?;
+        let number = {
+            let mut pool = lock(&self.pool);
+            if let Some(lease) = pool.idle.pop() {
+                return Ok(lease);
+            }
+            pool.highest += 1;
+            pool.highest
+        };
+        let create = || {
+            let volume = Volume::create(self.folder(), number)?;
+            sync_directory(self.folder())?;
+            Ok(volume)
+        };
+        let volume =
+            create().map_err(|error| failed("create a volume", &open_path(self.folder(), number), &error))?;
+        let before = {
+            let mut pool = lock(&self.pool);
+            let before = pool.highest_on_disk;
+            pool.highest_on_disk = before.max(number);
+            before
+        };
+        // It may have been kept for its number only.
+        self.try_retire(before);
+        Ok(Lease { volume: Arc::new(volume), end: 0 })
+    }
+
+    /// Takes back a volume whose bytes after `lease.end` were taken back already.
+    pub(crate) fn give_back(self: &Arc<Self>, lease: Lease) {
+        let is_done = !lease.volume.is_good() || lease.end >= self.options.volume_bytes;
+        let mut pool = lock(&self.pool);
+        if !is_done && !pool.is_closed {
+            pool.idle.push(lease);
+            return;
+        }
+        drop(pool);
+        let store = Arc::clone(self);
+        self.in_background(move || store.seal(vec![lease]));
+    }
+
+    /// Seals volumes. One that cannot be sealed is found and swept by the next run.
+    fn seal(&self, leases: Vec<Lease>) {
+        for Lease { volume, end } in &leases {
+            if let Err(error) = volume.seal(self.folder(), *end) {
+                tracing::warn!(%error, volume = volume.number, "cannot seal a volume: left for the next start");
+            }
+        }
+        if let Err(error) = sync_directory(self.folder()) {
+            tracing::warn!(%error, folder = %self.folder().display(), "cannot sync the folder of volumes");
+        }
+        for Lease { volume, .. } in leases {
+            self.try_retire(volume.number);
+        }
+    }
+
+    /// Starts work that blocks, on a thread that may.
+    pub(crate) fn start<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<(T, Working)> {
+        let working = Working::new(self);
+        tokio::task::spawn_blocking(move || (work(), working))
+    }
+
+    /// The same, if nobody waits for it. Without a runtime, when the program is ending, it is done at once.
+    pub(crate) fn in_background(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
+        match tokio::runtime::Handle::try_current() {
+            Ok(_) => drop(self.start(work)),
+            Err(_) => work(),
+        }
+    }
+
+    /// Seals all volumes, those that are written to as soon as their writers are done.
+    pub(crate) fn close(&self) {
+        let idle = {
+            let mut pool = lock(&self.pool);
+            pool.is_closed = true;
+            let wait = self.rests.wait_while(pool, |pool| pool.working > 0);
+            std::mem::take(&mut wait.unwrap_or_else(PoisonError::into_inner).idle)
+        };
+        if !idle.is_empty() {
+            self.seal(idle);
+        }
+    }
+
+    pub(crate) fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
+        let path = || self.path(extent.volume);
+        let cover = Cover::new(extent, range);
+        let place = cover.place();
+        let file = self.file(extent.volume).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => corrupt("the volume is missing", &path()),
+            _ => failed("open a volume", &path(), &error),
+        })?;
+        let length = (place.end - place.start) as usize;
+        let bytes = volume::read(&file, place.start, length).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                corrupt(&format!("the volume ends before {}", place.end), &path())
+            }
+            _ => failed("read a volume", &path(), &error),
+        })?;
+        cover.content(&bytes.into()).map_err(|mark| {
+            corrupt(&format!("the frame at {} is not what was written", mark.offset), &path())
+        })
+    }
+
+    /// Gives back the space of extents that are in no one's way any more.
+    pub(crate) fn free(&self, extents: &[Extent]) -> Result<(), ExtentError> {
+        let mut places: Vec<(u64, Range<u64>)> = Vec::with_capacity(extents.len());
+        for extent in extents {
+            check_aligned(*extent)?;
+            places.push((extent.volume, frame::place(*extent)));
+        }
+        places.sort_unstable_by_key(|(volume, place)| (*volume, place.start));
+        for group in places.chunk_by(|(one, _), (other, _)| one == other) {
+            let number = group[0].0;
+            let places = merge(group.iter().map(|(_, place)| place.clone()));
+            self.make_holes(number, &places)
+                .and_then(|()| self.retire(number))
+                .map_err(|error| failed("free a part of a volume", &self.path(number), &error))?;
+        }
+        Ok(())
+    }
+
+    fn make_holes(&self, number: u64, places: &[Range<u64>]) -> io::Result<()> {
+        // A handle of its own: a failed sync is told to each of them, so no writer misses one.
+        let file = match self.open_file(number, File::options().write(true)) {
+            // Deleted, so everything in it was freed before.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => file?,
+        };
+        for place in places {
+            self.holes.make(number, &file, place.clone())?;
+        }
+        file.sync_data()
+    }
+
+    pub(crate) fn leftovers(&self) -> Vec<u64> {
+        lock(&self.leftovers).iter().copied().collect()
+    }
+
+    /// Frees what is in a volume of an earlier run and not in `kept`, and seals it.
+    pub(crate) fn sweep(&self, number: u64, kept: &[Extent]) -> Result<(), ExtentError> {
+        if !lock(&self.leftovers).contains(&number) {
+            return Err(crate::not_left_over(number));
+        }
+        let path = open_path(self.folder(), number);
+        for extent in kept {
+            check_aligned(*extent)?;
+            if extent.volume != number {
+                return Err(ExtentError::Failed(format!("not in volume {number}: {extent:?}")));
+            }
+        }
+        let mut kept: Vec<Range<u64>> = kept.iter().map(|extent| frame::place(*extent)).collect();
+        kept.sort_unstable_by_key(|place| place.start);
+        let kept = merge(kept.into_iter());
+        let sweep_file = || -> io::Result<bool> {
+            let file = File::options().write(true).open(&path)?;
+            let end = kept.last().map_or(0, |place| place.end);
+            if file.metadata()?.len() < end {
+                return Ok(false);
+            }
+            file.set_len(end)?;
+            let mut from = 0;
+            for place in &kept {
+                self.holes.make(number, &file, from..place.start)?;
+                from = place.end;
+            }
+            file.sync_data()?;
+            std::fs::rename(&path, sealed_path(self.folder(), number))?;
+            sync_directory(self.folder())?;
+            Ok(true)
+        };
+        match sweep_file() {
+            Ok(true) => {}
+            Ok(false) => return Err(corrupt("the volume ends before an extent that is kept", &path)),
+            Err(error) => return Err(failed("sweep a volume", &path, &error)),
+        }
+        lock(&self.leftovers).remove(&number);
+        self.try_retire(number);
+        Ok(())
+    }
+
+    /// Deletes a volume if it is sealed and nothing is left in it.
+    ///
+    /// Called both after a volume was sealed and after something in it was freed: whichever comes second finds it.
+    fn retire(&self, number: u64) -> io::Result<()> {
+        if number >= lock(&self.pool).highest_on_disk {
+            return Ok(());
+        }
+        let path = sealed_path(self.folder(), number);
+        let is_empty = match File::open(&path) {
+            Ok(file) => self.holes.are_all(number, &file)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        if !is_empty {
+            return Ok(());
+        }
+        lock(&self.files).remove(&number);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        self.holes.forget(number);
+        sync_directory(self.folder())
+    }
+
+    fn try_retire(&self, number: u64) {
+        if let Err(error) = self.retire(number) {
+            tracing::warn!(%error, volume = number, "cannot delete an empty volume");
+        }
+    }
+
+    /// The file of a volume, to read from.
+    fn file(&self, number: u64) -> io::Result<Arc<File>> {
+        if let Some(file) = lock(&self.files).get(&number) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(self.open_file(number, File::options().read(true))?);
+        let mut files = lock(&self.files);
+        if files.len() >= MAX_READ_FILES {
+            files.clear();
+        }
+        files.insert(number, Arc::clone(&file));
+        Ok(file)
+    }
+
+    fn open_file(&self, number: u64, options: &std::fs::OpenOptions) -> io::Result<File> {
+        let (sealed, open) = (sealed_path(self.folder(), number), open_path(self.folder(), number));
+        let mut result = options.open(&sealed);
+        // Once more under the first name, for it may be sealed between two looks.
+        for path in [open, sealed] {
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => result = options.open(path),
+                _ => break,
+            }
+        }
+        result
+    }
+
+    /// For messages.
+    fn path(&self, number: u64) -> std::path::PathBuf {
+        let open = open_path(self.folder(), number);
+        if open.exists() { open } else { sealed_path(self.folder(), number) }
+    }
+}
+
+/// Work that is under way: the store is not closed before it is done and what it returns is dropped.
+pub(crate) struct Working(Arc<Store>);
+
+impl Working {
+    fn new(store: &Arc<Store>) -> Self {
+        lock(&store.pool).working += 1;
+        Self(Arc::clone(store))
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let mut pool = lock(&self.0.pool);
+        pool.working -= 1;
+        if pool.working == 0 {
+            self.0.rests.notify_all();
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Makes the folder if need be, and looks what is in it.
+fn prepare(folder: &Path) -> io::Result<Vec<Found>> {
+    if !folder.exists() {
+        std::fs::create_dir_all(folder)?;
+        if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            sync_directory(parent)?;
+        }
+    }
+    // The names that are found must be there after the next crash too.
+    sync_directory(folder)?;
+    volume::find(folder)
+}
+
+/// Ranges in their order, those that meet or touch made one.
+fn merge(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+fn check_aligned(extent: Extent) -> Result<(), ExtentError> {
+    match extent.offset.is_multiple_of(SECTOR as u64) {
+        true => Ok(()),
+        false => Err(ExtentError::Failed(format!("no extent begins there: {extent:?}"))),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn corrupt(what: &str, path: &Path) -> ExtentError {
+    ExtentError::Corrupt(format!("{what}: check the disk, and restore from a backup: {}", path.display()))
+}
+
+pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> ExtentError {
+    let message = format!("cannot {what}: {error}: {}", path.display());
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ExtentError::Unavailable(message),
+        _ => ExtentError::Failed(message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+use super::*;
+use crate::holes::Method;
+use crate::{DiskExtents, ExtentWriter, Extents};
+
+async fn write(extents: &DiskExtents, bytes: usize) -> Extent {
+    let mut writer = extents.begin().await.expect("an extent can be begun");
+    writer.write(vec![7; bytes].into()).await.expect("bytes can be written");
+    writer.finish().await.expect("an extent can be finished")
+}
+
+/// As on a file system that knows no holes.
+#[tokio::test]
+async fn without_holes_a_volume_is_deleted_when_all_of_it_is_freed() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let mut options = DiskOptions::new(directory.path());
+    options.holes = Method::Remember;
+    let open = || DiskExtents::open(options.clone()).expect("the folder can be opened");
+    let extents = open();
+    let written = [write(&extents, 10).await, write(&extents, 70_000).await, write(&extents, 0).await];
+    drop(extents);
+    std::fs::rename(directory.path().join("1"), directory.path().join("1.open")).expect("as after a crash");
+
+    let extents = open();
+    extents.sweep(1, vec![written[1], written[2]]).await.expect("a volume can be swept");
+    assert_eq!(write(&extents, 10).await.volume, 2);
+    for _ in 0..3 {
+        extents.free(vec![written[2]]).await.expect("an extent can be freed");
+        assert!(extents.read(written[1], 0..70_000).await.is_ok(), "something is left");
+    }
+    extents.free(vec![written[1]]).await.expect("an extent can be freed");
+    assert!(!directory.path().join("1").exists(), "nothing is left");
+    extents.free(written.to_vec()).await.expect("extents can be freed again");
+}
+
+#[test]
+fn ranges_that_touch_are_one() {
+    assert_eq!(merge([0..2, 2..3, 2..5, 3..4, 7..9].into_iter()), [0..5, 7..9]);
+}

@@ -1,0 +1,160 @@
+//! Volumes that are not as they were left, and disks without space.
+
+use bytes::Bytes;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tempfile::TempDir;
+use tepui_extents::contract::content;
+use tepui_extents::{DiskExtents, DiskOptions, Extent, ExtentError, ExtentWriter, Extents};
+
+fn directory() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory can be made")
+}
+
+fn open(path: &Path) -> DiskExtents {
+    DiskExtents::open(DiskOptions::new(path)).expect("the folder can be opened")
+}
+
+async fn write(extents: &DiskExtents, content: &[u8]) -> Result<Extent, ExtentError> {
+    let mut writer = extents.begin().await?;
+    writer.write(Bytes::copy_from_slice(content)).await?;
+    writer.finish().await
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).expect("the folder can be read");
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("the folder can be read").path()).collect();
+    files.sort();
+    files
+}
+
+#[tokio::test]
+async fn a_flipped_byte_is_never_served() {
+    let directory = directory();
+    let extents = open(directory.path());
+    let content = content(150_000, 1);
+    let extent = write(&extents, &content).await.expect("an extent can be written");
+    let file = files(directory.path()).pop().expect("there is a volume");
+    let written = std::fs::read(&file).expect("a file can be read");
+    let near_cuts = [0, 65_536, 131_072, written.len()]
+        .into_iter()
+        .flat_map(|cut: usize| cut.saturating_sub(40)..written.len().min(cut + 40));
+    for place in near_cuts.chain((0..written.len()).step_by(997)) {
+        let mut flipped = written.clone();
+        flipped[place] ^= 1 << (place % 8);
+        std::fs::write(&file, &flipped).expect("a file can be written");
+        let found = extents.read(extent, 0..extent.bytes).await;
+        assert!(matches!(&found, Err(ExtentError::Corrupt(_))), "byte {place}");
+        // Frames that are as they were written can still be read.
+        for frame in 0..3 {
+            let range = frame * 65_504..extent.bytes.min((frame + 1) * 65_504);
+            let found = extents.read(extent, range.clone()).await;
+            if place as u64 / 65_536 == frame {
+                assert!(matches!(&found, Err(ExtentError::Corrupt(_))), "byte {place}");
+            } else {
+                let expected = &content[range.start as usize..range.end as usize];
+                assert!(found.is_ok_and(|found| found.concat() == expected), "byte {place}");
+            }
+        }
+    }
+    std::fs::write(&file, &written).expect("a file can be written");
+    assert!(extents.read(extent, 0..extent.bytes).await.is_ok_and(|found| found.concat() == content));
+}
+
+#[tokio::test]
+async fn what_is_missing_is_told_with_its_file() {
+    let directory = directory();
+    let extents = open(directory.path());
+    let extent = write(&extents, &content(150_000, 1)).await.expect("an extent can be written");
+    let other = write(&extents, b"other").await.expect("an extent can be written");
+    let corrupt =
+        async |extents: &DiskExtents, extent: Extent| match extents.read(extent, 0..extent.bytes).await {
+            Err(ExtentError::Corrupt(message)) => message,
+            other => panic!("{other:?}"),
+        };
+    let swapped = Extent { offset: other.offset, ..extent };
+    assert!(corrupt(&extents, swapped).await.contains("1.open"), "an extent of another place");
+    let longer = Extent { bytes: extent.bytes + 1, ..extent };
+    assert!(corrupt(&extents, longer).await.contains("frame at 131072"), "an extent of another length");
+    drop(extents);
+
+    let file = directory.path().join("1");
+    let whole = std::fs::read(&file).expect("a file can be read");
+    std::fs::write(&file, &whole[..140_000]).expect("a file can be written");
+    let path = file.display().to_string();
+    assert!(corrupt(&open(directory.path()), extent).await.contains(&path), "a file that was cut");
+    std::fs::remove_file(&file).expect("a file can be removed");
+    let message = corrupt(&open(directory.path()), extent).await;
+    assert!(message.contains("missing") && message.contains(&path), "a file that was removed: {message}");
+}
+
+#[tokio::test]
+async fn a_sweep_that_would_lose_something_is_refused() {
+    let directory = directory();
+    let extent =
+        write(&open(directory.path()), &content(150_000, 1)).await.expect("an extent can be written");
+    std::fs::rename(directory.path().join("1"), directory.path().join("1.open")).expect("as after a crash");
+    let extents = open(directory.path());
+    assert_eq!(extents.leftovers(), [1]);
+    let beyond = Extent { offset: 1 << 20, ..extent };
+    let refused = extents.sweep(1, vec![extent, beyond]).await;
+    assert!(matches!(refused, Err(ExtentError::Corrupt(_))), "{refused:?}");
+    for odd in [Extent { volume: 2, ..extent }, Extent { offset: 7, ..extent }] {
+        let refused = extents.sweep(1, vec![odd]).await;
+        assert!(matches!(refused, Err(ExtentError::Failed(_))), "{refused:?}");
+    }
+    assert!(extents.read(extent, 0..150_000).await.is_ok());
+    extents.sweep(1, vec![extent, extent]).await.expect("a volume can be swept");
+    assert!(extents.read(extent, 0..150_000).await.is_ok());
+    assert_eq!(files(directory.path()), [directory.path().join("1")], "sealed");
+    assert!(extents.free(vec![Extent { offset: 7, ..extent }]).await.is_err(), "no extent begins there");
+}
+
+#[tokio::test]
+async fn no_number_is_used_twice() {
+    let directory = directory();
+    let mut highest = 0;
+    for _ in 0..5 {
+        let extents = open(directory.path());
+        let extent = write(&extents, b"short").await.expect("an extent can be written");
+        assert!(extent.volume > highest, "{extent:?}");
+        highest = extent.volume;
+        drop(extents);
+        let extents = open(directory.path());
+        extents.free(vec![extent]).await.expect("an extent can be freed");
+        assert!(files(directory.path()).len() <= 1, "only the newest is left, for its number");
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_refused_before_it_is_full() {
+    let directory = directory();
+    let free = Arc::new(AtomicU64::new(1 << 40));
+    let mut options = DiskOptions::new(directory.path());
+    let asked = Arc::clone(&free);
+    options.free_space = Arc::new(move |_| Ok(asked.load(Ordering::Relaxed)));
+    let extents = DiskExtents::open(options.clone()).expect("the folder can be opened");
+    let before = write(&extents, &content(100_000, 1)).await.expect("an extent can be written");
+    let mut writer = extents.begin().await.expect("an extent can be begun");
+    writer.write(content(1_000_000, 1).into()).await.expect("bytes can be written");
+
+    free.store(options.free_space_reserve_bytes, Ordering::Relaxed);
+    let refused = writer.write(content(1_000_000, 1).into()).await;
+    let refused = match refused {
+        Ok(()) => writer.finish().await.map(drop),
+        refused => refused,
+    };
+    assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "{refused:?}");
+    let refused = write(&extents, b"").await;
+    assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "{refused:?}");
+    assert!(extents.read(before, 0..100_000).await.is_ok(), "reads go on");
+
+    free.store(1 << 40, Ordering::Relaxed);
+    write(&extents, &content(100_000, 1)).await.expect("an extent can be written");
+    extents.close();
+    let refused = write(&extents, b"").await;
+    assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "closed: {refused:?}");
+    assert!(extents.read(before, 0..100_000).await.is_ok(), "reads go on");
+}

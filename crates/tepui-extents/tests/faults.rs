@@ -1,0 +1,209 @@
+//! Disks that fail, below the store: a shim in front of the C library fails syncs and writes.
+//!
+//! Each scenario runs in a child process of its own, which is this test binary with the shim loaded. The shim is
+//! that of the engine's tests.
+
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
+
+use bytes::Bytes;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tepui_extents::contract::content;
+use tepui_extents::{DiskExtents, DiskOptions, Extent, ExtentError, ExtentWriter, Extents};
+
+/// Runs the test called `name` in a child that has the shim, and does nothing in the parent.
+fn in_child<F: Future>(name: &str, scenario: impl FnOnce(Faults) -> F) {
+    if let Ok(control) = std::env::var("TEPUI_FAULT") {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime can be built").block_on(scenario(Faults { control: control.into() }));
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let control = directory.path().join("fault");
+    std::fs::write(&control, "-").expect("the control file can be written");
+    let output = Command::new(std::env::current_exe().expect("a test knows its path"))
+        .args(["--exact", name, "--nocapture"])
+        .env("LD_PRELOAD", shim())
+        .env("TEPUI_FAULT", &control)
+        .output()
+        .expect("the child can be started");
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn shim() -> &'static Path {
+    static SHIM: OnceLock<(PathBuf, TempDir)> = OnceLock::new();
+    let (path, _) = SHIM.get_or_init(|| {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let path = directory.path().join("libshim.so");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tepui-engine/tests/faults/shim.rs");
+        let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let status = Command::new(compiler)
+            .args(["--edition", "2024", "--crate-type", "cdylib", "-C", "panic=abort", "-o"])
+            .arg(&path)
+            .arg(source)
+            .status();
+        assert!(status.is_ok_and(|status| status.success()), "the shim can be compiled");
+        (path, directory)
+    });
+    path
+}
+
+struct Faults {
+    control: PathBuf,
+}
+
+impl Faults {
+    fn set(&self, fault: &str) {
+        // In one step: the shim must never read half of it.
+        let new = self.control.with_extension("new");
+        std::fs::write(&new, fault).expect("the control file can be written");
+        std::fs::rename(new, &self.control).expect("the control file can be replaced");
+    }
+
+    fn clear(&self) {
+        self.set("-");
+    }
+}
+
+struct Store {
+    directory: TempDir,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().expect("a temporary directory can be made") }
+    }
+
+    /// Under this name, for the shim fails writes there.
+    fn folder(&self) -> PathBuf {
+        self.directory.path().join("tepui-data/extents")
+    }
+
+    fn open(&self) -> DiskExtents {
+        let mut options = DiskOptions::new(self.folder());
+        options.sync_step_bytes = 1 << 20;
+        DiskExtents::open(options).expect("the folder can be opened")
+    }
+}
+
+async fn write(extents: &DiskExtents, content: &[u8]) -> Result<Extent, ExtentError> {
+    let mut writer = extents.begin().await?;
+    for piece in content.chunks(100_000) {
+        writer.write(Bytes::copy_from_slice(piece)).await?;
+    }
+    writer.finish().await
+}
+
+async fn check(extents: &DiskExtents, extent: Extent, content: &[u8]) {
+    let found = extents.read(extent, 0..extent.bytes).await.expect("an extent can be read");
+    assert!(found.concat() == content, "{extent:?}");
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < give_up, "in vain waited until {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Whatever fails: the writer is told, the volume is not written to again, and all others go on.
+async fn fails_and_goes_on(faults: Faults, fault: &str, is_expected: impl Fn(&ExtentError) -> bool) {
+    let store = Store::new();
+    let extents = store.open();
+    let (small, large) = (content(5000, 1), content(3_500_000, 2));
+    let before = write(&extents, &small).await.expect("an extent can be written");
+    let mut kept = vec![(before, small.clone())];
+    for content in [&small, &large] {
+        faults.set(fault);
+        let failed = write(&extents, content).await;
+        assert!(failed.as_ref().is_err_and(&is_expected), "{} bytes: {failed:?}", content.len());
+        check(&extents, before, &small).await;
+        faults.clear();
+        let after = write(&extents, content).await.expect("an extent can be written");
+        assert!(kept.iter().all(|(extent, _)| extent.volume != after.volume), "the volume is given up");
+        kept.push((after, content.clone()));
+    }
+    extents.close();
+    drop(extents);
+
+    let extents = store.open();
+    for volume in extents.leftovers() {
+        let kept = kept.iter().map(|(extent, _)| *extent).filter(|extent| extent.volume == volume).collect();
+        extents.sweep(volume, kept).await.expect("a volume can be swept");
+    }
+    for (extent, content) in &kept {
+        check(&extents, *extent, content).await;
+    }
+    extents.free(kept.into_iter().map(|(extent, _)| extent).collect()).await.expect("extents can be freed");
+    let left = std::fs::read_dir(store.folder()).expect("the folder can be read").count();
+    assert_eq!(left, 1, "only the newest is left, for its number");
+}
+
+#[test]
+fn a_failed_sync_is_never_acknowledged() {
+    in_child("a_failed_sync_is_never_acknowledged", async |faults: Faults| {
+        fails_and_goes_on(faults, "s", |error| matches!(error, ExtentError::Failed(_))).await;
+    });
+}
+
+#[test]
+fn a_full_disk_is_unavailable() {
+    in_child("a_full_disk_is_unavailable", async |faults: Faults| {
+        fails_and_goes_on(faults, "w", |error| matches!(error, ExtentError::Unavailable(_))).await;
+    });
+}
+
+#[test]
+fn a_sync_that_failed_in_the_background_is_not_forgotten() {
+    in_child("a_sync_that_failed_in_the_background_is_not_forgotten", async |faults: Faults| {
+        let store = Store::new();
+        let extents = store.open();
+        write(&extents, b"so that there is a volume").await.expect("an extent can be written");
+        let mut writer = extents.begin().await.expect("an extent can be begun");
+        faults.set("s");
+        // More than a step, so that a sync begins, and less than two, so that nobody waits for it.
+        for piece in content(1_700_000, 1).chunks(100_000) {
+            writer.write(Bytes::copy_from_slice(piece)).await.expect("nobody has noticed yet");
+        }
+        // It fails where nobody can see it.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        faults.clear();
+        let failed = writer.finish().await;
+        assert!(matches!(failed, Err(ExtentError::Failed(_))), "{failed:?}");
+    });
+}
+
+#[test]
+fn a_hanging_sync_hinders_nobody_who_reads() {
+    in_child("a_hanging_sync_hinders_nobody_who_reads", async |faults: Faults| {
+        let store = Store::new();
+        let extents = store.open();
+        let before = write(&extents, b"before").await.expect("an extent can be written");
+        let length = || {
+            let file = std::fs::metadata(store.folder().join(format!("{}.open", before.volume)));
+            file.expect("the volume is there").len()
+        };
+        let length_before = length();
+        faults.set("h");
+        let hanging = tokio::time::timeout(Duration::from_millis(300), write(&extents, b"hanging")).await;
+        assert!(hanging.is_err(), "{hanging:?}");
+        check(&extents, before, b"before").await;
+        assert!(length() > length_before, "it was written");
+        // The client has left, so there is nobody to give the extent to.
+        faults.clear();
+        until("what nobody waited for is taken back", || length() == length_before).await;
+        let after = write(&extents, b"after").await.expect("an extent can be written");
+        assert_eq!(after.offset, length_before, "in the same volume");
+        check(&extents, after, b"after").await;
+    });
+}
