@@ -3,7 +3,6 @@
 //! The first byte says what a key is about. Texts are written so that the order of the bytes is the
 //! order of the texts by UTF-16 code units, whatever follows them.
 
-#[allow(dead_code, reason = "blobs come with the next step")]
 mod blob;
 mod queue;
 
@@ -91,7 +90,6 @@ impl KeyWriter {
         self
     }
 
-    #[allow(dead_code, reason = "blobs come with the next step")]
     fn byte(mut self, byte: u8) -> Self {
         self.0.push(byte);
         self

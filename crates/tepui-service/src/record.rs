@@ -1,12 +1,10 @@
 //! Values on disk. Every value that a service writes is made here and read back here; its first byte
 //! is the version of its format. `docs/disk-format.md` describes them.
 
-#[allow(dead_code, reason = "blobs come with the next step")]
 mod blob;
 mod blob_settings;
 mod queue;
 
-#[allow(unused_imports, reason = "blobs come with the next step")]
 pub(crate) use blob::{
     Content, ContentHead, Deleted, Piece, Pieces, Source, StoredBlob, StoredBlock, StoredContainer,
     StoredExtent, StoredTier,

@@ -3,15 +3,37 @@
 //! | | |
 //! | --- | --- |
 //! | `service.rs` | which operation goes where |
-//! | `edit.rs` | what an operation reads and is going to write |
 //! | `containers.rs` | containers: the catalogue, metadata, access, their leases |
+//! | `target.rs` | the blob that an operation is about, and what becomes of its state before |
+//! | `precondition.rs` | what must hold before an operation goes ahead |
+//! | `put.rs`, `blocks.rs`, `append.rs` | blobs that come whole, in blocks, and bit by bit |
+//! | `read.rs`, `list.rs` | what is read without a change |
+//! | `change.rs`, `tier.rs`, `delete.rs` | changes of what is known of a blob; its end |
 //! | `lease.rs` | the states of a lease, of containers and blobs alike |
+//! | `contents.rs` | extents and lists of pieces, and how often they are referred to |
+//! | `upload.rs`, `download.rs` | bytes on their way in and out |
+//! | `reclaim.rs` | space that is given back, and what has expired |
+//! | `edit.rs` | what an operation reads and is going to write |
 
+mod append;
+mod blocks;
+mod change;
 mod containers;
-#[allow(dead_code, reason = "blobs come with the next step")]
+mod contents;
+mod delete;
+mod download;
 mod edit;
-#[allow(dead_code, reason = "blobs come with the next step")]
 pub(crate) mod lease;
+mod list;
+mod precondition;
+mod put;
+mod read;
+mod reclaim;
 mod service;
+mod target;
+mod tier;
+mod upload;
 
-pub use service::{BlobOptions, BlobService, Caller, Chance};
+pub use download::Download;
+pub use service::{Answer, BlobOptions, BlobService, Caller, Chance};
+pub use upload::{Upload, Uploaded};

@@ -1,26 +1,47 @@
 //! The Blob service of all accounts of a server.
 
-use super::containers;
+use super::download::Download;
+use super::upload::{Place, Upload, Uploaded};
+use super::{append, blocks, change, containers, delete, list, put, read};
 use crate::catalogue::Catalogue;
-use crate::record::StoredContainer;
+use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
 use crate::transact::{Attempt, Outcome, commit, engine_error};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_engine::{Engine, EngineError};
-use tepui_extents::Extents;
+use tepui_extents::{ExtentError, Extents};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
-use tepui_model::blob::{BlobServiceProperties, Changed, ContainerName, Operation, PublicAccess, Reply};
+use tepui_model::blob::{
+    self, BlobServiceProperties, Changed, Checksums, ContainerName, ImmutabilityMode, Operation,
+    PublicAccess, RangeChecksum, Reply, Summing,
+};
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 
 /// How the Blob service behaves where there is a choice.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct BlobOptions {
     /// How long the name of a deleted container cannot be used again. Azure takes some 30 s; here it is at once.
     pub deleted_name_rests: Duration,
     /// How long deleted containers can be restored. `None`: deleted is deleted.
     pub container_retention: Option<Duration>,
+    /// The accounts that keep previous versions of blobs.
+    pub versioned_accounts: Vec<String>,
+    /// How long it takes to get a blob back from the archive. Azure takes hours.
+    pub rehydration: Duration,
+}
+
+impl Default for BlobOptions {
+    fn default() -> Self {
+        Self {
+            deleted_name_rests: Duration::ZERO,
+            container_retention: None,
+            versioned_accounts: Vec::new(),
+            rehydration: Duration::from_secs(5),
+        }
+    }
 }
 
 /// Who asks, and what they may do.
@@ -39,10 +60,9 @@ pub type Chance = Arc<dyn Fn() -> u128 + Send + Sync>;
 const MAX_ATTEMPTS: u32 = 1000;
 
 pub struct BlobService<E, X> {
-    engine: Arc<E>,
-    #[expect(dead_code, reason = "contents come with the next step")]
-    extents: Arc<X>,
-    clock: Arc<dyn Clock>,
+    pub(super) engine: Arc<E>,
+    pub(super) extents: Arc<X>,
+    pub(super) clock: Arc<dyn Clock>,
     chance: Chance,
     options: BlobOptions,
     catalogue: Catalogue,
@@ -59,6 +79,35 @@ pub(super) struct Context<'a, S> {
     pub(super) now: Timestamp,
     pub(super) chance: &'a (dyn Fn() -> u128 + Send + Sync),
     pub(super) options: &'a BlobOptions,
+    pub(super) settings: Arc<BlobServiceProperties>,
+}
+
+/// What a decision comes to.
+pub(super) enum Step {
+    Done(Reply),
+    /// The content follows.
+    Content(Box<blob::Content>, Located),
+    /// A part is done: commit it and decide again.
+    More,
+}
+
+/// Bytes that are to be sent, and where they are.
+pub(super) struct Located {
+    pub(super) content: Content,
+    pub(super) range: Range<u64>,
+}
+
+impl From<Reply> for Step {
+    fn from(reply: Reply) -> Self {
+        Self::Done(reply)
+    }
+}
+
+/// The answer to an operation, and the bytes that follow it.
+pub struct Answer<S, X: Extents> {
+    pub reply: Reply,
+    /// With [`Reply::Content`].
+    pub content: Option<Download<S, X>>,
 }
 
 impl<E: Engine, X: Extents> BlobService<E, X> {
@@ -73,26 +122,102 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Self { engine, extents, clock, chance, options, catalogue, settings }
     }
 
-    pub async fn execute(&self, caller: Caller<'_>, operation: &Operation) -> Result<Reply, ServiceError> {
+    /// Begins to receive the bytes of an operation. `None` if it brings none along.
+    pub fn begin_upload(&self, operation: &Operation) -> Option<Upload<X>> {
+        operation.upload().map(|upload| Upload::of(Arc::clone(&self.extents), operation, upload))
+    }
+
+    /// Refuses what would be refused whatever bytes come with it. For asking before they are received.
+    pub async fn check(&self, caller: Caller<'_>, operation: &Operation) -> Result<(), ServiceError> {
+        // A length that fits every condition if the caller does not say one.
+        let bytes = operation.upload().and_then(|upload| upload.bytes).unwrap_or(1);
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let context = self.context(&snapshot, caller).await?;
+        self.decide(&context, operation, Some(&Uploaded::expected(bytes))).await.map(drop)
+    }
+
+    /// Gives up bytes that were received for an operation that will not be executed.
+    pub async fn discard(&self, uploaded: Uploaded) {
+        if let Place::Extent(extent) = uploaded.place
+            && let Err(error) = self.extents.free(vec![extent]).await
+        {
+            tracing::warn!(%error, "cannot free bytes that were received in vain; a restart will");
+        }
+    }
+
+    /// Carries out an operation. Its bytes, if it brings some along, have been received.
+    pub async fn execute(
+        &self,
+        caller: Caller<'_>,
+        operation: &Operation,
+        uploaded: Option<Uploaded>,
+    ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
         for _ in 0..MAX_ATTEMPTS {
+            // Before the snapshot: what it sees stays readable.
+            let reading = self.extents.reading();
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-            let context = self.context(&snapshot, caller);
-            let outcome = self.decide(&context, operation).await?;
+            let context = self.context(&snapshot, caller).await?;
+            let decided = self.decide(&context, operation, uploaded.as_ref()).await;
+            drop(context);
+            let outcome = match decided {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    if let Some(uploaded) = uploaded {
+                        self.discard(uploaded).await;
+                    }
+                    return Err(error);
+                }
+            };
             match commit(&*self.engine, &snapshot, outcome).await? {
-                Attempt::Done(reply) => {
+                Attempt::Done(Step::Done(reply)) => {
                     if matches!(operation, Operation::SetServiceProperties(_)) {
                         self.settings.forget(caller.account);
                     }
-                    return Ok(reply);
+                    return Ok(Answer { reply, content: None });
                 }
-                Attempt::Again => {}
+                Attempt::Done(Step::Content(content, located)) => {
+                    return self.send(operation, *content, located, snapshot, reading).await;
+                }
+                Attempt::Done(Step::More) | Attempt::Again => {}
             }
         }
         Err(ErrorCode::ServerBusy.into())
     }
 
-    fn context<'a>(&'a self, snapshot: &'a E::Snapshot, caller: Caller<'a>) -> Context<'a, E::Snapshot> {
-        Context {
+    /// The answer with bytes, and with their checksum if that was asked for.
+    async fn send(
+        &self,
+        operation: &Operation,
+        mut content: blob::Content,
+        located: Located,
+        snapshot: E::Snapshot,
+        reading: X::Reading,
+    ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
+        let wanted = match operation {
+            Operation::GetBlob(get) => get.range_checksum,
+            _ => None,
+        };
+        let Located { content: stored, range } = located;
+        let extents = Arc::clone(&self.extents);
+        let download = Download::open(extents, reading, snapshot, stored, range).await?;
+        let Some(wanted) = wanted else {
+            let reply = Reply::Content(Box::new(content));
+            return Ok(Answer { reply, content: Some(download) });
+        };
+        let (download, sums) = download.summed(Summing::new(wanted == RangeChecksum::Md5)).await?;
+        content.checksums = match wanted {
+            RangeChecksum::Md5 => Checksums { md5: sums.md5, crc64: None },
+            RangeChecksum::Crc64 => Checksums { md5: None, crc64: sums.crc64 },
+        };
+        Ok(Answer { reply: Reply::Content(Box::new(content)), content: Some(download) })
+    }
+
+    async fn context<'a>(
+        &'a self,
+        snapshot: &'a E::Snapshot,
+        caller: Caller<'a>,
+    ) -> Result<Context<'a, E::Snapshot>, ServiceError> {
+        Ok(Context {
             snapshot,
             catalogue: &self.catalogue,
             account: caller.account,
@@ -100,10 +225,99 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             now: self.clock.tick(),
             chance: &*self.chance,
             options: &self.options,
-        }
+            settings: self.settings.of_account(&*self.engine, caller.account).await?,
+        })
     }
 
     async fn decide(
+        &self,
+        context: &Context<'_, E::Snapshot>,
+        operation: &Operation,
+        uploaded: Option<&Uploaded>,
+    ) -> Result<Outcome<Step>, ServiceError> {
+        match operation {
+            Operation::PutBlob(put) => put::put_blob(context, put, uploaded).await,
+            Operation::GetBlob(get) => {
+                let (content, located) = read::get_blob(context, get).await?;
+                Ok(Outcome::read(Step::Content(Box::new(content), located)))
+            }
+            Operation::GetBlobProperties { blob, revision, preconditions, encryption, .. } => {
+                let properties =
+                    read::get_properties(context, blob, *revision, preconditions, encryption).await?;
+                Ok(Outcome::read(Reply::Blob(Box::new(properties)).into()))
+            }
+            Operation::SetBlobMetadata { blob, metadata, preconditions, encryption } => {
+                change::set_metadata(context, blob, metadata, preconditions, encryption).await
+            }
+            Operation::SetBlobProperties(set) => change::set_properties(context, set).await,
+            Operation::SetBlobTier { blob, revision, tier, priority, preconditions } => {
+                change::set_tier(context, blob, *revision, (*tier, *priority), preconditions).await
+            }
+            Operation::GetBlobTags { blob, revision, preconditions } => {
+                let (blob, _) = read::find(context, blob, *revision, preconditions).await?;
+                Ok(Outcome::read(Reply::Tags(blob.tags).into()))
+            }
+            Operation::SetBlobTags { blob, revision, tags, preconditions } => {
+                change::set_tags(context, blob, *revision, tags, preconditions).await
+            }
+            Operation::SetImmutabilityPolicy { blob, revision, policy, unmodified_since } => {
+                let set = |stored: &mut StoredBlob| {
+                    if unmodified_since.is_some_and(|since| stored.changed > since) {
+                        return Err(ErrorCode::ConditionNotMet);
+                    }
+                    let locked = stored.immutability.filter(|old| old.mode == ImmutabilityMode::Locked);
+                    if locked.is_some_and(|old| policy.until < old.until || policy.mode != old.mode) {
+                        return Err(ErrorCode::BlobImmutableDueToPolicy);
+                    }
+                    stored.immutability = Some(*policy);
+                    Ok(Reply::ImmutabilityPolicySet(*policy))
+                };
+                change::hold(context, blob, *revision, set).await
+            }
+            Operation::DeleteImmutabilityPolicy { blob, revision } => {
+                let delete = |stored: &mut StoredBlob| {
+                    if stored.immutability.is_some_and(|old| old.mode == ImmutabilityMode::Locked) {
+                        return Err(ErrorCode::BlobImmutableDueToPolicy);
+                    }
+                    stored.immutability = None;
+                    Ok(Reply::ImmutabilityPolicyDeleted)
+                };
+                change::hold(context, blob, *revision, delete).await
+            }
+            Operation::SetLegalHold { blob, revision, hold } => {
+                let set = |stored: &mut StoredBlob| {
+                    stored.legal_hold = Some(*hold);
+                    Ok(Reply::LegalHoldSet(*hold))
+                };
+                change::hold(context, blob, *revision, set).await
+            }
+            Operation::LeaseBlob { blob, action, conditions } => {
+                change::lease(context, blob, *action, conditions).await
+            }
+            Operation::SnapshotBlob { blob, metadata, preconditions, encryption } => {
+                change::snapshot(context, blob, metadata, preconditions, encryption).await
+            }
+            Operation::DeleteBlob(delete) => delete::delete_blob(context, delete).await,
+            Operation::UndeleteBlob { blob } => delete::undelete_blob(context, blob).await,
+            Operation::PutBlock(put) => blocks::put_block(context, put, uploaded).await,
+            Operation::PutBlockList(put) => blocks::put_block_list(context, put).await,
+            Operation::GetBlockList { blob, revision, list, preconditions } => {
+                let list = blocks::get_block_list(context, blob, *revision, *list, preconditions).await?;
+                Ok(Outcome::read(Reply::BlockList(list).into()))
+            }
+            Operation::AppendBlock(append) => append::append_block(context, append, uploaded).await,
+            Operation::SealBlob { blob, position, preconditions } => {
+                append::seal(context, blob, *position, preconditions).await
+            }
+            Operation::ListBlobs(query) => {
+                list::list_blobs(context, query).await.map(|page| Outcome::read(Reply::Blobs(page).into()))
+            }
+            _ => self.decide_on_account(context, operation).await.map(|outcome| outcome.map(Step::Done)),
+        }
+    }
+
+    /// Decides what is about the account or about a container as a whole.
+    async fn decide_on_account(
         &self,
         context: &Context<'_, E::Snapshot>,
         operation: &Operation,
@@ -192,7 +406,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         container: &ContainerName,
     ) -> Result<StoredContainer, ServiceError> {
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let context = self.context(&snapshot, Caller { account, allowed: Allowed::Fully });
+        let context = self.context(&snapshot, Caller { account, allowed: Allowed::Fully }).await?;
         containers::find(&context, container).await.map(|(_, container)| container)
     }
 
@@ -219,4 +433,13 @@ pub(super) fn require_public(container: &StoredContainer, allowed: Allowed) -> R
         (Allowed::Fully | Allowed::IfAbsent, _) => true,
     };
     if open { Ok(()) } else { Err(ErrorCode::ResourceNotFound) }
+}
+
+/// What the caller is told of a failure below.
+pub(super) fn extent_error(error: ExtentError) -> ServiceError {
+    let code = match &error {
+        ExtentError::Unavailable(_) => ErrorCode::ServerBusy,
+        ExtentError::Corrupt(_) | ExtentError::Failed(_) => ErrorCode::InternalError,
+    };
+    ServiceError::new(code).with_cause(error)
 }

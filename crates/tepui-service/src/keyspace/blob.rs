@@ -67,11 +67,6 @@ pub(crate) fn container_name<'a>(
     }
 }
 
-/// The account inside a key of [`all_containers`].
-pub(crate) fn account_of_container(key: &[u8]) -> Option<Cow<'_, str>> {
-    first_text(key.get(1..)?).map(|(account, _)| account)
-}
-
 /// A name that rests after its container was deleted.
 pub(crate) fn resting_container_name(account: &str, name: &str) -> Key {
     KeyWriter::new(space::RESTING_CONTAINER_NAME).text(account).last_text(name).finish()
@@ -143,15 +138,6 @@ pub(crate) fn blobs(container: Incarnation) -> KeyRange {
 /// All blobs of a container whose names begin with `prefix`.
 pub(crate) fn blobs_with_prefix(container: Incarnation, prefix: &str) -> KeyRange {
     whole(KeyWriter::new(space::BLOB).number(container.0).last_text(prefix))
-}
-
-/// The boundary before all states of a blob, or after them.
-pub(crate) fn blob_edge(container: Incarnation, name: &str, edge: Edge) -> Key {
-    let key = KeyWriter::new(space::BLOB).number(container.0).text(name);
-    match edge {
-        Edge::Before => key.finish(),
-        Edge::After => key.after_all(),
-    }
 }
 
 /// All snapshots of a blob.
@@ -229,11 +215,13 @@ pub(crate) fn tag(container: Incarnation, (key, value): (&str, &str), name: &str
 }
 
 /// All blobs of a container that have a tag.
+#[allow(dead_code, reason = "Find Blobs by Tags comes with the next step")]
 pub(crate) fn tagged(container: Incarnation, key: &str) -> KeyRange {
     whole(KeyWriter::new(space::TAG).number(container.0).text(key))
 }
 
 /// The boundary before all blobs that have a tag with this value, or after them.
+#[allow(dead_code, reason = "Find Blobs by Tags comes with the next step")]
 pub(crate) fn tag_edge(container: Incarnation, key: &str, value: &str, edge: Edge) -> Key {
     let tag = KeyWriter::new(space::TAG).number(container.0).text(key).text(value);
     match edge {
@@ -248,6 +236,7 @@ pub(crate) fn tags(container: Incarnation) -> KeyRange {
 }
 
 /// The name and the revision inside the key of a tag.
+#[allow(dead_code, reason = "Find Blobs by Tags comes with the next step")]
 pub(crate) fn tagged_blob(key: &[u8]) -> Option<(Cow<'_, str>, Revision)> {
     let (_, rest) = first_text(key.get(9..)?)?;
     let (_, rest) = first_text(rest)?;
@@ -377,15 +366,10 @@ mod tests {
         }
 
         #[test]
-        fn ranges_hold_what_they_name(name in any_text(), prefix in any_text(), other in any_text(), revision in any_revision()) {
+        fn ranges_hold_what_they_name(name in any_text(), prefix in any_text(), revision in any_revision()) {
             let key = blob(CONTAINER, &name, revision);
             prop_assert_eq!(holds(&blobs_with_prefix(CONTAINER, &prefix), &key), name.starts_with(&prefix));
             prop_assert!(holds(&blobs(CONTAINER), &key));
-            let edges = KeyRange {
-                start: blob_edge(CONTAINER, &other, Edge::Before),
-                end: blob_edge(CONTAINER, &other, Edge::After),
-            };
-            prop_assert_eq!(holds(&edges, &key), name == other);
             let is_snapshot = matches!(revision, Revision::Snapshot(_));
             prop_assert_eq!(holds(&snapshots(CONTAINER, &name), &key), is_snapshot);
             let is_version = matches!(revision, Revision::Version(_));
@@ -401,7 +385,7 @@ mod tests {
         #[test]
         fn foreign_keys_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let _ = (blob_of(&bytes), block_of(&bytes), tagged_blob(&bytes), retained_blob(&bytes));
-            let _ = (container_name("acct", &bytes), account_of_container(&bytes), place_of_extent(&bytes));
+            let _ = (container_name("acct", &bytes), place_of_extent(&bytes));
             let _ = (dropped_content_id(&bytes), container_of_blob(&bytes));
         }
     }
@@ -412,7 +396,6 @@ mod tests {
         assert!(live < deleted && deleted < container("acct", "pics2"));
         assert_eq!(container_name("acct", &live), Some(("pics".into(), None)));
         assert_eq!(container_name("acct", &deleted), Some(("pics".into(), Some(CONTAINER))));
-        assert_eq!(account_of_container(&live).as_deref(), Some("acct"));
         for (account, prefix, inside) in
             [("acct", "", true), ("acct", "pic", true), ("acct", "pics-x", false), ("acc", "", false)]
         {
