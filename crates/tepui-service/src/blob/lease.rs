@@ -74,7 +74,6 @@ impl Lease {
     }
 
     /// Whether it never ends by itself.
-    #[allow(dead_code, reason = "copies come with the next step")]
     pub(super) fn is_infinite(&self) -> bool {
         matches!(self, Self::Leased { duration: LeaseDuration::Infinite, .. })
     }

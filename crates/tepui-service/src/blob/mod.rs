@@ -7,7 +7,8 @@
 //! | `target.rs` | the blob that an operation is about, and what becomes of its state before |
 //! | `precondition.rs` | what must hold before an operation goes ahead |
 //! | `put.rs`, `blocks.rs`, `append.rs` | blobs that come whole, in blocks, and bit by bit |
-//! | `read.rs`, `list.rs` | what is read without a change |
+//! | `copy.rs` | blobs that are made of others |
+//! | `read.rs`, `list.rs`, `find.rs` | what is read without a change |
 //! | `change.rs`, `tier.rs`, `delete.rs` | changes of what is known of a blob; its end |
 //! | `lease.rs` | the states of a lease, of containers and blobs alike |
 //! | `contents.rs` | extents and lists of pieces, and how often they are referred to |
@@ -20,9 +21,11 @@ mod blocks;
 mod change;
 mod containers;
 mod contents;
+mod copy;
 mod delete;
 mod download;
 mod edit;
+mod find;
 pub(crate) mod lease;
 mod list;
 mod precondition;

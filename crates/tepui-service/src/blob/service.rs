@@ -1,8 +1,10 @@
 //! The Blob service of all accounts of a server.
 
+use super::copy::Telling;
 use super::download::Download;
+use super::precondition::require_not_archived;
 use super::upload::{Place, Upload, Uploaded};
-use super::{append, blocks, change, containers, delete, list, put, read};
+use super::{append, blocks, change, containers, copy, delete, find, list, put, read};
 use crate::catalogue::Catalogue;
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
@@ -15,8 +17,8 @@ use tepui_extents::{ExtentError, Extents};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    self, BlobServiceProperties, Changed, Checksums, ContainerName, ImmutabilityMode, Operation,
-    PublicAccess, RangeChecksum, Reply, Summing,
+    self, BlobServiceProperties, ByteRange, Changed, Checksums, ContainerName, CopySource, ImmutabilityMode,
+    Operation, PublicAccess, RangeChecksum, Reply, Revision, Summing,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 
@@ -50,6 +52,15 @@ pub struct Caller<'a> {
     pub account: &'a str,
     /// How far the permission for the operation goes.
     pub allowed: Allowed,
+    /// How far the permission to read the source goes, if the operation has one.
+    pub source_allowed: Allowed,
+}
+
+impl<'a> Caller<'a> {
+    /// One who may do everything with an account.
+    pub fn owner(account: &'a str) -> Self {
+        Self { account, allowed: Allowed::Fully, source_allowed: Allowed::Fully }
+    }
 }
 
 /// Numbers that nobody can guess: ids of leases and copies.
@@ -75,6 +86,7 @@ pub(super) struct Context<'a, S> {
     pub(super) catalogue: &'a Catalogue,
     pub(super) account: &'a str,
     pub(super) allowed: Allowed,
+    pub(super) source_allowed: Allowed,
     /// Later than every moment that a decision was given before.
     pub(super) now: Timestamp,
     pub(super) chance: &'a (dyn Fn() -> u128 + Send + Sync),
@@ -122,9 +134,30 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Self { engine, extents, clock, chance, options, catalogue, settings }
     }
 
-    /// Begins to receive the bytes of an operation. `None` if it brings none along.
+    /// Begins to receive the bytes that an operation needs: those that come with the request, or those that have
+    /// to be fetched from its source ([`BlobService::open_source`] has them, if the source is here). `None` if
+    /// it needs none.
     pub fn begin_upload(&self, operation: &Operation) -> Option<Upload<X>> {
-        operation.upload().map(|upload| Upload::of(Arc::clone(&self.extents), operation, upload))
+        Upload::of(Arc::clone(&self.extents), operation)
+    }
+
+    /// The bytes of a source that is here, as the caller may read them.
+    pub async fn open_source(
+        &self,
+        caller: Caller<'_>,
+        source: &CopySource,
+        range: Option<ByteRange>,
+    ) -> Result<Download<E::Snapshot, X>, ServiceError> {
+        let reading = self.extents.reading();
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let context = self.context(&snapshot, caller).await?;
+        let found = copy::find_source(&context, source, Telling::AsSource).await?;
+        let now = context.now;
+        drop(context);
+        let blob = found.ok_or(ErrorCode::CannotVerifyCopySource)?;
+        require_not_archived(&blob, now)?;
+        let range = range.map_or(Ok(0..blob.bytes), |range| range.within(blob.bytes))?;
+        Download::open(Arc::clone(&self.extents), reading, snapshot, blob.content, range).await
     }
 
     /// Refuses what would be refused whatever bytes come with it. For asking before they are received.
@@ -222,6 +255,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             catalogue: &self.catalogue,
             account: caller.account,
             allowed: caller.allowed,
+            source_allowed: caller.source_allowed,
             now: self.clock.tick(),
             chance: &*self.chance,
             options: &self.options,
@@ -237,6 +271,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     ) -> Result<Outcome<Step>, ServiceError> {
         match operation {
             Operation::PutBlob(put) => put::put_blob(context, put, uploaded).await,
+            Operation::PutBlobFromUrl(put) => copy::put_blob_from_url(context, put, uploaded).await,
+            Operation::CopyBlob(copy) => copy::copy_blob(context, copy, uploaded).await,
+            Operation::AbortCopy { blob, preconditions, .. } => {
+                // Copies are done when they are answered, so there is never one to abort.
+                read::find(context, blob, Revision::Base, preconditions).await?;
+                Err(ErrorCode::NoPendingCopyOperation.into())
+            }
             Operation::GetBlob(get) => {
                 let (content, located) = read::get_blob(context, get).await?;
                 Ok(Outcome::read(Step::Content(Box::new(content), located)))
@@ -311,6 +352,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
             Operation::ListBlobs(query) => {
                 list::list_blobs(context, query).await.map(|page| Outcome::read(Reply::Blobs(page).into()))
+            }
+            Operation::FindBlobsByTags(query) => {
+                find::find(context, query).await.map(|page| Outcome::read(Reply::Found(page).into()))
             }
             _ => self.decide_on_account(context, operation).await.map(|outcome| outcome.map(Step::Done)),
         }
@@ -406,7 +450,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         container: &ContainerName,
     ) -> Result<StoredContainer, ServiceError> {
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let context = self.context(&snapshot, Caller { account, allowed: Allowed::Fully }).await?;
+        let context = self.context(&snapshot, Caller::owner(account)).await?;
         containers::find(&context, container).await.map(|(_, container)| container)
     }
 

@@ -12,6 +12,7 @@ use crate::record::{Deleted, StoredBlob, StoredBlock};
 use bytes::Bytes;
 use std::time::Duration;
 use tepui_engine::{Key, KeyRange, Snapshot};
+use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     BlobPath, BlobProperties, Changed, Encryption, Preconditions, Revision, Tags, VersionView, Written,
 };
@@ -44,24 +45,25 @@ impl<'a> Target<'a> {
         edit: &mut Edit<'_, S>,
         path: &'a BlobPath,
     ) -> Result<Self, ServiceError> {
-        Self::find_in(context, edit, context.account, path).await
+        Self::find_in(context, edit, (context.account, context.allowed), path).await
     }
 
+    /// Finds a blob of any account, as far as the caller may.
     pub(super) async fn find_in<S: Snapshot>(
         context: &Context<'_, S>,
         edit: &mut Edit<'_, S>,
-        account: &str,
+        (account, allowed): (&str, Allowed),
         path: &'a BlobPath,
     ) -> Result<Self, ServiceError> {
         let found = containers::find_in(context, account, &path.container).await;
         let (key, container) = match found {
             // Whoever has no credentials does not learn what containers there are.
-            Err(error) if error.code == ErrorCode::ContainerNotFound && context.is_anonymous() => {
+            Err(error) if error.code == ErrorCode::ContainerNotFound && is_anonymous(allowed) => {
                 return Err(ErrorCode::ResourceNotFound.into());
             }
             found => found?,
         };
-        require_public(&container, context.allowed)?;
+        require_public(&container, allowed)?;
         edit.guard(key);
         let container = container.incarnation;
         let row = edit.get(&keyspace::blob(container, path.blob.as_str(), Revision::Base)).await?;
@@ -288,12 +290,12 @@ pub(super) fn view(blob: &StoredBlob, revision: Revision, now: Timestamp) -> Blo
     }
 }
 
-impl<S> Context<'_, S> {
-    /// Whether the caller has shown no credentials.
-    fn is_anonymous(&self) -> bool {
-        matches!(self.allowed, tepui_model::blob::access::Allowed::IfPublic(_))
-    }
+/// Whether the caller has shown no credentials.
+fn is_anonymous(allowed: Allowed) -> bool {
+    matches!(allowed, Allowed::IfPublic(_))
+}
 
+impl<S> Context<'_, S> {
     pub(super) fn keeps_versions(&self) -> bool {
         self.options.versioned_accounts.iter().any(|account| account == self.account)
     }

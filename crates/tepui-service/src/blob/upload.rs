@@ -4,11 +4,13 @@ use crate::blob::service::extent_error;
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tepui_extents::{Extent, ExtentWriter, Extents};
-use tepui_model::blob::{Checksums, Operation, Summing, operation};
+use tepui_model::blob::{Checksums, CopyPace, CopySource, Operation, PageWrite, Piece, SourcePlace, Summing};
 use tepui_model::{ErrorCode, ServiceError};
 
+/// The longest blob that is fetched from elsewhere.
+const MAX_FETCHED_BYTES: u64 = 5000 * 1024 * 1024;
 /// Up to this length, bytes are stored with what is known of the blob.
-pub(super) const MAX_INLINE_BYTES: usize = 16 * 1024;
+const MAX_INLINE_BYTES: usize = 16 * 1024;
 
 /// Bytes that are being received. Dropping it leaves nothing behind.
 pub struct Upload<X: Extents> {
@@ -40,16 +42,20 @@ pub(super) enum Place {
 }
 
 impl<X: Extents> Upload<X> {
-    pub(super) fn of(extents: Arc<X>, operation: &Operation, upload: &operation::Upload) -> Self {
+    /// `None` if the operation needs no bytes.
+    pub(super) fn of(extents: Arc<X>, operation: &Operation) -> Option<Self> {
+        let (with_md5, max_bytes) = match (operation.upload(), fetched(operation)) {
+            (Some(upload), _) => {
+                let whole = matches!(operation, Operation::PutBlob(_));
+                (whole || upload.checksums.md5.is_some(), upload.max_bytes)
+            }
+            (None, Some(fetched)) => (fetched.with_md5, fetched.max_bytes),
+            (None, None) => return None,
+        };
         // Of blocks there may be so many that their list could not be committed with the bytes in it.
         let hold = if matches!(operation, Operation::PutBlock(_)) { 0 } else { MAX_INLINE_BYTES };
-        let with_md5 = matches!(operation, Operation::PutBlob(_)) || upload.checksums.md5.is_some();
-        Self::new(extents, hold, with_md5, upload.max_bytes)
-    }
-
-    pub(super) fn new(extents: Arc<X>, hold: usize, with_md5: bool, max_bytes: u64) -> Self {
         let (held, summing) = (BytesMut::new(), Summing::new(with_md5));
-        Self { extents, held, writer: None, hold, bytes: 0, max_bytes, summing }
+        Some(Self { extents, held, writer: None, hold, bytes: 0, max_bytes, summing })
     }
 
     /// Takes the next bytes. Waits until the store can take more.
@@ -95,5 +101,39 @@ impl Uploaded {
     pub(super) fn check(&self, said: &Checksums) -> Result<Checksums, ServiceError> {
         said.check(&self.checksums)?;
         Ok(self.checksums)
+    }
+}
+
+/// What has to be fetched for an operation.
+struct Fetched {
+    with_md5: bool,
+    max_bytes: u64,
+}
+
+/// Copies of blobs that are here share what they are made of, unless the caller says what their bytes must be.
+fn fetched(operation: &Operation) -> Option<Fetched> {
+    let of_copy = |source: &CopySource, said: &Checksums, max_bytes| {
+        let needed = source.place == SourcePlace::Elsewhere || *said != Checksums::default();
+        needed.then_some(Fetched { with_md5: true, max_bytes })
+    };
+    let of_piece = |piece: &Piece| match piece {
+        Piece::Sent(_) => None,
+        Piece::FromUrl(from) => {
+            Some(Fetched { with_md5: from.checksums.md5.is_some(), max_bytes: from.max_bytes })
+        }
+    };
+    match operation {
+        Operation::PutBlobFromUrl(put) => of_copy(&put.source, &put.checksums, MAX_FETCHED_BYTES),
+        Operation::CopyBlob(copy) => match &copy.pace {
+            CopyPace::Background => of_copy(&copy.source, &Checksums::default(), MAX_FETCHED_BYTES),
+            CopyPace::Waiting(said) => of_copy(&copy.source, said, MAX_FETCHED_BYTES),
+        },
+        Operation::PutBlock(put) => of_piece(&put.piece),
+        Operation::AppendBlock(append) => of_piece(&append.piece),
+        Operation::PutPages(put) => match &put.write {
+            PageWrite::Update(piece) => of_piece(piece),
+            PageWrite::Clear => None,
+        },
+        _ => None,
     }
 }

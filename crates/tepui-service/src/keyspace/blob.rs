@@ -215,13 +215,11 @@ pub(crate) fn tag(container: Incarnation, (key, value): (&str, &str), name: &str
 }
 
 /// All blobs of a container that have a tag.
-#[allow(dead_code, reason = "Find Blobs by Tags comes with the next step")]
 pub(crate) fn tagged(container: Incarnation, key: &str) -> KeyRange {
     whole(KeyWriter::new(space::TAG).number(container.0).text(key))
 }
 
 /// The boundary before all blobs that have a tag with this value, or after them.
-#[allow(dead_code, reason = "Find Blobs by Tags comes with the next step")]
 pub(crate) fn tag_edge(container: Incarnation, key: &str, value: &str, edge: Edge) -> Key {
     let tag = KeyWriter::new(space::TAG).number(container.0).text(key).text(value);
     match edge {
@@ -236,7 +234,6 @@ pub(crate) fn tags(container: Incarnation) -> KeyRange {
 }
 
 /// The name and the revision inside the key of a tag.
-#[allow(dead_code, reason = "Find Blobs by Tags comes with the next step")]
 pub(crate) fn tagged_blob(key: &[u8]) -> Option<(Cow<'_, str>, Revision)> {
     let (_, rest) = first_text(key.get(9..)?)?;
     let (_, rest) = first_text(rest)?;

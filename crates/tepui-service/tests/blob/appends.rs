@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn create(bench: &Bench, name: &str) {
+pub(crate) async fn create(bench: &Bench, name: &str) {
     let put = PutBlob { content: NewContent::Append, ..Bench::put_operation(name, Preconditions::default()) };
     bench.run(Operation::PutBlob(put)).await.unwrap();
 }
@@ -26,7 +26,7 @@ async fn append_if(
     }
 }
 
-async fn append(bench: &Bench, name: &str, bytes: &[u8]) -> Result<(u64, u32), ErrorCode> {
+pub(crate) async fn append(bench: &Bench, name: &str, bytes: &[u8]) -> Result<(u64, u32), ErrorCode> {
     append_if(bench, name, bytes, AppendConditions::default()).await
 }
 

@@ -5,8 +5,10 @@
 mod appends;
 mod blocks;
 mod containers;
+mod copies;
 mod deletes;
 mod extents;
+mod finds;
 mod lists;
 mod puts;
 mod reclaims;
@@ -93,7 +95,7 @@ impl Bench {
     }
 
     async fn run_as(&self, allowed: Allowed, operation: Operation) -> Result<Reply, ServiceError> {
-        let caller = Caller { account: ACCOUNT, allowed };
+        let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
         self.service.execute(caller, &operation, None).await.map(|answer| answer.reply)
     }
 
@@ -108,7 +110,7 @@ impl Bench {
         operation: Operation,
         bytes: &[u8],
     ) -> Result<Reply, ServiceError> {
-        let caller = Caller { account: ACCOUNT, allowed };
+        let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
         self.service.check(caller, &operation).await?;
         let mut upload = self.service.begin_upload(&operation).unwrap();
         for chunk in bytes.chunks(7_000) {
@@ -167,7 +169,7 @@ impl Bench {
     }
 
     async fn read(&self, get: GetBlob) -> Result<(Content, Vec<u8>), ServiceError> {
-        let caller = Caller { account: ACCOUNT, allowed: Allowed::Fully };
+        let caller = Caller::owner(ACCOUNT);
         let answer = self.service.execute(caller, &Operation::GetBlob(get), None).await?;
         let (Reply::Content(content), Some(mut download)) = (answer.reply, answer.content) else {
             panic!("no content")
