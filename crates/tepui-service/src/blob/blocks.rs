@@ -187,7 +187,7 @@ impl Choosing {
             (None, BlockSearch::Uncommitted) => return Ok(None),
             (None, BlockSearch::Committed | BlockSearch::Latest) => {
                 let Some(source) = self.committed.get(id).cloned() else { return Ok(None) };
-                if let Source::Extent(extent) = source {
+                if let Some(extent) = contents::extent_of(&source) {
                     contents::share_extent(edit, extent).await?;
                 }
                 source

@@ -3,9 +3,10 @@
 use super::contents;
 use super::edit::Edit;
 use super::lease::Lease;
+use super::pages;
 use super::precondition::{check_key, require_not_archived};
 use super::service::{Context, Step};
-use super::target::{Target, written};
+use super::target::{More, Target, written};
 use super::tier;
 use crate::record::StoredBlob;
 use crate::transact::Outcome;
@@ -63,6 +64,11 @@ pub(super) async fn set_properties<S: Snapshot>(
         new.http = http.clone();
     }
     new.copy = None;
+    if let Some(bytes) = set.resize
+        && pages::resize(context, &mut edit, &mut new, bytes).await? == More::Yes
+    {
+        return Ok(edit.finish(Step::More));
+    }
     let sequence_number = match &mut new.of_type {
         OfType::Page { sequence_number } => {
             if let Some(action) = set.sequence_number {

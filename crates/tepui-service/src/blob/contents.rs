@@ -22,7 +22,15 @@ pub(super) struct Part {
     pub(super) range: Range<u64>,
 }
 
-fn missing(what: &str) -> ServiceError {
+/// The extent that a piece refers to.
+pub(super) fn extent_of(source: &Source) -> Option<Extent> {
+    match source {
+        Source::Extent(extent) | Source::Slice(extent, _) => Some(*extent),
+        Source::Inline(_) | Source::Zeros(_) => None,
+    }
+}
+
+pub(super) fn missing(what: &str) -> ServiceError {
     ServiceError::new(ErrorCode::InternalError)
         .with_cause(format!("a blob refers to what is not stored: {what}"))
 }

@@ -150,6 +150,10 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
     let source = find_source(context, &put.source, Telling::AsSource).await?;
     if let Some(source) = &source {
         require_not_archived(source, context.now)?;
+        // Pages cannot be shared by a blob that has none.
+        if source.of_type.blob_type() == BlobType::Page && uploaded.is_none() {
+            return Err(ErrorCode::InvalidBlobType.into());
+        }
     }
     let mut given = put.new.clone();
     given.tags = tags(&put.tags, source.as_ref());

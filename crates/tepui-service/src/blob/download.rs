@@ -1,6 +1,7 @@
 //! Bytes on their way out: read from the store piece by piece while they are sent.
 
 use super::contents::{Part, parts};
+use super::layers::{Seen, Span, layered};
 use crate::blob::service::extent_error;
 use crate::keyspace::ContentId;
 use crate::record::{Content, Source};
@@ -24,6 +25,16 @@ pub struct Download<S, X: Extents> {
     parts: VecDeque<Part>,
     /// Parts that were not looked up yet, for there are very many.
     rest: Option<(S, ContentId, Range<u64>)>,
+    shape: Shape,
+}
+
+/// How the bytes of a blob are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// One piece after the other.
+    Whole,
+    /// Pages, with zeros between them.
+    Sparse,
 }
 
 impl<S: Snapshot, X: Extents> Download<S, X> {
@@ -32,12 +43,14 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         extents: Arc<X>,
         reading: X::Reading,
         snapshot: S,
-        content: Content,
+        (content, shape): (Content, Shape),
         range: Range<u64>,
     ) -> Result<Self, ServiceError> {
-        let mut download = Self { extents, _reading: reading, parts: VecDeque::new(), rest: None };
+        let mut download = Self { extents, _reading: reading, parts: VecDeque::new(), rest: None, shape };
         match content {
             _ if range.is_empty() => {}
+            // There are no pages yet.
+            Content::Inline(_) if shape == Shape::Sparse => download.parts.push_back(zeros(&range)),
             Content::Inline(bytes) => download.parts.push_back(Part { source: Source::Inline(bytes), range }),
             Content::Extent(extent) => {
                 download.parts.push_back(Part { source: Source::Extent(extent), range });
@@ -67,8 +80,21 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
     /// Looks up the next parts.
     async fn look_up(&mut self) -> Result<(), ServiceError> {
         if let Some((snapshot, content, range)) = self.rest.take() {
-            let (parts, next) = parts(&snapshot, content, range.clone()).await?;
-            self.parts.extend(parts);
+            let next = match self.shape {
+                Shape::Whole => {
+                    let (parts, next) = parts(&snapshot, content, range.clone()).await?;
+                    self.parts.extend(parts);
+                    next
+                }
+                Shape::Sparse => {
+                    let (spans, next) = layered(&snapshot, content, range.clone(), None).await?;
+                    self.parts.extend(spans.into_iter().map(|Span { range, seen }| match seen {
+                        Seen::Data(part) => part,
+                        Seen::Zeros | Seen::Nothing => zeros(&range),
+                    }));
+                    next
+                }
+            };
             self.rest = (next < range.end).then_some((snapshot, content, next..range.end));
         }
         Ok(())
@@ -90,6 +116,11 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
             Source::Extent(extent) => {
                 self.extents.read(*extent, range.clone()).await.map_err(extent_error)?
             }
+            Source::Slice(extent, slice) => {
+                let within = slice.start + range.start..slice.start + range.end;
+                self.extents.read(*extent, within).await.map_err(extent_error)?
+            }
+            Source::Zeros(_) => zero_bytes(range.end - range.start),
         };
         part.range.start = range.end;
         if part.range.is_empty() {
@@ -97,4 +128,18 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         }
         Ok(Some(bytes))
     }
+}
+
+fn zeros(range: &Range<u64>) -> Part {
+    let bytes = range.end - range.start;
+    Part { source: Source::Zeros(bytes), range: 0..bytes }
+}
+
+/// Zeros without memory of their own.
+fn zero_bytes(count: u64) -> Vec<Bytes> {
+    static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+    let (whole, rest) = (count as usize / ZEROS.len(), count as usize % ZEROS.len());
+    let mut bytes = vec![Bytes::from_static(&ZEROS); whole];
+    bytes.push(Bytes::from_static(&ZEROS[..rest]));
+    bytes
 }

@@ -24,8 +24,7 @@ pub(super) async fn put_blob<S: Snapshot>(
     let blob_type = match put.content {
         NewContent::Block(_) => BlobType::Block,
         NewContent::Append => BlobType::Append,
-        // Pages come with the step after this one.
-        NewContent::Page { .. } => return Err(ErrorCode::NotImplemented.into()),
+        NewContent::Page { .. } => BlobType::Page,
     };
     let asked = target.asked(&put.preconditions, context.now);
     asked.check_create(target.base.as_ref(), blob_type, context.allowed)?;
@@ -36,15 +35,20 @@ pub(super) async fn put_blob<S: Snapshot>(
     if target.discard_blocks(&mut edit).await? == More::Yes {
         return Ok(edit.finish(Step::More));
     }
-    let mut new = match (blob_type, uploaded) {
-        (BlobType::Block, Some(uploaded)) => {
-            let mut new = new_blob(context, &target, &put.new, OfType::Block);
+    let of_type = match put.content {
+        NewContent::Block(_) => OfType::Block,
+        NewContent::Append => OfType::Append { committed_blocks: 0, sealed: false },
+        NewContent::Page { sequence_number, .. } => OfType::Page { sequence_number },
+    };
+    let mut new = new_blob(context, &target, &put.new, of_type);
+    match (&put.content, uploaded) {
+        (NewContent::Block(_), Some(uploaded)) => {
             new.bytes = uploaded.bytes;
             new.content = store(&mut edit, uploaded).await?;
-            new
         }
-        _ => new_blob(context, &target, &put.new, OfType::Append { committed_blocks: 0, sealed: false }),
-    };
+        (NewContent::Page { bytes, .. }, _) => new.bytes = *bytes,
+        (NewContent::Block(_) | NewContent::Append, _) => {}
+    }
     if let Some(md5) = checksums.md5 {
         new.http.content_md5 = Some(md5);
     }

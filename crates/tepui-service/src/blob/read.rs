@@ -2,7 +2,7 @@
 
 use super::edit::Edit;
 use super::precondition::{check_key, require_not_archived};
-use super::service::{Context, Located};
+use super::service::{Context, Located, shape};
 use super::target::{Target, view};
 use crate::record::StoredBlob;
 use tepui_engine::Snapshot;
@@ -55,7 +55,8 @@ pub(super) async fn get_blob<S: Snapshot>(
         range: get.range.map(|_| within.start..=within.end - 1),
         checksums: Checksums::default(),
     };
-    Ok((content, Located { content: blob.content, range: within }))
+    let shape = shape(blob.of_type);
+    Ok((content, Located { content: (blob.content, shape), range: within }))
 }
 
 pub(super) async fn get_properties<S: Snapshot>(

@@ -6,7 +6,7 @@ use super::edit::{Edit, Rows};
 use super::service::{BlobService, extent_error};
 use super::target::{More, discard_blocks};
 use crate::keyspace::{self, ContentId, Incarnation};
-use crate::record::{self, Content, Pieces, Source, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
+use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
 use crate::transact::{commit, engine_error};
 use std::time::Duration;
 use tepui_engine::{Engine, Key, KeyRange};
@@ -146,7 +146,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 break;
             };
             for piece in Pieces::decode(&row)?.pieces {
-                if let Source::Extent(extent) = piece.source {
+                if let Some(extent) = contents::extent_of(&piece.source) {
                     contents::release_extent(&mut edit, extent).await?;
                 }
             }

@@ -1,10 +1,10 @@
 //! The Blob service of all accounts of a server.
 
 use super::copy::Telling;
-use super::download::Download;
+use super::download::{Download, Shape};
 use super::precondition::require_not_archived;
 use super::upload::{Place, Upload, Uploaded};
-use super::{append, blocks, change, containers, copy, delete, find, list, put, read};
+use super::{append, blocks, change, containers, copy, delete, find, list, pages, put, read};
 use crate::catalogue::Catalogue;
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
@@ -18,7 +18,7 @@ use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     self, BlobServiceProperties, ByteRange, Changed, Checksums, ContainerName, CopySource, ImmutabilityMode,
-    Operation, PublicAccess, RangeChecksum, Reply, Revision, Summing,
+    OfType, Operation, PublicAccess, RangeChecksum, Reply, Revision, Summing,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 
@@ -105,7 +105,7 @@ pub(super) enum Step {
 
 /// Bytes that are to be sent, and where they are.
 pub(super) struct Located {
-    pub(super) content: Content,
+    pub(super) content: (Content, Shape),
     pub(super) range: Range<u64>,
 }
 
@@ -157,13 +157,18 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let blob = found.ok_or(ErrorCode::CannotVerifyCopySource)?;
         require_not_archived(&blob, now)?;
         let range = range.map_or(Ok(0..blob.bytes), |range| range.within(blob.bytes))?;
-        Download::open(Arc::clone(&self.extents), reading, snapshot, blob.content, range).await
+        let content = (blob.content, shape(blob.of_type));
+        Download::open(Arc::clone(&self.extents), reading, snapshot, content, range).await
     }
 
     /// Refuses what would be refused whatever bytes come with it. For asking before they are received.
     pub async fn check(&self, caller: Caller<'_>, operation: &Operation) -> Result<(), ServiceError> {
         // A length that fits every condition if the caller does not say one.
-        let bytes = operation.upload().and_then(|upload| upload.bytes).unwrap_or(1);
+        let said = operation.upload().and_then(|upload| upload.bytes);
+        let bytes = match operation {
+            Operation::PutPages(put) => said.unwrap_or(put.pages.bytes()),
+            _ => said.unwrap_or(1),
+        };
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
         let context = self.context(&snapshot, caller).await?;
         self.decide(&context, operation, Some(&Uploaded::expected(bytes))).await.map(drop)
@@ -350,6 +355,10 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             Operation::SealBlob { blob, position, preconditions } => {
                 append::seal(context, blob, *position, preconditions).await
             }
+            Operation::PutPages(put) => pages::put_pages(context, put, uploaded).await,
+            Operation::GetPageRanges(get) => pages::get_page_ranges(context, get)
+                .await
+                .map(|ranges| Outcome::read(Reply::PageRanges(ranges).into())),
             Operation::ListBlobs(query) => {
                 list::list_blobs(context, query).await.map(|page| Outcome::read(Reply::Blobs(page).into()))
             }
@@ -486,4 +495,12 @@ pub(super) fn extent_error(error: ExtentError) -> ServiceError {
         ExtentError::Corrupt(_) | ExtentError::Failed(_) => ErrorCode::InternalError,
     };
     ServiceError::new(code).with_cause(error)
+}
+
+/// How the bytes of a blob of a type are laid out.
+pub(super) fn shape(of_type: OfType) -> Shape {
+    match of_type {
+        OfType::Block | OfType::Append { .. } => Shape::Whole,
+        OfType::Page { .. } => Shape::Sparse,
+    }
 }

@@ -4,6 +4,7 @@ use super::{Reader, Writer, corrupt};
 use crate::blob::lease::Lease;
 use crate::keyspace::{ContentId, Incarnation};
 use bytes::Bytes;
+use std::ops::Range;
 use std::time::Duration;
 use tepui_extents::Extent;
 use tepui_model::access_policy::SignedIdentifier;
@@ -298,7 +299,12 @@ pub(crate) struct Piece {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     Inline(Bytes),
+    /// All of an extent.
     Extent(Extent),
+    /// A part of an extent.
+    Slice(Extent, Range<u64>),
+    /// Nowhere: they are zeros, whatever the parent has there.
+    Zeros(u64),
 }
 
 impl Piece {
@@ -306,6 +312,8 @@ impl Piece {
         match &self.source {
             Source::Inline(bytes) => bytes.len() as u64,
             Source::Extent(extent) => extent.bytes,
+            Source::Slice(_, range) => range.end - range.start,
+            Source::Zeros(bytes) => *bytes,
         }
     }
 }
@@ -319,12 +327,22 @@ impl Pieces {
             out.optional(piece.id.as_ref(), |out, id| out.bytes(id.bytes()));
             match &piece.source {
                 Source::Inline(bytes) => {
-                    out.flag(false);
+                    out.number(0);
                     out.bytes(bytes);
                 }
                 Source::Extent(extent) => {
-                    out.flag(true);
+                    out.number(1);
                     out.extent(*extent);
+                }
+                Source::Slice(extent, range) => {
+                    out.number(2);
+                    out.extent(*extent);
+                    out.number(range.start);
+                    out.number(range.end);
+                }
+                Source::Zeros(bytes) => {
+                    out.number(3);
+                    out.number(*bytes);
                 }
             }
         }
@@ -340,9 +358,15 @@ impl Pieces {
         let start = from.number()?;
         let pieces = from.list(|from| {
             let id = from.optional(|from| BlockId::from_bytes(from.bytes()?.to_vec()))?;
-            let source = match from.flag()? {
-                false => Source::Inline(Bytes::copy_from_slice(from.bytes()?)),
-                true => Source::Extent(from.extent()?),
+            let source = match from.number()? {
+                0 => Source::Inline(Bytes::copy_from_slice(from.bytes()?)),
+                1 => Source::Extent(from.extent()?),
+                2 => {
+                    let (extent, start, end) = (from.extent()?, from.number()?, from.number()?);
+                    (start <= end && end <= extent.bytes).then_some(Source::Slice(extent, start..end))?
+                }
+                3 => Source::Zeros(from.number()?),
+                _ => return None,
             };
             Some(Piece { id, source })
         })?;

@@ -110,6 +110,8 @@ fn what_blobs_are_made_of_is_read_back() {
         pieces: vec![
             Piece { id: BlockId::from_bytes(b"one".to_vec()), source: Source::Extent(EXTENT) },
             Piece { id: None, source: Source::Inline(Bytes::from_static(b"bytes")) },
+            Piece { id: None, source: Source::Slice(EXTENT, 1..3) },
+            Piece { id: None, source: Source::Zeros(512) },
         ],
     };
     assert_eq!(Pieces::decode(&pieces.encode()), Ok(pieces));
