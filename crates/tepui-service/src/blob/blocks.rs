@@ -2,7 +2,7 @@
 
 use super::contents;
 use super::edit::{Edit, Rows};
-use super::precondition::{check_key, require_not_archived, require_type};
+use super::precondition::{require_not_archived, require_type};
 use super::put::{new_blob, no_bytes};
 use super::service::{Context, Step};
 use super::target::{Target, written};
@@ -33,7 +33,6 @@ pub(super) async fn put_block<S: Snapshot>(
     if let Some(base) = &target.base {
         require_type(base, BlobType::Block)?;
         require_not_archived(base, context.now)?;
-        check_key(base, &put.encryption)?;
         target.asked(&put.preconditions, context.now).check_write(base)?;
         edit.guard(target.key(Revision::Base));
     } else if put.preconditions.lease.is_some() {

@@ -117,3 +117,7 @@ pub(super) fn check_key(blob: &StoredBlob, given: &Encryption) -> Result<(), Err
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "precondition_tests.rs"]
+mod tests;

@@ -425,7 +425,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 containers::restore(context, container, deleted, deleted_version).await
             }
             Operation::NotImplemented(what) => Err(what.code().into()),
-            // What this service does not do yet.
+            // What this service does not do yet: user delegation keys and incremental copies. Batches are taken
+            // apart by the server. Everything else was decided before.
             _ => Err(ErrorCode::NotImplemented.into()),
         }
     }

@@ -68,3 +68,25 @@ async fn positions_and_seals() {
     assert_eq!(append(&bench, "log", b"x").await, Err(BlobIsSealed));
     assert_eq!(bench.get("log").await.unwrap(), b"Hello");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn appends_at_once_follow_one_another() {
+    let bench = Arc::new(Bench::new().await);
+    create(&bench, "log").await;
+    let tasks: Vec<_> = (0..20u8)
+        .map(|number| {
+            let bench = Arc::clone(&bench);
+            tokio::spawn(async move { append(&bench, "log", &[number; 100]).await.unwrap().0 })
+        })
+        .collect();
+    let mut offsets = Vec::new();
+    for task in tasks {
+        offsets.push(task.await.unwrap());
+    }
+    let content = bench.get("log").await.unwrap();
+    for (number, offset) in offsets.iter().enumerate() {
+        assert_eq!(content[*offset as usize..][..100], [number as u8; 100]);
+    }
+    offsets.sort_unstable();
+    assert_eq!(offsets, (0..20).map(|number| number * 100).collect::<Vec<_>>());
+}
