@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn source(name: &str, revision: Revision) -> CopySource {
+pub(crate) fn source(name: &str, revision: Revision) -> CopySource {
     CopySource {
         url: format!("http://127.0.0.1:10000/{ACCOUNT}/{CONTAINER}/{name}?sig=secret"),
         place: SourcePlace::Here { account: ACCOUNT.to_owned(), blob: path(name), revision },
@@ -11,7 +11,7 @@ fn source(name: &str, revision: Revision) -> CopySource {
     }
 }
 
-fn copy(from: CopySource, to: &str, pace: CopyPace) -> CopyBlob {
+pub(crate) fn copy(from: CopySource, to: &str, pace: CopyPace) -> CopyBlob {
     CopyBlob {
         blob: path(to),
         source: from,

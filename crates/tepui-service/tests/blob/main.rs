@@ -10,6 +10,7 @@ mod deletes;
 mod extents;
 mod finds;
 mod lists;
+mod model;
 mod pages;
 mod puts;
 mod reclaims;
