@@ -3,8 +3,10 @@
 //! The first byte says what a key is about. Texts are written so that the order of the bytes is the
 //! order of the texts by UTF-16 code units, whatever follows them.
 
+mod blob;
 mod queue;
 
+pub(crate) use blob::*;
 pub(crate) use queue::*;
 
 use bytes::Bytes;
@@ -24,10 +26,20 @@ mod space {
     pub(super) const QUEUE: u8 = 0x22;
     /// Names that cannot be used yet because a queue was deleted: account, name.
     pub(super) const RESTING_QUEUE_NAME: u8 = 0x23;
+    /// The catalogue of containers: account, name; of those that can be restored, their incarnation, too.
+    pub(super) const CONTAINER: u8 = 0x24;
+    /// Names that cannot be used yet because a container was deleted: account, name.
+    pub(super) const RESTING_CONTAINER_NAME: u8 = 0x25;
     /// Service properties: account, service.
     pub(super) const SERVICE_PROPERTIES: u8 = 0x30;
     /// Ranges that no reader can reach any more: the incarnation of what was dropped.
     pub(super) const DROPPED: u8 = 0x40;
+    /// Containers that no reader can reach any more: incarnation.
+    pub(super) const DROPPED_CONTAINER: u8 = 0x41;
+    /// Contents that nothing refers to any more: content.
+    pub(super) const DROPPED_CONTENT: u8 = 0x42;
+    /// Extents that nothing refers to any more: volume, offset.
+    pub(super) const FREE_EXTENT: u8 = 0x43;
     /// What changes with every message of a queue: incarnation of the queue.
     pub(super) const QUEUE_STATE: u8 = 0x50;
     /// Entities: incarnation of their table, PartitionKey, RowKey.
@@ -38,6 +50,20 @@ mod space {
     pub(super) const MESSAGE_TEXT: u8 = 0x91;
     /// Messages by the time at which they expire: incarnation of the messages, ticks, sequence.
     pub(super) const MESSAGE_EXPIRY: u8 = 0x92;
+    /// Blobs: incarnation of their container, name, revision.
+    pub(super) const BLOB: u8 = 0xA0;
+    /// Blocks that are not committed: incarnation of the container, name of the blob, id of the block.
+    pub(super) const BLOCK: u8 = 0xA1;
+    /// Contents that are lists of pieces: content.
+    pub(super) const CONTENT: u8 = 0xA2;
+    /// Pieces of contents: content, the byte after their last one.
+    pub(super) const PIECES: u8 = 0xA3;
+    /// Blobs by their tags: incarnation of the container, key, value, name, revision.
+    pub(super) const TAG: u8 = 0xA4;
+    /// Extents that are referred to: volume, offset.
+    pub(super) const EXTENT: u8 = 0xA5;
+    /// What can be restored, or is to expire: ticks, incarnation of the container, name, revision.
+    pub(super) const RETAINED: u8 = 0xA6;
 }
 
 /// The number of a table, queue or container that was created. Never used twice, so a table that is
@@ -61,6 +87,11 @@ impl KeyWriter {
 
     fn number(mut self, number: u64) -> Self {
         self.0.extend_from_slice(&number.to_be_bytes());
+        self
+    }
+
+    fn byte(mut self, byte: u8) -> Self {
+        self.0.push(byte);
         self
     }
 
@@ -251,13 +282,13 @@ pub(crate) fn of(table: Incarnation, key: &EntityKey) -> Key {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
     const TABLE: Incarnation = Incarnation(7);
 
-    fn any_text() -> impl Strategy<Value = String> {
+    pub(crate) fn any_text() -> impl Strategy<Value = String> {
         // Zeros, ends of the planes and surrogates are where orders go wrong.
         prop::collection::vec(
             prop::sample::select(vec![
@@ -278,7 +309,7 @@ mod tests {
         .prop_map(|characters| characters.into_iter().collect())
     }
 
-    fn utf16(text: &str) -> Vec<u16> {
+    pub(crate) fn utf16(text: &str) -> Vec<u16> {
         text.encode_utf16().collect()
     }
 

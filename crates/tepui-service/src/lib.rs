@@ -5,6 +5,7 @@
 //! changed meanwhile. The decisions themselves are pure functions.
 
 pub mod access;
+pub mod blob;
 mod catalogue;
 mod keyspace;
 pub mod queue;
@@ -14,6 +15,7 @@ mod settings;
 pub mod table;
 mod transact;
 
+pub use blob::{BlobOptions, BlobService};
 pub use queue::{QueueOptions, QueueService};
 pub use reclaim::Reclaimer;
 pub use table::{QueryBudget, TableOptions, TableService};

@@ -1,13 +1,21 @@
 //! Values on disk. Every value that a service writes is made here and read back here; its first byte
 //! is the version of its format. `docs/disk-format.md` describes them.
 
+mod blob;
+mod blob_settings;
 mod queue;
 
+pub(crate) use blob::{
+    Content, ContentHead, Deleted, Piece, Pieces, Source, StoredBlob, StoredBlock, StoredContainer,
+    StoredExtent, StoredTier,
+};
+pub(crate) use blob_settings::{decode_blob_settings, encode_blob_settings};
 pub(crate) use queue::{QueueState, StoredMessage, StoredQueue, decode_text, encode_text};
 
 use crate::keyspace::Incarnation;
 use bytes::Bytes;
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
+use tepui_model::metadata::Metadata;
 use tepui_model::service_properties::{CorsRule, Logging, Metrics, ServiceProperties};
 use tepui_model::table::Properties;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
@@ -99,8 +107,13 @@ pub(crate) fn decode_number(bytes: &[u8]) -> Result<u64, ServiceError> {
 }
 
 pub(crate) fn encode_service_properties(properties: &ServiceProperties) -> Bytes {
-    let ServiceProperties { logging, hour_metrics, minute_metrics, cors } = properties;
     let mut out = Writer::new();
+    write_service_properties(&mut out, properties);
+    out.finish()
+}
+
+fn write_service_properties(out: &mut Writer, properties: &ServiceProperties) {
+    let ServiceProperties { logging, hour_metrics, minute_metrics, cors } = properties;
     out.text(&logging.version);
     for flag in [logging.read, logging.write, logging.delete] {
         out.flag(flag);
@@ -122,15 +135,14 @@ pub(crate) fn encode_service_properties(properties: &ServiceProperties) -> Bytes
         }
         out.number(rule.max_age_seconds.into());
     }
-    out.finish()
 }
 
 pub(crate) fn decode_service_properties(bytes: &[u8]) -> Result<ServiceProperties, ServiceError> {
-    read_service_properties(bytes).ok_or_else(|| corrupt("service properties"))
+    let read = Reader::new(bytes).and_then(|mut from| read_service_properties(&mut from));
+    read.ok_or_else(|| corrupt("service properties"))
 }
 
-fn read_service_properties(bytes: &[u8]) -> Option<ServiceProperties> {
-    let mut from = Reader::new(bytes)?;
+fn read_service_properties(from: &mut Reader<'_>) -> Option<ServiceProperties> {
     let days = |from: &mut Reader<'_>| u32::try_from(from.number()?).ok();
     let logging = Logging {
         version: from.text()?,
@@ -185,6 +197,23 @@ impl Writer {
         self.0.extend_from_slice(text.as_bytes());
     }
 
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn moment(&mut self, moment: Timestamp) {
+        self.number(moment.ticks());
+    }
+
+    fn pairs<'a>(&mut self, pairs: impl ExactSizeIterator<Item = (&'a str, &'a str)>) {
+        self.number(pairs.len() as u64);
+        for (name, value) in pairs {
+            self.text(name);
+            self.text(value);
+        }
+    }
+
     fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.flag(value.is_some());
         if let Some(value) = value {
@@ -233,11 +262,23 @@ impl<'a> Reader<'a> {
         Some(*flag != 0)
     }
 
-    fn text(&mut self) -> Option<String> {
+    fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.number()?).ok()?;
-        let (text, rest) = self.0.split_at_checked(length)?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        String::from_utf8(text.to_vec()).ok()
+        Some(bytes)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    fn pairs(&mut self) -> Option<Vec<(String, String)>> {
+        self.list(|from| Some((from.text()?, from.text()?)))
+    }
+
+    fn metadata(&mut self) -> Option<Metadata> {
+        self.pairs().map(Metadata::from_stored)
     }
 
     fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {

@@ -3,24 +3,67 @@
 use crate::keyspace;
 use crate::record;
 use crate::transact::engine_error;
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tepui_engine::{Engine, Snapshot, Write};
 use tepui_model::ServiceError;
+use tepui_model::blob::{BlobServiceProperties, BlobServicePropertiesChange};
 use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
 
 /// How long service properties are remembered: another server on the same data may change them.
 const AGE: Duration = Duration::from_secs(5);
 
-/// The service properties of one service, of all accounts.
-pub(crate) struct Settings {
-    /// The service's name in keys.
-    service: &'static str,
-    remembered: RwLock<HashMap<String, (Instant, Arc<ServiceProperties>)>>,
+/// Service properties as a service has them.
+pub(crate) trait Kept: Default {
+    type Change;
+
+    fn encode(&self) -> Bytes;
+    fn decode(bytes: &[u8]) -> Result<Self, ServiceError>;
+    fn apply(&mut self, change: &Self::Change);
 }
 
-impl Settings {
+impl Kept for ServiceProperties {
+    type Change = ServicePropertiesChange;
+
+    fn encode(&self) -> Bytes {
+        record::encode_service_properties(self)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        record::decode_service_properties(bytes)
+    }
+
+    fn apply(&mut self, change: &Self::Change) {
+        change.apply(self);
+    }
+}
+
+impl Kept for BlobServiceProperties {
+    type Change = BlobServicePropertiesChange;
+
+    fn encode(&self) -> Bytes {
+        record::encode_blob_settings(self)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        record::decode_blob_settings(bytes)
+    }
+
+    fn apply(&mut self, change: &Self::Change) {
+        change.apply(self);
+    }
+}
+
+/// The service properties of one service, of all accounts.
+pub(crate) struct Settings<P = ServiceProperties> {
+    /// The service's name in keys.
+    service: &'static str,
+    remembered: RwLock<HashMap<String, (Instant, Arc<P>)>>,
+}
+
+impl<P: Kept> Settings<P> {
     pub(crate) fn of_service(service: &'static str) -> Self {
         Self { service, remembered: RwLock::default() }
     }
@@ -30,7 +73,7 @@ impl Settings {
         &self,
         engine: &E,
         account: &str,
-    ) -> Result<Arc<ServiceProperties>, ServiceError> {
+    ) -> Result<Arc<P>, ServiceError> {
         {
             let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
             if let Some((since, properties)) = remembered.get(account)
@@ -48,15 +91,11 @@ impl Settings {
     }
 
     /// As `snapshot` has them.
-    pub(crate) async fn read<S: Snapshot>(
-        &self,
-        snapshot: &S,
-        account: &str,
-    ) -> Result<ServiceProperties, ServiceError> {
+    pub(crate) async fn read<S: Snapshot>(&self, snapshot: &S, account: &str) -> Result<P, ServiceError> {
         let key = keyspace::service_properties(account, self.service);
         match snapshot.get(&key).await.map_err(engine_error)? {
-            Some(value) => record::decode_service_properties(&value),
-            None => Ok(ServiceProperties::default()),
+            Some(value) => P::decode(&value),
+            None => Ok(P::default()),
         }
     }
 
@@ -65,12 +104,12 @@ impl Settings {
         &self,
         snapshot: &S,
         account: &str,
-        change: &ServicePropertiesChange,
+        change: &P::Change,
     ) -> Result<Write, ServiceError> {
         let mut properties = self.read(snapshot, account).await?;
-        change.apply(&mut properties);
+        properties.apply(change);
         let key = keyspace::service_properties(account, self.service);
-        Ok(Write::Put(key, record::encode_service_properties(&properties)))
+        Ok(Write::Put(key, properties.encode()))
     }
 
     /// To be called when a change was committed.

@@ -16,6 +16,11 @@ impl<T> Outcome<T> {
     pub(crate) fn read(reply: T) -> Self {
         Self { reply, guards: Vec::new(), writes: Vec::new() }
     }
+
+    /// The same writes with another answer.
+    pub(crate) fn map<U>(self, reply: impl FnOnce(T) -> U) -> Outcome<U> {
+        Outcome { reply: reply(self.reply), guards: self.guards, writes: self.writes }
+    }
 }
 
 /// What became of an attempt to commit an outcome.

@@ -21,11 +21,7 @@ impl StoredQueue {
         let mut out = Writer::new();
         out.number(self.incarnation.0);
         out.number(self.created.ticks());
-        out.number(self.metadata.iter().len() as u64);
-        for (name, value) in self.metadata.iter() {
-            out.text(name);
-            out.text(value);
-        }
+        out.pairs(self.metadata.iter());
         out.acl(&self.acl);
         out.finish()
     }
@@ -38,7 +34,7 @@ impl StoredQueue {
         let mut from = Reader::new(bytes)?;
         let incarnation = Incarnation(from.number()?);
         let created = from.moment()?;
-        let metadata = Metadata::from_stored(from.list(|from| Some((from.text()?, from.text()?)))?);
+        let metadata = from.metadata()?;
         let acl = from.acl()?;
         Some(Self { incarnation, created, metadata, acl })
     }

@@ -1,0 +1,261 @@
+//! Put Block, Put Block List and Get Block List: blobs that come in pieces.
+
+use super::contents;
+use super::edit::{Edit, Rows};
+use super::precondition::{require_not_archived, require_type};
+use super::put::{new_blob, no_bytes};
+use super::service::{Context, Step};
+use super::target::{Target, written};
+use super::upload::{Place, Uploaded};
+use crate::keyspace::{self, ContentId};
+use crate::record::{Content, Piece, Source, StoredBlob, StoredBlock};
+use crate::transact::{Outcome, engine_error};
+use std::collections::HashMap;
+use tepui_engine::{ScanLimit, Snapshot};
+use tepui_model::blob::{
+    self, BlobPath, BlobType, BlockId, BlockList, BlockListType, BlockSearch, Changed, ListedBlock, OfType,
+    Preconditions, PutBlock, PutBlockList, Reply, Revision,
+};
+use tepui_model::{ErrorCode, ServiceError};
+
+/// How many blocks a blob may have that are not committed.
+const MAX_UNCOMMITTED: usize = 100_000;
+/// How many blocks that the list does not name are discarded in a commit of their own.
+const DISCARDED_AT_ONCE: usize = 1000;
+
+pub(super) async fn put_block<S: Snapshot>(
+    context: &Context<'_, S>,
+    put: &PutBlock,
+    uploaded: Option<&Uploaded>,
+) -> Result<Outcome<Step>, ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find(context, &mut edit, &put.blob).await?;
+    if let Some(base) = &target.base {
+        require_type(base, BlobType::Block)?;
+        require_not_archived(base, context.now)?;
+        target.asked(&put.preconditions, context.now).check_write(base)?;
+        edit.guard(target.key(Revision::Base));
+    } else if put.preconditions.lease.is_some() {
+        return Err(ErrorCode::LeaseNotPresentWithBlobOperation.into());
+    }
+    check_id(context, &target, &put.id).await?;
+    let uploaded = uploaded.ok_or_else(no_bytes)?;
+    if uploaded.bytes == 0 {
+        let error = ServiceError::new(ErrorCode::InvalidHeaderValue);
+        return Err(error.with_detail("HeaderName", "Content-Length").with_detail("HeaderValue", "0"));
+    }
+    let said = match &put.piece {
+        blob::Piece::Sent(upload) => upload.checksums,
+        blob::Piece::FromUrl(from) => from.checksums,
+    };
+    let computed = uploaded.check(&said)?;
+    if let Place::Extent(extent) = uploaded.place {
+        let key = keyspace::block(target.container, target.name(), &put.id);
+        if let Some(row) = edit.get(&key).await? {
+            contents::release_extent(&mut edit, StoredBlock::decode(&row)?.extent).await?;
+        }
+        contents::keep_extent(&mut edit, extent).await?;
+        edit.put_stamped(key, StoredBlock { put: context.now, extent }.encode());
+    }
+    let reply = Reply::BlockPut { checksums: said.answered(&computed), encryption: put.encryption.clone() };
+    Ok(edit.finish(reply.into()))
+}
+
+/// All blocks of a blob that are not committed have ids of one length, and there are not too many.
+async fn check_id<S: Snapshot>(
+    context: &Context<'_, S>,
+    target: &Target<'_>,
+    id: &BlockId,
+) -> Result<(), ServiceError> {
+    let range = keyspace::blocks(target.container, target.name());
+    let limit = ScanLimit { max_rows: 1, max_bytes: 1024 };
+    let first = context.snapshot.scan(&range, limit).await.map_err(engine_error)?;
+    let Some((key, _)) = first.rows.first() else { return Ok(()) };
+    let (_, known) = keyspace::block_of(key).ok_or(ErrorCode::InternalError)?;
+    if known.bytes().len() != id.bytes().len() {
+        return Err(ErrorCode::InvalidBlobOrBlock.into());
+    }
+    // Counting costs as much as there is to count, so it is done now and then: one put in 1024 at random.
+    if (context.chance)().is_multiple_of(1024) {
+        let mut rows = Rows::of(context.snapshot, range, 10_000);
+        for _ in 0..MAX_UNCOMMITTED {
+            if rows.next().await?.is_none() {
+                return Ok(());
+            }
+        }
+        return Err(ErrorCode::BlockCountExceedsLimit.into());
+    }
+    Ok(())
+}
+
+pub(super) async fn put_block_list<S: Snapshot>(
+    context: &Context<'_, S>,
+    put: &PutBlockList,
+) -> Result<Outcome<Step>, ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find(context, &mut edit, &put.blob).await?;
+    let asked = target.asked(&put.preconditions, context.now);
+    asked.check_create(target.base.as_ref(), BlobType::Block, context.allowed)?;
+    let mut chosen = Choosing::of(context, &target, put).await?;
+    let mut pieces = Vec::with_capacity(put.blocks.len());
+    for line in &put.blocks {
+        let piece = chosen.choose(&mut edit, &line.id, line.search).await?;
+        pieces.push(piece.ok_or(ErrorCode::InvalidBlockList)?);
+    }
+    if let Some(outcome) = chosen.discard_many(context, &target).await? {
+        return Ok(outcome);
+    }
+    for (id, block) in chosen.uncommitted {
+        if !block.used {
+            contents::release_extent(&mut edit, block.extent).await?;
+        }
+        edit.delete(keyspace::block(target.container, target.name(), &id));
+    }
+    let mut new = new_blob(context, &target, &put.new, OfType::Block);
+    if !pieces.is_empty() {
+        let content = ContentId::new(new.stamp, (context.chance)());
+        new.bytes = contents::put_list(&mut edit, content, pieces);
+        new.content = Content::Listed(content);
+    }
+    target.replace(context, &mut edit, &new).await?;
+    let reply = Reply::BlockListPut { written: written(&new), checksums: put.list_checksums };
+    Ok(edit.finish(reply.into()))
+}
+
+/// The blocks that a list can choose from.
+struct Choosing {
+    uncommitted: HashMap<BlockId, Uncommitted>,
+    committed: HashMap<BlockId, Source>,
+}
+
+struct Uncommitted {
+    extent: tepui_extents::Extent,
+    /// The block's own reference has gone over to the list.
+    used: bool,
+}
+
+impl Choosing {
+    async fn of<S: Snapshot>(
+        context: &Context<'_, S>,
+        target: &Target<'_>,
+        put: &PutBlockList,
+    ) -> Result<Self, ServiceError> {
+        let mut uncommitted = HashMap::new();
+        let range = keyspace::blocks(target.container, target.name());
+        let mut rows = Rows::of(context.snapshot, range, 10_000);
+        while let Some((key, row)) = rows.next().await? {
+            let (_, id) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
+            let extent = StoredBlock::decode(&row)?.extent;
+            uncommitted.insert(id, Uncommitted { extent, used: false });
+        }
+        let mut committed = HashMap::new();
+        let wants_committed = put.blocks.iter().any(|line| match line.search {
+            BlockSearch::Committed => true,
+            BlockSearch::Latest => !uncommitted.contains_key(&line.id),
+            BlockSearch::Uncommitted => false,
+        });
+        if wants_committed && let Some(StoredBlob { content: Content::Listed(content), .. }) = target.base {
+            for piece in contents::blocks(context.snapshot, content).await? {
+                if let Some(id) = piece.id {
+                    committed.insert(id, piece.source);
+                }
+            }
+        }
+        Ok(Self { uncommitted, committed })
+    }
+
+    /// The block of an id, with a reference of its own. `None`: there is none.
+    async fn choose<S: Snapshot>(
+        &mut self,
+        edit: &mut Edit<'_, S>,
+        id: &BlockId,
+        search: BlockSearch,
+    ) -> Result<Option<Piece>, ServiceError> {
+        let new = match search {
+            BlockSearch::Uncommitted | BlockSearch::Latest => self.uncommitted.get_mut(id),
+            BlockSearch::Committed => None,
+        };
+        let source = match (new, search) {
+            (Some(block), _) => {
+                if block.used {
+                    contents::share_extent(edit, block.extent).await?;
+                }
+                block.used = true;
+                Source::Extent(block.extent)
+            }
+            (None, BlockSearch::Uncommitted) => return Ok(None),
+            (None, BlockSearch::Committed | BlockSearch::Latest) => {
+                let Some(source) = self.committed.get(id).cloned() else { return Ok(None) };
+                if let Some(extent) = contents::extent_of(&source) {
+                    contents::share_extent(edit, extent).await?;
+                }
+                source
+            }
+        };
+        Ok(Some(Piece { id: Some(id.clone()), source }))
+    }
+
+    /// Discards blocks that the list does not name in a commit of their own, if there are very many.
+    async fn discard_many<S: Snapshot>(
+        &self,
+        context: &Context<'_, S>,
+        target: &Target<'_>,
+    ) -> Result<Option<Outcome<Step>>, ServiceError> {
+        let unused = || self.uncommitted.iter().filter(|(_, block)| !block.used);
+        if unused().count() <= DISCARDED_AT_ONCE {
+            return Ok(None);
+        }
+        let mut edit = Edit::of(context.snapshot);
+        for (id, block) in unused().take(DISCARDED_AT_ONCE) {
+            contents::release_extent(&mut edit, block.extent).await?;
+            edit.delete(keyspace::block(target.container, target.name(), id));
+        }
+        Ok(Some(edit.finish(Step::More)))
+    }
+}
+
+pub(super) async fn get_block_list<S: Snapshot>(
+    context: &Context<'_, S>,
+    path: &BlobPath,
+    revision: Revision,
+    list: BlockListType,
+    preconditions: &Preconditions,
+) -> Result<BlockList, ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find(context, &mut edit, path).await?;
+    let mut uncommitted = Vec::new();
+    // Whether there are any decides whether there is something at all.
+    if revision == Revision::Base && (list.has_uncommitted() || target.base.is_none()) {
+        let range = keyspace::blocks(target.container, target.name());
+        let mut rows = Rows::of(context.snapshot, range, 10_000);
+        while let Some((key, row)) = rows.next().await? {
+            let (_, id) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
+            uncommitted.push(ListedBlock { id, bytes: StoredBlock::decode(&row)?.extent.bytes });
+        }
+    }
+    let found = match target.revision(&edit, revision).await {
+        Ok((blob, revision)) => {
+            require_type(&blob, BlobType::Block)?;
+            require_not_archived(&blob, context.now)?;
+            let asked = target.asked(preconditions, context.now);
+            asked.check_read(&blob, revision == Revision::Base)?;
+            Some(blob)
+        }
+        Err(error) if error.code == ErrorCode::BlobNotFound && !uncommitted.is_empty() => None,
+        Err(error) => return Err(error),
+    };
+    let mut committed = Vec::new();
+    if let Some(StoredBlob { content: Content::Listed(content), .. }) = &found
+        && list.has_committed()
+    {
+        for piece in contents::blocks(context.snapshot, *content).await? {
+            let bytes = piece.bytes();
+            committed.extend(piece.id.map(|id| ListedBlock { id, bytes }));
+        }
+    }
+    Ok(BlockList {
+        committed_as: found.map(|blob| (Changed(blob.changed), blob.bytes)),
+        committed: list.has_committed().then_some(committed),
+        uncommitted: list.has_uncommitted().then_some(uncommitted),
+    })
+}

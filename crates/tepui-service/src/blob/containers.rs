@@ -1,0 +1,269 @@
+//! Containers themselves: the catalogue, metadata, access policies, and leases.
+
+use super::edit::{Edit, Rows};
+use super::lease::{Lease, Leased, Use};
+use super::service::Context;
+use crate::catalogue::next_incarnation;
+use crate::keyspace::{self, Edge, Incarnation};
+use crate::record::{self, Deleted, StoredContainer};
+use crate::transact::{Outcome, engine_error};
+use std::time::Duration;
+use tepui_engine::{Key, Snapshot};
+use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::blob::{
+    Changed, Conditions, ContainerEncryption, ContainerName, ContainerPage, ContainerProperties,
+    DeletedContainer, LeaseAction, LeaseId, ListContainers, ListedContainer, Preconditions, PublicAccess,
+    Reply, SoftDeleted, Tags, Unmet, Validators,
+};
+use tepui_model::metadata::Metadata;
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
+
+/// The catalogue's row of a container, and its key.
+pub(super) async fn find<S: Snapshot>(
+    context: &Context<'_, S>,
+    container: &ContainerName,
+) -> Result<(Key, StoredContainer), ServiceError> {
+    find_in(context, context.account, container).await
+}
+
+/// The same in an account that need not be the caller's.
+pub(super) async fn find_in<S: Snapshot>(
+    context: &Context<'_, S>,
+    account: &str,
+    container: &ContainerName,
+) -> Result<(Key, StoredContainer), ServiceError> {
+    let key = keyspace::container(account, container.as_str());
+    let row = context.catalogue.get(context.snapshot, &key).await?;
+    Ok((key, StoredContainer::decode(&row.ok_or(ErrorCode::ContainerNotFound)?)?))
+}
+
+pub(super) fn view(container: &StoredContainer, now: Timestamp) -> ContainerProperties {
+    ContainerProperties {
+        changed: Changed(container.changed),
+        metadata: container.metadata.clone(),
+        public_access: container.public_access,
+        lease: container.lease.view(now),
+        encryption: container.encryption.clone(),
+    }
+}
+
+pub(super) async fn create<S: Snapshot>(
+    context: &Context<'_, S>,
+    name: &ContainerName,
+    metadata: &Metadata,
+    public_access: Option<PublicAccess>,
+    encryption: &ContainerEncryption,
+) -> Result<Outcome<Reply>, ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    free_name(context, &mut edit, name).await?;
+    let (incarnation, numbered) = next_incarnation(context.snapshot).await?;
+    if let tepui_engine::Write::Put(key, value) = numbered {
+        edit.put(key, value);
+    }
+    let container = StoredContainer {
+        incarnation,
+        stamp: context.now,
+        changed: context.now,
+        metadata: metadata.clone(),
+        public_access,
+        acl: Vec::new(),
+        lease: Lease::Available,
+        encryption: encryption.clone(),
+        deleted: None,
+    };
+    edit.put_stamped(keyspace::container(context.account, name.as_str()), container.encode());
+    Ok(edit.finish(Reply::ContainerCreated(Changed(context.now))))
+}
+
+/// Fails if there is such a container, or if its name cannot be used yet.
+async fn free_name<S: Snapshot>(
+    context: &Context<'_, S>,
+    edit: &mut Edit<'_, S>,
+    name: &ContainerName,
+) -> Result<(), ServiceError> {
+    if edit.get(&keyspace::container(context.account, name.as_str())).await?.is_some() {
+        return Err(ErrorCode::ContainerAlreadyExists.into());
+    }
+    let resting = keyspace::resting_container_name(context.account, name.as_str());
+    if let Some(until) = edit.get(&resting).await? {
+        if context.now.ticks() < record::decode_number(&until)? {
+            return Err(ErrorCode::ContainerBeingDeleted.into());
+        }
+        edit.delete(resting);
+    }
+    Ok(())
+}
+
+fn validators<'a>(container: &StoredContainer, name: &'a ContainerName, tags: &'a Tags) -> Validators<'a> {
+    Validators { changed: container.changed, container: name.as_str(), tags }
+}
+
+/// A container that is read.
+pub(super) async fn get<S: Snapshot>(
+    context: &Context<'_, S>,
+    name: &ContainerName,
+    preconditions: &Preconditions,
+) -> Result<StoredContainer, ServiceError> {
+    let (_, container) = find(context, name).await?;
+    container.lease.check(preconditions.lease, Leased::Container, Use::Read, context.now)?;
+    match preconditions.conditions.check_read(&validators(&container, name, &Tags::default())) {
+        Ok(()) => Ok(container),
+        Err(Unmet::NotModified) => Err(ServiceError::new(ErrorCode::ConditionNotMet).with_status(304)),
+        Err(Unmet::Failed) => Err(ErrorCode::ConditionNotMet.into()),
+    }
+}
+
+/// Changes what callers can see of a container.
+pub(super) async fn change<S: Snapshot>(
+    context: &Context<'_, S>,
+    name: &ContainerName,
+    preconditions: &Preconditions,
+    reply: impl FnOnce(Changed) -> Reply,
+    change: impl FnOnce(&mut StoredContainer),
+) -> Result<Outcome<Reply>, ServiceError> {
+    let (key, mut container) = find(context, name).await?;
+    container.lease.check(preconditions.lease, Leased::Container, Use::Read, context.now)?;
+    preconditions.conditions.check_write(&validators(&container, name, &Tags::default()))?;
+    change(&mut container);
+    container.changed = context.now.max(container.changed.next());
+    container.stamp = context.now.max(container.stamp.next());
+    let mut edit = Edit::of(context.snapshot);
+    edit.put_stamped(key, container.encode());
+    Ok(edit.finish(reply(Changed(container.changed))))
+}
+
+pub(super) fn set_acl(
+    public_access: Option<PublicAccess>,
+    identifiers: &[SignedIdentifier],
+) -> impl FnOnce(&mut StoredContainer) {
+    move |container| {
+        container.public_access = public_access;
+        container.acl = identifiers.to_vec();
+    }
+}
+
+pub(super) async fn lease<S: Snapshot>(
+    context: &Context<'_, S>,
+    name: &ContainerName,
+    action: LeaseAction,
+    conditions: &Conditions,
+) -> Result<Outcome<Reply>, ServiceError> {
+    let (key, mut container) = find(context, name).await?;
+    conditions.check_write(&validators(&container, name, &Tags::default()))?;
+    let (lease, outcome) = container.lease.act(action, context.now, LeaseId((context.chance)()))?;
+    container.lease = lease;
+    container.stamp = context.now.max(container.stamp.next());
+    let mut edit = Edit::of(context.snapshot);
+    edit.put_stamped(key, container.encode());
+    Ok(edit.finish(Reply::Lease { changed: Changed(container.changed), outcome }))
+}
+
+/// Deletes a container. What is in it is out of reach at once, and is released later.
+pub(super) async fn delete<S: Snapshot>(
+    context: &Context<'_, S>,
+    name: &ContainerName,
+    preconditions: &Preconditions,
+) -> Result<Outcome<Reply>, ServiceError> {
+    let (key, mut container) = find(context, name).await?;
+    container.lease.check(preconditions.lease, Leased::Container, Use::Write, context.now)?;
+    preconditions.conditions.check_write(&validators(&container, name, &Tags::default()))?;
+    let (incarnation, now) = (container.incarnation, context.now);
+    let mut edit = Edit::of(context.snapshot);
+    edit.delete(key);
+    match context.options.container_retention {
+        Some(retention) => {
+            container.deleted = Some(Deleted { at: now, until: now.saturating_add(retention) });
+            container.lease = Lease::Available;
+            container.stamp = now.max(container.stamp.next());
+            let key = keyspace::deleted_container(context.account, name.as_str(), incarnation);
+            edit.put_stamped(key, container.encode());
+        }
+        None => {
+            edit.put_stamped(keyspace::dropped_container(incarnation), record::encode_number(now.ticks()));
+        }
+    }
+    let rests = context.options.deleted_name_rests;
+    if rests > Duration::ZERO {
+        let resting = keyspace::resting_container_name(context.account, name.as_str());
+        edit.put(resting, record::encode_number(now.saturating_add(rests).ticks()));
+    }
+    Ok(edit.finish(Reply::ContainerDeleted))
+}
+
+pub(super) async fn restore<S: Snapshot>(
+    context: &Context<'_, S>,
+    name: &ContainerName,
+    deleted: &ContainerName,
+    version: &str,
+) -> Result<Outcome<Reply>, ServiceError> {
+    let incarnation = parse_version(version).ok_or(ErrorCode::ContainerNotFound)?;
+    let key = keyspace::deleted_container(context.account, deleted.as_str(), incarnation);
+    let row = context.snapshot.get(&key).await.map_err(engine_error)?;
+    let mut container = StoredContainer::decode(&row.ok_or(ErrorCode::ContainerNotFound)?)?;
+    if container.deleted.is_none_or(|deleted| deleted.until <= context.now) {
+        return Err(ErrorCode::ContainerNotFound.into());
+    }
+    let mut edit = Edit::of(context.snapshot);
+    free_name(context, &mut edit, name).await?;
+    container.deleted = None;
+    container.stamp = context.now.max(container.stamp.next());
+    edit.delete(key);
+    edit.put_stamped(keyspace::container(context.account, name.as_str()), container.encode());
+    Ok(edit.finish(Reply::ContainerRestored))
+}
+
+/// What tells containers of one name apart that were deleted.
+fn print_version(container: Incarnation) -> String {
+    format!("{:016X}", container.0)
+}
+
+fn parse_version(text: &str) -> Option<Incarnation> {
+    let container = Incarnation(u64::from_str_radix(text, 16).ok()?);
+    (print_version(container) == text).then_some(container)
+}
+
+pub(super) fn remaining(deleted: Deleted, now: Timestamp) -> SoftDeleted {
+    let left = deleted.until.since(now.min(deleted.until));
+    SoftDeleted { deleted: deleted.at, remaining_days: (left.as_secs() / (24 * 60 * 60)) as u32 }
+}
+
+/// One page of containers. Reads as many rows as the page has, those that are left out, and one more.
+pub(super) async fn list<S: Snapshot>(
+    context: &Context<'_, S>,
+    query: &ListContainers,
+) -> Result<ContainerPage, ServiceError> {
+    let mut range = keyspace::containers(context.account, &query.prefix);
+    if let Some(from) = &query.from {
+        range.start = range.start.max(keyspace::container(context.account, from));
+    }
+    let mut rows = Rows::of(context.snapshot, range, query.page_size + 1);
+    let mut page = ContainerPage::default();
+    while let Some((key, value)) = rows.next().await? {
+        let Some((name, incarnation)) = keyspace::container_name(context.account, &key) else { continue };
+        if incarnation.is_some() && !query.with_deleted {
+            rows.skip_to(&keyspace::container_edge(context.account, &name, Edge::After));
+            continue;
+        }
+        let is_system = ContainerName::parse(&name).is_ok_and(|name| name.is_system());
+        if is_system && !query.with_system && query.prefix != name {
+            continue;
+        }
+        // Deleted ones of one name are not torn apart: a page begins with a name.
+        let same_name = page.containers.last().is_some_and(|last| last.name == name);
+        if page.containers.len() >= query.page_size && !same_name {
+            page.next = Some(name.into_owned());
+            break;
+        }
+        let container = StoredContainer::decode(&value)?;
+        if container.deleted.is_some_and(|deleted| deleted.until <= context.now) {
+            continue;
+        }
+        let deleted = container.deleted.map(|deleted| DeletedContainer {
+            version: print_version(container.incarnation),
+            since: remaining(deleted, context.now),
+        });
+        let properties = view(&container, context.now);
+        page.containers.push(ListedContainer { name: name.into_owned(), properties, deleted });
+    }
+    Ok(page)
+}

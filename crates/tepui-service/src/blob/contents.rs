@@ -1,0 +1,197 @@
+//! What blobs are made of: extents and lists of pieces, and how often they are referred to.
+//!
+//! Every reference is counted in the commit that makes it or gives it up. The commit that gives up the last
+//! one leaves a note, which `reclaim.rs` works off.
+
+use super::edit::{Edit, Rows};
+use crate::keyspace::{self, ContentId};
+use crate::record::{self, Content, ContentHead, Piece, Pieces, Source, StoredExtent};
+use crate::transact::engine_error;
+use std::ops::Range;
+use tepui_engine::{ScanLimit, Snapshot};
+use tepui_extents::Extent;
+use tepui_model::{ErrorCode, ServiceError};
+
+/// How many pieces of a list of blocks are in one row.
+const PIECES_IN_ROW: usize = 128;
+
+/// A part of a blob: where its bytes are, and which of those.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) source: Source,
+    pub(super) range: Range<u64>,
+}
+
+/// The extent that a piece refers to.
+pub(super) fn extent_of(source: &Source) -> Option<Extent> {
+    match source {
+        Source::Extent(extent) | Source::Slice(extent, _) => Some(*extent),
+        Source::Inline(_) | Source::Zeros(_) => None,
+    }
+}
+
+pub(super) fn missing(what: &str) -> ServiceError {
+    ServiceError::new(ErrorCode::InternalError)
+        .with_cause(format!("a blob refers to what is not stored: {what}"))
+}
+
+/// Keeps an extent that was just written.
+pub(super) async fn keep_extent<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    extent: Extent,
+) -> Result<(), ServiceError> {
+    // The place was freed before, and the note about that is still there: it must not free this one.
+    let note = keyspace::free_extent(extent);
+    if edit.get(&note).await?.is_some() {
+        edit.delete(note);
+    }
+    let stored = StoredExtent { bytes: extent.bytes, references: 1 };
+    edit.put(keyspace::extent(extent), stored.encode());
+    Ok(())
+}
+
+pub(super) async fn share_extent<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    extent: Extent,
+) -> Result<(), ServiceError> {
+    let key = keyspace::extent(extent);
+    let row = edit.get(&key).await?.ok_or_else(|| missing("extent"))?;
+    let mut stored = StoredExtent::decode(&row)?;
+    stored.references += 1;
+    edit.put(key, stored.encode());
+    Ok(())
+}
+
+pub(super) async fn release_extent<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    extent: Extent,
+) -> Result<(), ServiceError> {
+    let key = keyspace::extent(extent);
+    let row = edit.get(&key).await?.ok_or_else(|| missing("extent"))?;
+    let mut stored = StoredExtent::decode(&row)?;
+    stored.references = stored.references.saturating_sub(1);
+    if stored.references > 0 {
+        edit.put(key, stored.encode());
+    } else {
+        edit.delete(key);
+        edit.put(keyspace::free_extent(extent), record::encode_number(stored.bytes));
+    }
+    Ok(())
+}
+
+/// The head of a list of pieces.
+pub(super) async fn head<S: Snapshot>(
+    edit: &Edit<'_, S>,
+    content: ContentId,
+) -> Result<ContentHead, ServiceError> {
+    let row = edit.get(&keyspace::content(content)).await?;
+    ContentHead::decode(&row.ok_or_else(|| missing("content"))?)
+}
+
+/// One more refers to a content.
+pub(super) async fn share<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    content: &Content,
+) -> Result<(), ServiceError> {
+    match content {
+        Content::Inline(_) => Ok(()),
+        Content::Extent(extent) => share_extent(edit, *extent).await,
+        Content::Listed(content) => {
+            let mut head = head(edit, *content).await?;
+            head.references += 1;
+            edit.put(keyspace::content(*content), head.encode());
+            Ok(())
+        }
+    }
+}
+
+/// One less refers to a content.
+pub(super) async fn release<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    content: &Content,
+) -> Result<(), ServiceError> {
+    match content {
+        Content::Inline(_) => Ok(()),
+        Content::Extent(extent) => release_extent(edit, *extent).await,
+        Content::Listed(content) => {
+            let mut head = head(edit, *content).await?;
+            head.references = head.references.saturating_sub(1);
+            if head.references == 0 {
+                // There may be many pieces: they are released later, in small steps.
+                edit.put(keyspace::dropped_content(*content), record::encode_number(0));
+            }
+            edit.put(keyspace::content(*content), head.encode());
+            Ok(())
+        }
+    }
+}
+
+/// Writes a list of pieces, to which one blob refers. Nothing is done about what the pieces refer to.
+/// Returns the length of all.
+pub(super) fn put_list<S: Snapshot>(edit: &mut Edit<'_, S>, content: ContentId, pieces: Vec<Piece>) -> u64 {
+    let mut end = 0;
+    let mut pieces = pieces.into_iter().peekable();
+    while pieces.peek().is_some() {
+        let row = Pieces { start: end, pieces: pieces.by_ref().take(PIECES_IN_ROW).collect() };
+        end += row.pieces.iter().map(Piece::bytes).sum::<u64>();
+        edit.put(keyspace::pieces(content, end), row.encode());
+    }
+    let head = ContentHead { references: 1, end, parent: None };
+    edit.put(keyspace::content(content), head.encode());
+    end
+}
+
+/// The first parts of a range of a list of pieces, as many as are read at once, and where they end.
+pub(super) async fn parts<S: Snapshot>(
+    snapshot: &S,
+    mut content: ContentId,
+    range: Range<u64>,
+) -> Result<(Vec<Part>, u64), ServiceError> {
+    let (mut position, mut end) = (range.start, range.end);
+    loop {
+        let row = snapshot.get(&keyspace::content(content)).await.map_err(engine_error)?;
+        match ContentHead::decode(&row.ok_or_else(|| missing("content"))?)?.parent {
+            Some((parent, bytes)) if position < bytes => {
+                content = parent;
+                end = end.min(bytes);
+            }
+            _ => break,
+        }
+    }
+    let limit = ScanLimit { max_rows: 64, max_bytes: 256 * 1024 };
+    let rows = snapshot.scan(&keyspace::pieces_from(content, position), limit).await.map_err(engine_error)?;
+    let mut parts = Vec::new();
+    for (_, row) in rows.rows {
+        let Pieces { start, pieces } = Pieces::decode(&row)?;
+        let mut start = start;
+        for piece in pieces {
+            let after = start + piece.bytes();
+            if position < end && start <= position && position < after {
+                let until = after.min(end);
+                parts.push(Part { source: piece.source, range: position - start..until - start });
+                position = until;
+            }
+            start = after;
+        }
+        if position == end {
+            break;
+        }
+    }
+    if parts.is_empty() {
+        return Err(missing("pieces"));
+    }
+    Ok((parts, position))
+}
+
+/// All pieces of a list of blocks.
+pub(super) async fn blocks<S: Snapshot>(
+    snapshot: &S,
+    content: ContentId,
+) -> Result<Vec<Piece>, ServiceError> {
+    let mut rows = Rows::of(snapshot, keyspace::pieces_from(content, 0), 256);
+    let mut blocks = Vec::new();
+    while let Some((_, row)) = rows.next().await? {
+        blocks.extend(Pieces::decode(&row)?.pieces);
+    }
+    Ok(blocks)
+}

@@ -1,0 +1,280 @@
+//! Copies: of blobs of this server by sharing what they are made of, of others from bytes that were fetched.
+
+use super::contents;
+use super::edit::Edit;
+use super::precondition::require_not_archived;
+use super::put::{new_blob, no_bytes, store};
+use super::service::{Context, Step};
+use super::target::{More, Target, written};
+use super::tier;
+use super::upload::Uploaded;
+use crate::record::{StoredBlob, StoredTier};
+use crate::transact::Outcome;
+use tepui_engine::Snapshot;
+use tepui_model::blob::{
+    AccessTier, BlobPath, BlobType, Checksums, CopyBlob, CopyPace, CopySource, CopyState, CopyStatus,
+    CopyTags, NewBlob, OfType, Preconditions, PutBlobFromUrl, RehydratePriority, Reply, Revision,
+    SourcePlace, Tags, Unmet, Validators,
+};
+use tepui_model::{ErrorCode, ServiceError, guid};
+
+/// The longest blob that is copied while the caller waits.
+const MAX_WAITING_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How a source that cannot be copied is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// Copy Blob tells of it as of any blob.
+    Plainly,
+    /// The others tell that they could not read it, and with which status.
+    AsSource,
+}
+
+impl Telling {
+    fn error(self, error: ServiceError) -> ServiceError {
+        match self {
+            Self::Plainly => error,
+            Self::AsSource => ServiceError::new(ErrorCode::CannotVerifyCopySource)
+                .with_status(error.status())
+                .with_message(error.message().to_owned()),
+        }
+    }
+
+    fn unmet(self, unmet: Unmet) -> ServiceError {
+        let condition = ServiceError::new(ErrorCode::ConditionNotMet);
+        match (self, unmet) {
+            (Self::Plainly, _) => ErrorCode::SourceConditionNotMet.into(),
+            (Self::AsSource, Unmet::NotModified) => self.error(condition.with_status(304)),
+            (Self::AsSource, Unmet::Failed) => self.error(condition),
+        }
+    }
+}
+
+/// The blob that is copied, if it is one of this server.
+pub(super) async fn find_source<S: Snapshot>(
+    context: &Context<'_, S>,
+    source: &CopySource,
+    telling: Telling,
+) -> Result<Option<StoredBlob>, ServiceError> {
+    let SourcePlace::Here { account, blob, revision } = &source.place else { return Ok(None) };
+    let found = find_here(context, account, blob, *revision).await;
+    let found = found.map_err(|error| telling.error(error))?;
+    let container = blob.container.as_str();
+    let validators = Validators { changed: found.changed, container, tags: &found.tags };
+    source.conditions.check_read(&validators).map_err(|unmet| telling.unmet(unmet))?;
+    Ok(Some(found))
+}
+
+async fn find_here<S: Snapshot>(
+    context: &Context<'_, S>,
+    account: &str,
+    path: &BlobPath,
+    revision: Revision,
+) -> Result<StoredBlob, ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find_in(context, &mut edit, (account, context.source_allowed), path).await?;
+    target.revision(&edit, revision).await.map(|(blob, _)| blob)
+}
+
+pub(super) async fn copy_blob<S: Snapshot>(
+    context: &Context<'_, S>,
+    copy: &CopyBlob,
+    uploaded: Option<&Uploaded>,
+) -> Result<Outcome<Step>, ServiceError> {
+    let (telling, said) = match &copy.pace {
+        CopyPace::Background => (Telling::Plainly, Checksums::default()),
+        CopyPace::Waiting(said) => (Telling::AsSource, *said),
+    };
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find(context, &mut edit, &copy.blob).await?;
+    let source = find_source(context, &copy.source, telling).await?;
+    let blob_type = source.as_ref().map_or(BlobType::Block, |blob| blob.of_type.blob_type());
+    let asked = target.asked(&copy.preconditions, context.now);
+    asked.check_create(target.base.as_ref(), blob_type, context.allowed)?;
+    require_infinite(target.base.as_ref(), &copy.preconditions, context)?;
+    let given = NewBlob {
+        metadata: copy.metadata.clone(),
+        tags: tags(&copy.tags, source.as_ref()),
+        tier: copy.tier,
+        encryption: copy.encryption.clone(),
+        immutability: copy.immutability,
+        legal_hold: copy.legal_hold,
+        ..NewBlob::default()
+    };
+    let of_type = match source.as_ref().map(|blob| blob.of_type) {
+        Some(OfType::Append { committed_blocks, sealed }) => {
+            OfType::Append { committed_blocks, sealed: sealed || copy.seal }
+        }
+        Some(of_type) => of_type,
+        None => OfType::Block,
+    };
+    if target.discard_blocks(&mut edit).await? == More::Yes {
+        return Ok(edit.finish(Step::More));
+    }
+    let mut new = new_blob(context, &target, &given, of_type);
+    if let Some(source) = &source {
+        new.http = source.http.clone();
+        if new.metadata.is_empty() {
+            new.metadata = source.metadata.clone();
+        }
+        new.tier = tier_of_copy(context, source, copy.tier, copy.priority, new.tier)?;
+    }
+    let checksums = fill(&mut edit, &mut new, source.as_ref(), uploaded, &said).await?;
+    if telling == Telling::AsSource && new.bytes > MAX_WAITING_BYTES {
+        return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
+    }
+    let copy_id = guid::print((context.chance)());
+    new.copy = Some(CopyState {
+        id: copy_id.clone(),
+        source: without_signature(&copy.source.url),
+        status: CopyStatus::Success,
+        progress: (new.bytes, new.bytes),
+        completed: Some(new.changed),
+        description: None,
+        incremental: None,
+    });
+    target.replace(context, &mut edit, &new).await?;
+    let status = CopyStatus::Success;
+    Ok(edit.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
+}
+
+pub(super) async fn put_blob_from_url<S: Snapshot>(
+    context: &Context<'_, S>,
+    put: &PutBlobFromUrl,
+    uploaded: Option<&Uploaded>,
+) -> Result<Outcome<Step>, ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find(context, &mut edit, &put.blob).await?;
+    let asked = target.asked(&put.preconditions, context.now);
+    asked.check_create(target.base.as_ref(), BlobType::Block, context.allowed)?;
+    let source = find_source(context, &put.source, Telling::AsSource).await?;
+    if let Some(source) = &source {
+        require_not_archived(source, context.now)?;
+        // Pages cannot be shared by a blob that has none.
+        if source.of_type.blob_type() == BlobType::Page && uploaded.is_none() {
+            return Err(ErrorCode::InvalidBlobType.into());
+        }
+    }
+    let mut given = put.new.clone();
+    given.tags = tags(&put.tags, source.as_ref());
+    if target.discard_blocks(&mut edit).await? == More::Yes {
+        return Ok(edit.finish(Step::More));
+    }
+    let mut new = new_blob(context, &target, &given, OfType::Block);
+    if let Some(source) = &source {
+        if put.copy_properties {
+            let (http, theirs) = (&mut new.http, source.http.clone());
+            http.content_type = http.content_type.take().or(theirs.content_type);
+            http.content_encoding = http.content_encoding.take().or(theirs.content_encoding);
+            http.content_language = http.content_language.take().or(theirs.content_language);
+            http.content_disposition = http.content_disposition.take().or(theirs.content_disposition);
+            http.cache_control = http.cache_control.take().or(theirs.cache_control);
+        }
+        if new.metadata.is_empty() {
+            new.metadata = source.metadata.clone();
+        }
+    }
+    let checksums = fill(&mut edit, &mut new, source.as_ref(), uploaded, &put.checksums).await?;
+    if let Some(md5) = checksums.md5 {
+        new.http.content_md5 = Some(md5);
+    }
+    target.replace(context, &mut edit, &new).await?;
+    Ok(edit.finish(Reply::BlobPut { written: written(&new), checksums }.into()))
+}
+
+/// Gives a copy its content: bytes that were fetched, or else those of the source, which both then share.
+async fn fill<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    new: &mut StoredBlob,
+    source: Option<&StoredBlob>,
+    uploaded: Option<&Uploaded>,
+    said: &Checksums,
+) -> Result<Checksums, ServiceError> {
+    if let Some(uploaded) = uploaded {
+        let computed = uploaded.check(said)?;
+        new.bytes = uploaded.bytes;
+        new.content = store(edit, uploaded).await?;
+        return Ok(computed);
+    }
+    let source = source.ok_or_else(no_bytes)?;
+    if *said != Checksums::default() {
+        return Err(no_bytes());
+    }
+    contents::share(edit, &source.content).await?;
+    new.bytes = source.bytes;
+    new.content = source.content.clone();
+    Ok(Checksums { md5: source.http.content_md5, crc64: None })
+}
+
+fn tags(tags: &CopyTags, source: Option<&StoredBlob>) -> Tags {
+    match tags {
+        CopyTags::These(tags) => tags.clone(),
+        CopyTags::Source => source.map(|blob| blob.tags.clone()).unwrap_or_default(),
+    }
+}
+
+/// An archived blob is copied only on its way out of the archive.
+fn tier_of_copy<S: Snapshot>(
+    context: &Context<'_, S>,
+    source: &StoredBlob,
+    given: Option<AccessTier>,
+    priority: Option<RehydratePriority>,
+    otherwise: Option<StoredTier>,
+) -> Result<Option<StoredTier>, ErrorCode> {
+    match (tier::is_archived(source, context.now), given) {
+        (false, _) => Ok(otherwise),
+        (true, None | Some(AccessTier::Archive)) => Err(ErrorCode::BlobArchived),
+        (true, Some(to)) => {
+            let archived = source.tier.map(|tier| StoredTier { rehydrating: None, ..tier });
+            let rehydration = context.options.rehydration;
+            tier::set(archived, to, priority, context.now, rehydration).map(|(tier, _)| Some(tier))
+        }
+    }
+}
+
+/// A lease on the destination must not end while the copy is made.
+fn require_infinite<S: Snapshot>(
+    base: Option<&StoredBlob>,
+    preconditions: &Preconditions,
+    context: &Context<'_, S>,
+) -> Result<(), ErrorCode> {
+    match base {
+        Some(base)
+            if preconditions.lease.is_some()
+                && base.lease.is_locked(context.now)
+                && !base.lease.is_infinite() =>
+        {
+            Err(ErrorCode::InfiniteLeaseDurationRequired)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A URL without anything secret: of its query, only what tells which state of the blob was meant.
+fn without_signature(url: &str) -> String {
+    let Some((place, query)) = url.split_once('?') else { return url.to_owned() };
+    let kept: Vec<&str> = query
+        .split('&')
+        .filter(|pair| {
+            let name = pair.split('=').next().unwrap_or_default();
+            name.eq_ignore_ascii_case("snapshot") || name.eq_ignore_ascii_case("versionid")
+        })
+        .collect();
+    if kept.is_empty() { place.to_owned() } else { format!("{place}?{}", kept.join("&")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_are_not_kept() {
+        for (url, expected) in [
+            ("http://host/a/c/b", "http://host/a/c/b"),
+            ("http://host/a/c/b?sv=1&sig=secret", "http://host/a/c/b"),
+            ("http://host/a/c/b?snapshot=2026&sig=secret", "http://host/a/c/b?snapshot=2026"),
+        ] {
+            assert_eq!(without_signature(url), expected);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Bytes on their way out: read from the store piece by piece while they are sent.
+
+use super::contents::{Part, parts};
+use super::layers::{Seen, Span, layered};
+use crate::blob::service::extent_error;
+use crate::keyspace::ContentId;
+use crate::record::{Content, Source};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use tepui_engine::Snapshot;
+use tepui_extents::Extents;
+use tepui_model::ServiceError;
+use tepui_model::blob::{Checksums, Summing};
+
+/// How much is read at a time.
+const READ_BYTES: u64 = 1024 * 1024;
+
+/// The bytes of a blob that were asked for. They stay readable while this is held, whatever becomes of the blob.
+pub struct Download<S, X: Extents> {
+    extents: Arc<X>,
+    /// Keeps extents from being freed.
+    _reading: X::Reading,
+    parts: VecDeque<Part>,
+    /// Parts that were not looked up yet, for there are very many.
+    rest: Option<(S, ContentId, Range<u64>)>,
+    shape: Shape,
+}
+
+/// How the bytes of a blob are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// One piece after the other.
+    Whole,
+    /// Pages, with zeros between them.
+    Sparse,
+}
+
+impl<S: Snapshot, X: Extents> Download<S, X> {
+    /// `reading` is older than `snapshot`.
+    pub(super) async fn open(
+        extents: Arc<X>,
+        reading: X::Reading,
+        snapshot: S,
+        (content, shape): (Content, Shape),
+        range: Range<u64>,
+    ) -> Result<Self, ServiceError> {
+        let mut download = Self { extents, _reading: reading, parts: VecDeque::new(), rest: None, shape };
+        match content {
+            _ if range.is_empty() => {}
+            // There are no pages yet.
+            Content::Inline(_) if shape == Shape::Sparse => download.parts.push_back(zeros(&range)),
+            Content::Inline(bytes) => download.parts.push_back(Part { source: Source::Inline(bytes), range }),
+            Content::Extent(extent) => {
+                download.parts.push_back(Part { source: Source::Extent(extent), range });
+            }
+            Content::Listed(content) => {
+                download.rest = Some((snapshot, content, range));
+                download.look_up().await?;
+            }
+        }
+        Ok(download)
+    }
+
+    /// The same bytes, read already, and their checksums. For few of them.
+    pub(super) async fn summed(mut self, mut summing: Summing) -> Result<(Self, Checksums), ServiceError> {
+        let mut read = VecDeque::new();
+        while let Some(pieces) = self.next().await? {
+            for bytes in pieces {
+                summing.update(&bytes);
+                let range = 0..bytes.len() as u64;
+                read.push_back(Part { source: Source::Inline(bytes), range });
+            }
+        }
+        self.parts = read;
+        Ok((self, summing.finish()))
+    }
+
+    /// Looks up the next parts.
+    async fn look_up(&mut self) -> Result<(), ServiceError> {
+        if let Some((snapshot, content, range)) = self.rest.take() {
+            let next = match self.shape {
+                Shape::Whole => {
+                    let (parts, next) = parts(&snapshot, content, range.clone()).await?;
+                    self.parts.extend(parts);
+                    next
+                }
+                Shape::Sparse => {
+                    let (spans, next) = layered(&snapshot, content, range.clone(), None).await?;
+                    self.parts.extend(spans.into_iter().map(|Span { range, seen }| match seen {
+                        Seen::Data(part) => part,
+                        Seen::Zeros | Seen::Nothing => zeros(&range),
+                    }));
+                    next
+                }
+            };
+            self.rest = (next < range.end).then_some((snapshot, content, next..range.end));
+        }
+        Ok(())
+    }
+
+    /// The next bytes, about a MiB. `None`: that was all.
+    pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ServiceError> {
+        if self.parts.is_empty() {
+            self.look_up().await?;
+        }
+        let Some(part) = self.parts.front_mut() else { return Ok(None) };
+        let range = part.range.start..part.range.end.min(part.range.start + READ_BYTES);
+        let bytes = match &part.source {
+            Source::Inline(bytes) => {
+                // In range: a piece is as long as its bytes are.
+                let within = range.start as usize..(range.end as usize).min(bytes.len());
+                vec![bytes.slice(within)]
+            }
+            Source::Extent(extent) => {
+                self.extents.read(*extent, range.clone()).await.map_err(extent_error)?
+            }
+            Source::Slice(extent, slice) => {
+                let within = slice.start + range.start..slice.start + range.end;
+                self.extents.read(*extent, within).await.map_err(extent_error)?
+            }
+            Source::Zeros(_) => zero_bytes(range.end - range.start),
+        };
+        part.range.start = range.end;
+        if part.range.is_empty() {
+            self.parts.pop_front();
+        }
+        Ok(Some(bytes))
+    }
+}
+
+fn zeros(range: &Range<u64>) -> Part {
+    let bytes = range.end - range.start;
+    Part { source: Source::Zeros(bytes), range: 0..bytes }
+}
+
+/// Zeros without memory of their own.
+fn zero_bytes(count: u64) -> Vec<Bytes> {
+    static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+    let (whole, rest) = (count as usize / ZEROS.len(), count as usize % ZEROS.len());
+    let mut bytes = vec![Bytes::from_static(&ZEROS); whole];
+    bytes.push(Bytes::from_static(&ZEROS[..rest]));
+    bytes
+}

@@ -1,0 +1,216 @@
+//! List Blobs: one page in the order of names, flat or by a delimiter.
+
+use super::containers;
+use super::edit::Rows;
+use super::service::{Context, require_public};
+use super::target::view;
+use crate::keyspace::{self, Incarnation};
+use crate::record::StoredBlob;
+use tepui_engine::{Key, KeyRange, Snapshot, Value};
+use tepui_model::ServiceError;
+use tepui_model::blob::{
+    BlobEntry, BlobMarker, BlobName, BlobPage, LeaseView, ListBlobs, ListedBlob, ListedContent, Revision,
+};
+
+/// How many rows are read at a time at most.
+const CHUNK: usize = 1000;
+
+pub(super) async fn list_blobs<S: Snapshot>(
+    context: &Context<'_, S>,
+    query: &ListBlobs,
+) -> Result<BlobPage, ServiceError> {
+    let (_, container) = containers::find(context, &query.container).await?;
+    require_public(&container, context.allowed)?;
+    let mut listing = Listing::of(context, container.incarnation, query);
+    let mut page = BlobPage::default();
+    while let Some(entry) = listing.next().await? {
+        if page.blobs.len() == query.page_size {
+            page.next = Some(marker(&entry));
+            break;
+        }
+        if let ListedBlob::Prefix(prefix) = &entry {
+            listing.skip_prefix(prefix);
+        }
+        page.blobs.push(entry);
+    }
+    Ok(page)
+}
+
+/// The page that begins with an entry.
+fn marker(entry: &ListedBlob) -> BlobMarker {
+    match entry {
+        ListedBlob::Prefix(prefix) => BlobMarker::AtName(prefix.clone()),
+        ListedBlob::Blob(blob) => match BlobName::parse(&blob.name) {
+            Ok(name) => BlobMarker::At(name, blob.revision),
+            Err(_) => BlobMarker::AtName(blob.name.clone()),
+        },
+    }
+}
+
+/// Goes through the blobs of a container, and through the blocks of blobs that are not there yet.
+struct Listing<'s, S> {
+    context: &'s Context<'s, S>,
+    container: Incarnation,
+    query: &'s ListBlobs,
+    blobs: Rows<'s, S>,
+    next_blob: Option<(Key, Value)>,
+    /// `None`: not asked for.
+    blocks: Option<Rows<'s, S>>,
+    next_block: Option<String>,
+}
+
+impl<'s, S: Snapshot> Listing<'s, S> {
+    fn of(context: &'s Context<'s, S>, container: Incarnation, query: &'s ListBlobs) -> Self {
+        let from = |range: KeyRange, start: Option<Key>| KeyRange {
+            start: start.map_or(range.start.clone(), |start| start.max(range.start)),
+            end: range.end,
+        };
+        let start = query.from.as_ref().map(|marker| match marker {
+            BlobMarker::AtName(name) => keyspace::blobs_with_prefix(container, name).start,
+            BlobMarker::At(name, revision) => keyspace::blob(container, name.as_str(), *revision),
+            BlobMarker::AfterPrefix(prefix) => keyspace::blobs_with_prefix(container, prefix).end,
+        });
+        let block_start = query.from.as_ref().map(|marker| match marker {
+            BlobMarker::AtName(name) => keyspace::blocks_with_prefix(container, name).start,
+            BlobMarker::At(name, _) => keyspace::blocks(container, name.as_str()).start,
+            BlobMarker::AfterPrefix(prefix) => keyspace::blocks_with_prefix(container, prefix).end,
+        });
+        let chunk = (query.page_size + 1).min(CHUNK);
+        let blobs = from(keyspace::blobs_with_prefix(container, &query.prefix), start);
+        let blocks = from(keyspace::blocks_with_prefix(container, &query.prefix), block_start);
+        Self {
+            context,
+            container,
+            query,
+            blobs: Rows::of(context.snapshot, blobs, chunk),
+            next_blob: None,
+            // Many blocks have one name: reading one at a time and skipping the others is cheaper.
+            blocks: query.include.uncommitted.then(|| Rows::of(context.snapshot, blocks, 1)),
+            next_block: None,
+        }
+    }
+
+    /// The next entry of the list.
+    async fn next(&mut self) -> Result<Option<ListedBlob>, ServiceError> {
+        loop {
+            self.fill().await?;
+            let from_blob = self.next_blob.as_ref().and_then(|(key, _)| keyspace::blob_of(key));
+            let (name, revision) = match (&from_blob, &self.next_block) {
+                (None, None) => return Ok(None),
+                (Some((name, revision)), Some(block))
+                    if tepui_model::text::utf16_cmp(name.as_bytes(), block.as_bytes()).is_le() =>
+                {
+                    (name.clone().into_owned(), Some(*revision))
+                }
+                (_, Some(block)) => (block.clone(), None),
+                (Some((name, revision)), None) => (name.clone().into_owned(), Some(*revision)),
+            };
+            let Some(revision) = revision else {
+                self.next_block = None;
+                if let Some(prefix) = self.folded(&name) {
+                    return Ok(Some(ListedBlob::Prefix(prefix)));
+                }
+                if self.is_there(&name).await? {
+                    continue;
+                }
+                let content = ListedContent::Uncommitted { lease: LeaseView::default() };
+                return Ok(Some(entry(name, Revision::Base, content)));
+            };
+            let Some((_, row)) = self.next_blob.take() else { continue };
+            if let Some(found) = self.listed(name, revision, &row)? {
+                return Ok(Some(found));
+            }
+        }
+    }
+
+    /// Reads ahead by one row of each kind.
+    async fn fill(&mut self) -> Result<(), ServiceError> {
+        if self.next_blob.is_none() {
+            self.next_blob = self.blobs.next().await?;
+        }
+        if self.next_block.is_none()
+            && let Some(blocks) = &mut self.blocks
+            && let Some((key, _)) = blocks.next().await?
+            && let Some((name, _)) = keyspace::block_of(&key)
+        {
+            blocks.skip_to(&keyspace::blocks(self.container, &name).end);
+            self.next_block = Some(name.into_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether there is a blob of a name that has blocks.
+    async fn is_there(&self, name: &str) -> Result<bool, ServiceError> {
+        let key = keyspace::blob(self.container, name, Revision::Base);
+        let row = self.context.snapshot.get(&key).await.map_err(crate::transact::engine_error)?;
+        match row {
+            Some(row) => Ok(StoredBlob::decode(&row)?.deleted.is_none()),
+            None => Ok(false),
+        }
+    }
+
+    /// The entry for a row, unless it is not asked for.
+    fn listed(
+        &mut self,
+        name: String,
+        revision: Revision,
+        row: &Value,
+    ) -> Result<Option<ListedBlob>, ServiceError> {
+        let include = &self.query.include;
+        let wanted = match revision {
+            Revision::Base => true,
+            Revision::Snapshot(_) => include.snapshots || include.deleted,
+            Revision::Version(_) => include.versions,
+        };
+        if !wanted {
+            // There may be very many of them: go on with the first state that may be wanted.
+            let next = match revision {
+                Revision::Snapshot(_) if include.versions => keyspace::versions(self.container, &name).start,
+                _ => keyspace::blob(self.container, &name, Revision::Base),
+            };
+            self.blobs.skip_to(&next);
+            return Ok(None);
+        }
+        let blob = StoredBlob::decode(row)?;
+        let is_snapshot = matches!(revision, Revision::Snapshot(_));
+        if (blob.deleted.is_some() && !include.deleted)
+            || (is_snapshot && blob.deleted.is_none() && !include.snapshots)
+            || blob.deleted.is_some_and(|deleted| deleted.until <= self.context.now)
+        {
+            return Ok(None);
+        }
+        if let Some(prefix) = self.folded(&name) {
+            return Ok(Some(ListedBlob::Prefix(prefix)));
+        }
+        let now = self.context.now;
+        let deleted = blob.deleted.map(|deleted| containers::remaining(deleted, now));
+        let content = ListedContent::Committed(Box::new(view(&blob, revision, now)));
+        Ok(Some(match entry(name, revision, content) {
+            ListedBlob::Blob(entry) => ListedBlob::Blob(BlobEntry { deleted, ..entry }),
+            prefix => prefix,
+        }))
+    }
+
+    /// What a name is folded to: it has the delimiter after the prefix.
+    fn folded(&self, name: &str) -> Option<String> {
+        let delimiter = self.query.delimiter.as_deref()?;
+        let rest = name.strip_prefix(self.query.prefix.as_str())?;
+        let end = self.query.prefix.len() + rest.find(delimiter)? + delimiter.len();
+        Some(name[..end].to_owned())
+    }
+
+    /// Goes on after everything that begins like this.
+    fn skip_prefix(&mut self, prefix: &str) {
+        let end = keyspace::blobs_with_prefix(self.container, prefix).end;
+        self.next_blob = self.next_blob.take().filter(|(key, _)| *key >= end);
+        self.blobs.skip_to(&end);
+        self.next_block = self.next_block.take().filter(|name| !name.starts_with(prefix));
+        if let Some(blocks) = &mut self.blocks {
+            blocks.skip_to(&keyspace::blocks_with_prefix(self.container, prefix).end);
+        }
+    }
+}
+
+fn entry(name: String, revision: Revision, content: ListedContent) -> ListedBlob {
+    ListedBlob::Blob(BlobEntry { name, revision, deleted: None, has_versions_only: false, content })
+}

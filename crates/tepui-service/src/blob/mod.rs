@@ -1,0 +1,45 @@
+//! The Blob service.
+//!
+//! | | |
+//! | --- | --- |
+//! | `service.rs` | which operation goes where |
+//! | `containers.rs` | containers: the catalogue, metadata, access, their leases |
+//! | `target.rs` | the blob that an operation is about, and what becomes of its state before |
+//! | `precondition.rs` | what must hold before an operation goes ahead |
+//! | `put.rs`, `blocks.rs`, `append.rs` | blobs that come whole, in blocks, and bit by bit |
+//! | `pages.rs`, `layers.rs` | blobs of pages, and how they share what they have in common |
+//! | `copy.rs` | blobs that are made of others |
+//! | `read.rs`, `list.rs`, `find.rs` | what is read without a change |
+//! | `change.rs`, `tier.rs`, `delete.rs` | changes of what is known of a blob; its end |
+//! | `lease.rs` | the states of a lease, of containers and blobs alike |
+//! | `contents.rs` | extents and lists of pieces, and how often they are referred to |
+//! | `upload.rs`, `download.rs` | bytes on their way in and out |
+//! | `reclaim.rs` | space that is given back, and what has expired |
+//! | `edit.rs` | what an operation reads and is going to write |
+
+mod append;
+mod blocks;
+mod change;
+mod containers;
+mod contents;
+mod copy;
+mod delete;
+mod download;
+mod edit;
+mod find;
+mod layers;
+pub(crate) mod lease;
+mod list;
+mod pages;
+mod precondition;
+mod put;
+mod read;
+mod reclaim;
+mod service;
+mod target;
+mod tier;
+mod upload;
+
+pub use download::Download;
+pub use service::{Answer, BlobOptions, BlobService, Caller, Chance};
+pub use upload::{Upload, Uploaded};

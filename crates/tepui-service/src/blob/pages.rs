@@ -1,0 +1,219 @@
+//! Put Page, Get Page Ranges, and the length of page blobs.
+
+use super::change::changed;
+use super::contents;
+use super::edit::Edit;
+use super::layers::{Seen, Span, cut, layered, own_layer, put_piece};
+use super::precondition::{check_key, require_type};
+use super::put::no_bytes;
+use super::service::{Context, Step};
+use super::target::{More, Target, written};
+use super::upload::{Place, Uploaded};
+use crate::keyspace::{self, ContentId};
+use crate::record::{Content, Source, StoredBlob};
+use crate::transact::Outcome;
+use std::ops::Range;
+use tepui_engine::Snapshot;
+use tepui_model::blob::{
+    self, BlobType, ByteRange, Changed, Checksums, GetPageRanges, OfType, PageRanges, PageState, PageWrite,
+    PreviousSnapshot, PutPages, Reply, Revision,
+};
+use tepui_model::{ErrorCode, ServiceError};
+
+/// How many ranges one page of an answer has at most.
+const MAX_RANGES: usize = 10_000;
+
+pub(super) async fn put_pages<S: Snapshot>(
+    context: &Context<'_, S>,
+    put: &PutPages,
+    uploaded: Option<&Uploaded>,
+) -> Result<Outcome<Step>, ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find(context, &mut edit, &put.blob).await?;
+    let blob = target.existing()?;
+    require_type(blob, BlobType::Page)?;
+    let OfType::Page { sequence_number } = blob.of_type else {
+        return Err(ErrorCode::InvalidBlobType.into());
+    };
+    check_key(blob, &put.encryption)?;
+    target.asked(&put.preconditions, context.now).check_write(blob)?;
+    put.pages.check_within(blob.bytes)?;
+    put.sequence.check(sequence_number)?;
+    let range = put.pages.start()..put.pages.end();
+    let mut new = changed(context, &target, blob);
+    let mut checksums = Checksums::default();
+    let update = match &put.write {
+        PageWrite::Clear => None,
+        PageWrite::Update(piece) => {
+            let uploaded = uploaded.ok_or_else(no_bytes)?;
+            let said = match piece {
+                blob::Piece::Sent(upload) => upload.checksums,
+                blob::Piece::FromUrl(from) => from.checksums,
+            };
+            checksums = said.answered(&uploaded.check(&said)?);
+            Some(uploaded)
+        }
+    };
+    let (content, head) = own_layer(context, &mut edit, &mut new).await?;
+    if cut(&mut edit, content, range.clone()).await? == More::Yes {
+        return Ok(edit.finish(Step::More));
+    }
+    match update {
+        Some(uploaded) => put_update(&mut edit, content, &range, uploaded).await?,
+        None if head.parent.is_some() => {
+            put_piece(&mut edit, content, range.start, Source::Zeros(range.end - range.start));
+        }
+        None => {}
+    }
+    target.change(context, &mut edit, &mut new, false).await?;
+    Ok(edit.finish(Reply::PagesPut { written: written(&new), checksums, sequence_number }.into()))
+}
+
+async fn put_update<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    content: ContentId,
+    range: &Range<u64>,
+    uploaded: &Uploaded,
+) -> Result<(), ServiceError> {
+    if uploaded.bytes != range.end - range.start {
+        return Err(ErrorCode::InvalidHeaderValue.into());
+    }
+    let source = match &uploaded.place {
+        Place::Held(bytes) => Source::Inline(bytes.clone()),
+        Place::Extent(extent) => {
+            contents::keep_extent(edit, *extent).await?;
+            Source::Extent(*extent)
+        }
+    };
+    put_piece(edit, content, range.start, source);
+    Ok(())
+}
+
+/// Gives a page blob another length. What is beyond it is cleared.
+pub(super) async fn resize<S: Snapshot>(
+    context: &Context<'_, S>,
+    edit: &mut Edit<'_, S>,
+    blob: &mut StoredBlob,
+    bytes: u64,
+) -> Result<More, ServiceError> {
+    if bytes < blob.bytes && matches!(blob.content, Content::Listed(_)) {
+        let (content, mut head) = own_layer(context, edit, blob).await?;
+        if cut(edit, content, bytes..blob.bytes).await? == More::Yes {
+            return Ok(More::Yes);
+        }
+        if let Some((_, seen)) = &mut head.parent {
+            *seen = bytes.min(*seen);
+            edit.put(keyspace::content(content), head.encode());
+        }
+    }
+    blob.bytes = bytes;
+    Ok(More::No)
+}
+
+pub(super) async fn get_page_ranges<S: Snapshot>(
+    context: &Context<'_, S>,
+    get: &GetPageRanges,
+) -> Result<PageRanges, ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find(context, &mut edit, &get.blob).await?;
+    let (blob, revision) = target.revision(&edit, get.revision).await?;
+    require_type(&blob, BlobType::Page)?;
+    target.asked(&get.preconditions, context.now).check_read(&blob, revision == Revision::Base)?;
+    let before = match &get.since {
+        None => None,
+        Some(PreviousSnapshot::Url(_)) => return Err(ErrorCode::PreviousSnapshotOperationNotSupported.into()),
+        Some(PreviousSnapshot::At(moment)) => {
+            if matches!(revision, Revision::Snapshot(taken) if taken < *moment) {
+                return Err(ErrorCode::PreviousSnapshotCannotBeNewer.into());
+            }
+            let found = target.revision(&edit, Revision::Snapshot(*moment)).await;
+            let (before, _) = found.map_err(|_| ErrorCode::PreviousSnapshotNotFound)?;
+            if before.created != blob.created {
+                return Err(ErrorCode::BlobOverwritten.into());
+            }
+            Some(before)
+        }
+    };
+    let mut within = match get.range {
+        Some(range) => {
+            let found = range.within(blob.bytes);
+            found.map_err(|code| ServiceError::new(code).with_resource_bytes(blob.bytes))?
+        }
+        None => 0..blob.bytes,
+    };
+    within.start = within.start.max(get.from.unwrap_or(0));
+    let most = get.page_size.unwrap_or(MAX_RANGES).min(MAX_RANGES);
+    let mut ranges = Ranges { found: Vec::new(), most, next: None };
+    let below = before.as_ref().map(|before| before.content.clone());
+    if let Content::Listed(content) = blob.content {
+        collect(context, content, within, below.as_ref(), &mut ranges).await?;
+    }
+    let as_bytes = |range: Range<u64>| ByteRange { first: range.start, last: Some(range.end - 1) };
+    Ok(PageRanges {
+        changed: Changed(blob.changed),
+        blob_bytes: blob.bytes,
+        ranges: ranges.found.into_iter().map(|(state, range)| (state, as_bytes(range))).collect(),
+        next: ranges.next,
+    })
+}
+
+/// Ranges of an answer, as many as there is room for.
+struct Ranges {
+    found: Vec<(PageState, Range<u64>)>,
+    most: usize,
+    next: Option<u64>,
+}
+
+impl Ranges {
+    /// Adds a range. What touches the last one becomes a part of it.
+    fn add(&mut self, state: PageState, range: Range<u64>) {
+        let full = self.found.len() == self.most;
+        match self.found.last_mut() {
+            Some((last, before)) if *last == state && before.end == range.start => before.end = range.end,
+            _ if full => self.next = self.next.or(Some(range.start)),
+            _ => self.found.push((state, range)),
+        }
+    }
+}
+
+/// Collects what was written, or what has changed since another content.
+async fn collect<S: Snapshot>(
+    context: &Context<'_, S>,
+    content: ContentId,
+    mut within: Range<u64>,
+    before: Option<&Content>,
+    ranges: &mut Ranges,
+) -> Result<(), ServiceError> {
+    let below = match before {
+        Some(Content::Listed(below)) => Some(*below),
+        _ => None,
+    };
+    while within.start < within.end && ranges.next.is_none() {
+        let (spans, next) = layered(context.snapshot, content, within.clone(), below).await?;
+        for Span { range, seen } in spans {
+            match seen {
+                Seen::Data(_) => ranges.add(PageState::Written, range),
+                Seen::Nothing => {}
+                // Only what was there can be cleared.
+                Seen::Zeros => {
+                    let Some(below) = below else { continue };
+                    let mut rest = range;
+                    while rest.start < rest.end && ranges.next.is_none() {
+                        let (spans, next) = layered(context.snapshot, below, rest.clone(), None).await?;
+                        for Span { range, seen } in spans {
+                            if matches!(seen, Seen::Data(_)) {
+                                ranges.add(PageState::Cleared, range);
+                            }
+                        }
+                        rest.start = next;
+                    }
+                }
+            }
+            if ranges.next.is_some() {
+                break;
+            }
+        }
+        within.start = next;
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Put Blob: blobs that come whole.
+
+use super::contents;
+use super::edit::Edit;
+use super::lease::Lease;
+use super::service::{Context, Step};
+use super::target::{More, Target, written};
+use super::tier;
+use super::upload::{Place, Uploaded};
+use crate::record::{Content, StoredBlob};
+use crate::transact::Outcome;
+use bytes::Bytes;
+use tepui_engine::Snapshot;
+use tepui_model::blob::{BlobType, Checksums, NewBlob, NewContent, OfType, PutBlob, Reply};
+use tepui_model::{ErrorCode, ServiceError};
+
+pub(super) async fn put_blob<S: Snapshot>(
+    context: &Context<'_, S>,
+    put: &PutBlob,
+    uploaded: Option<&Uploaded>,
+) -> Result<Outcome<Step>, ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find(context, &mut edit, &put.blob).await?;
+    let blob_type = match put.content {
+        NewContent::Block(_) => BlobType::Block,
+        NewContent::Append => BlobType::Append,
+        NewContent::Page { .. } => BlobType::Page,
+    };
+    let asked = target.asked(&put.preconditions, context.now);
+    asked.check_create(target.base.as_ref(), blob_type, context.allowed)?;
+    let mut checksums = Checksums::default();
+    if let NewContent::Block(upload) = &put.content {
+        checksums = uploaded.ok_or_else(no_bytes)?.check(&upload.checksums)?;
+    }
+    if target.discard_blocks(&mut edit).await? == More::Yes {
+        return Ok(edit.finish(Step::More));
+    }
+    let of_type = match put.content {
+        NewContent::Block(_) => OfType::Block,
+        NewContent::Append => OfType::Append { committed_blocks: 0, sealed: false },
+        NewContent::Page { sequence_number, .. } => OfType::Page { sequence_number },
+    };
+    let mut new = new_blob(context, &target, &put.new, of_type);
+    match (&put.content, uploaded) {
+        (NewContent::Block(_), Some(uploaded)) => {
+            new.bytes = uploaded.bytes;
+            new.content = store(&mut edit, uploaded).await?;
+        }
+        (NewContent::Page { bytes, .. }, _) => new.bytes = *bytes,
+        (NewContent::Block(_) | NewContent::Append, _) => {}
+    }
+    if let Some(md5) = checksums.md5 {
+        new.http.content_md5 = Some(md5);
+    }
+    target.replace(context, &mut edit, &new).await?;
+    Ok(edit.finish(Reply::BlobPut { written: written(&new), checksums }.into()))
+}
+
+/// A blob as a creation makes it, without content.
+pub(super) fn new_blob<S: Snapshot>(
+    context: &Context<'_, S>,
+    target: &Target<'_>,
+    new: &NewBlob,
+    of_type: OfType,
+) -> StoredBlob {
+    let now = target.change_moment(context.now);
+    let (before, base) = (target.base.as_ref().or(target.gone.as_ref()), target.base.as_ref());
+    StoredBlob {
+        stamp: now,
+        changed: now,
+        created: now,
+        bytes: 0,
+        of_type,
+        http: new.http.clone(),
+        metadata: new.metadata.clone(),
+        tags: new.tags.clone(),
+        tier: match of_type {
+            OfType::Block => tier::of_new(new.tier, base.and_then(|blob| blob.tier), now),
+            OfType::Append { .. } | OfType::Page { .. } => None,
+        },
+        lease: base.map_or(Lease::Available, |blob| blob.lease.after_write(context.now)),
+        copy: None,
+        encryption: new.encryption.clone(),
+        immutability: new.immutability,
+        legal_hold: new.legal_hold,
+        version: context.keeps_versions().then_some(now),
+        last_snapshot: before.and_then(|blob| blob.last_snapshot),
+        deleted: None,
+        content: Content::Inline(Bytes::new()),
+    }
+}
+
+/// Refers to bytes that were received.
+pub(super) async fn store<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    uploaded: &Uploaded,
+) -> Result<Content, ServiceError> {
+    match &uploaded.place {
+        Place::Held(bytes) => Ok(Content::Inline(bytes.clone())),
+        Place::Extent(extent) => {
+            contents::keep_extent(edit, *extent).await?;
+            Ok(Content::Extent(*extent))
+        }
+    }
+}
+
+/// The server has to receive the bytes before the operation is executed.
+pub(super) fn no_bytes() -> ServiceError {
+    ServiceError::new(ErrorCode::InternalError).with_cause("an upload was executed without its bytes")
+}

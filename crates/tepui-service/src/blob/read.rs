@@ -1,0 +1,72 @@
+//! Get Blob, Get Blob Properties and Get Blob Tags.
+
+use super::edit::Edit;
+use super::precondition::{check_key, require_not_archived};
+use super::service::{Context, Located, shape};
+use super::target::{Target, view};
+use crate::record::StoredBlob;
+use tepui_engine::Snapshot;
+use tepui_model::blob::{
+    BlobPath, BlobProperties, Checksums, Content, Encryption, GetBlob, Preconditions, Revision,
+};
+use tepui_model::{ErrorCode, ServiceError};
+
+/// The longest range whose checksum is computed.
+const MAX_SUMMED_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A state of a blob that may be read, and which one it is.
+pub(super) async fn find<S: Snapshot>(
+    context: &Context<'_, S>,
+    path: &BlobPath,
+    revision: Revision,
+    preconditions: &Preconditions,
+) -> Result<(StoredBlob, Revision), ServiceError> {
+    let mut edit = Edit::of(context.snapshot);
+    let target = Target::find(context, &mut edit, path).await?;
+    let (blob, revision) = target.revision(&edit, revision).await?;
+    target.asked(preconditions, context.now).check_read(&blob, revision == Revision::Base)?;
+    Ok((blob, revision))
+}
+
+pub(super) async fn get_blob<S: Snapshot>(
+    context: &Context<'_, S>,
+    get: &GetBlob,
+) -> Result<(Content, Located), ServiceError> {
+    let (blob, revision) = find(context, &get.blob, get.revision, &get.preconditions).await?;
+    require_not_archived(&blob, context.now)?;
+    check_key(&blob, &get.encryption)?;
+    let within = match get.range {
+        Some(range) => range
+            .within(blob.bytes)
+            .map_err(|code| ServiceError::new(code).with_resource_bytes(blob.bytes))?,
+        None => 0..blob.bytes,
+    };
+    if get.range_checksum.is_some() {
+        let summed = within.end - within.start;
+        if get.range.is_none() {
+            return Err(ErrorCode::InvalidHeaderValue.into());
+        }
+        if summed > MAX_SUMMED_BYTES {
+            return Err(ErrorCode::OutOfRangeInput.into());
+        }
+    }
+    let content = Content {
+        properties: view(&blob, revision, context.now),
+        range: get.range.map(|_| within.start..=within.end - 1),
+        checksums: Checksums::default(),
+    };
+    let shape = shape(blob.of_type);
+    Ok((content, Located { content: (blob.content, shape), range: within }))
+}
+
+pub(super) async fn get_properties<S: Snapshot>(
+    context: &Context<'_, S>,
+    path: &BlobPath,
+    revision: Revision,
+    preconditions: &Preconditions,
+    encryption: &Encryption,
+) -> Result<BlobProperties, ServiceError> {
+    let (blob, revision) = find(context, path, revision, preconditions).await?;
+    check_key(&blob, encryption)?;
+    Ok(view(&blob, revision, context.now))
+}

@@ -1,0 +1,308 @@
+//! The blob that an operation is about: how it is found, written, and what becomes of the state before.
+
+use super::containers;
+use super::contents;
+use super::edit::{Edit, Rows};
+use super::lease::Lease;
+use super::precondition::Asked;
+use super::service::{Context, require_public};
+use super::tier;
+use crate::keyspace::{self, Incarnation};
+use crate::record::{Deleted, StoredBlob, StoredBlock};
+use bytes::Bytes;
+use std::time::Duration;
+use tepui_engine::{Key, KeyRange, Snapshot};
+use tepui_model::blob::access::Allowed;
+use tepui_model::blob::{
+    BlobPath, BlobProperties, Changed, Encryption, Preconditions, Revision, Tags, VersionView, Written,
+};
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
+
+/// How many blocks are discarded in one commit.
+const DISCARDED_AT_ONCE: usize = 1000;
+
+/// A blob's place, and what is there.
+pub(super) struct Target<'a> {
+    pub(super) path: &'a BlobPath,
+    pub(super) container: Incarnation,
+    /// The blob as it is now.
+    pub(super) base: Option<StoredBlob>,
+    /// The blob as it was when it was deleted, if it can be restored.
+    pub(super) gone: Option<StoredBlob>,
+}
+
+/// Whether an operation is done, or goes on after its commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum More {
+    No,
+    Yes,
+}
+
+impl<'a> Target<'a> {
+    /// Finds a blob of the caller's account. The edit rests on its container.
+    pub(super) async fn find<S: Snapshot>(
+        context: &Context<'_, S>,
+        edit: &mut Edit<'_, S>,
+        path: &'a BlobPath,
+    ) -> Result<Self, ServiceError> {
+        Self::find_in(context, edit, (context.account, context.allowed), path).await
+    }
+
+    /// Finds a blob of any account, as far as the caller may.
+    pub(super) async fn find_in<S: Snapshot>(
+        context: &Context<'_, S>,
+        edit: &mut Edit<'_, S>,
+        (account, allowed): (&str, Allowed),
+        path: &'a BlobPath,
+    ) -> Result<Self, ServiceError> {
+        let found = containers::find_in(context, account, &path.container).await;
+        let (key, container) = match found {
+            // Whoever has no credentials does not learn what containers there are.
+            Err(error) if error.code == ErrorCode::ContainerNotFound && is_anonymous(allowed) => {
+                return Err(ErrorCode::ResourceNotFound.into());
+            }
+            found => found?,
+        };
+        require_public(&container, allowed)?;
+        edit.guard(key);
+        let container = container.incarnation;
+        let row = edit.get(&keyspace::blob(container, path.blob.as_str(), Revision::Base)).await?;
+        let found = row.map(|row| StoredBlob::decode(&row)).transpose()?;
+        let (base, gone) = match found {
+            Some(blob) if blob.deleted.is_some() => (None, Some(blob)),
+            base => (base, None),
+        };
+        Ok(Self { path, container, base, gone })
+    }
+
+    pub(super) fn name(&self) -> &'a str {
+        self.path.blob.as_str()
+    }
+
+    pub(super) fn key(&self, revision: Revision) -> Key {
+        keyspace::blob(self.container, self.name(), revision)
+    }
+
+    /// The blob as it is now.
+    pub(super) fn existing(&self) -> Result<&StoredBlob, ErrorCode> {
+        self.base.as_ref().ok_or(ErrorCode::BlobNotFound)
+    }
+
+    /// A state of the blob, and which one it is: the version that is the blob as it is now has two names.
+    pub(super) async fn revision<S: Snapshot>(
+        &self,
+        edit: &Edit<'_, S>,
+        revision: Revision,
+    ) -> Result<(StoredBlob, Revision), ServiceError> {
+        match (revision, &self.base) {
+            (Revision::Base, _) => Ok((self.existing()?.clone(), Revision::Base)),
+            (Revision::Version(moment), Some(base)) if base.version == Some(moment) => {
+                Ok((base.clone(), Revision::Base))
+            }
+            _ => {
+                let row = edit.get(&self.key(revision)).await?.ok_or(ErrorCode::BlobNotFound)?;
+                let blob = StoredBlob::decode(&row)?;
+                match blob.deleted {
+                    Some(_) => Err(ErrorCode::BlobNotFound.into()),
+                    None => Ok((blob, revision)),
+                }
+            }
+        }
+    }
+
+    pub(super) fn asked(&self, preconditions: &'a Preconditions, now: Timestamp) -> Asked<'a> {
+        Asked { preconditions, container: self.path.container.as_str(), now }
+    }
+
+    /// The moment of a change: later than every one that the blob had.
+    pub(super) fn change_moment(&self, now: Timestamp) -> Timestamp {
+        let before = self.base.as_ref().or(self.gone.as_ref());
+        before.map_or(now, |blob| now.max(blob.changed.next()).max(blob.stamp.next()))
+    }
+
+    /// Writes a state of the blob in place of what was there under its key, with what finds it by its tags.
+    pub(super) fn put<S: Snapshot>(
+        &self,
+        edit: &mut Edit<'_, S>,
+        revision: Revision,
+        tags_before: &Tags,
+        blob: &StoredBlob,
+    ) {
+        let none = Tags::default();
+        // Snapshots and what is deleted are not found by tags.
+        let found = blob.deleted.is_none() && !matches!(revision, Revision::Snapshot(_));
+        self.index(edit, revision, tags_before, if found { &blob.tags } else { &none });
+        edit.put_stamped(self.key(revision), blob.encode());
+    }
+
+    /// Removes a state of the blob. Nothing is done about its content.
+    pub(super) fn remove<S: Snapshot>(&self, edit: &mut Edit<'_, S>, revision: Revision, tags: &Tags) {
+        self.index(edit, revision, tags, &Tags::default());
+        edit.delete(self.key(revision));
+    }
+
+    fn index<S: Snapshot>(&self, edit: &mut Edit<'_, S>, revision: Revision, before: &Tags, after: &Tags) {
+        if before == after {
+            return;
+        }
+        for tag in before.iter() {
+            edit.delete(keyspace::tag(self.container, tag, self.name(), revision));
+        }
+        for tag in after.iter() {
+            edit.put(keyspace::tag(self.container, tag, self.name(), revision), Bytes::from_static(&[1]));
+        }
+    }
+
+    /// Writes a blob in place of the one that is there, if there is one.
+    pub(super) async fn replace<S: Snapshot>(
+        &self,
+        context: &Context<'_, S>,
+        edit: &mut Edit<'_, S>,
+        new: &StoredBlob,
+    ) -> Result<(), ServiceError> {
+        if let Some(old) = &self.base {
+            let versioned = context.keeps_versions() || old.version.is_some();
+            if versioned {
+                self.keep_version(edit, old);
+            } else if let Some(until) = context.retained_until() {
+                let deleted = Deleted { at: context.now, until };
+                self.keep_deleted_snapshot(context, edit, old, deleted);
+            } else {
+                contents::release(edit, &old.content).await?;
+            }
+        }
+        if let Some(gone) = &self.gone
+            && let Some(deleted) = gone.deleted
+        {
+            self.keep_deleted_snapshot(context, edit, gone, deleted);
+        }
+        let before = self.base.as_ref().map(|old| &old.tags).cloned().unwrap_or_default();
+        self.put(edit, Revision::Base, &before, new);
+        Ok(())
+    }
+
+    /// Changes the blob as it is now. An account that keeps versions gets one, where the operation makes one.
+    pub(super) async fn change<S: Snapshot>(
+        &self,
+        context: &Context<'_, S>,
+        edit: &mut Edit<'_, S>,
+        new: &mut StoredBlob,
+        makes_version: bool,
+    ) -> Result<(), ServiceError> {
+        let old = self.existing()?;
+        if makes_version && context.keeps_versions() {
+            contents::share(edit, &old.content).await?;
+            self.keep_version(edit, old);
+            new.version = Some(self.change_moment(context.now));
+        }
+        self.put(edit, Revision::Base, &old.tags, new);
+        Ok(())
+    }
+
+    /// Keeps a state of the blob as a previous version. Its content goes with it.
+    pub(super) fn keep_version<S: Snapshot>(&self, edit: &mut Edit<'_, S>, old: &StoredBlob) -> Timestamp {
+        let version = old.version.unwrap_or(old.changed);
+        let kept = StoredBlob { version: Some(version), lease: Lease::Available, ..old.clone() };
+        self.put(edit, Revision::Version(version), &Tags::default(), &kept);
+        version
+    }
+
+    fn keep_deleted_snapshot<S: Snapshot>(
+        &self,
+        context: &Context<'_, S>,
+        edit: &mut Edit<'_, S>,
+        old: &StoredBlob,
+        deleted: Deleted,
+    ) {
+        let revision = Revision::Snapshot(self.change_moment(context.now));
+        let kept = StoredBlob { deleted: Some(deleted), lease: Lease::Available, ..old.clone() };
+        self.put(edit, revision, &Tags::default(), &kept);
+        self.note_retention(edit, revision, deleted);
+    }
+
+    /// Notes when a state that was deleted cannot be restored any more.
+    pub(super) fn note_retention<S: Snapshot>(
+        &self,
+        edit: &mut Edit<'_, S>,
+        revision: Revision,
+        deleted: Deleted,
+    ) {
+        let key = keyspace::retained(deleted.until, self.container, self.name(), revision);
+        edit.put(key, Bytes::from_static(&[1]));
+    }
+
+    /// Discards blocks that are not committed. If there are very many, only some of them: then nothing else
+    /// can be in the same commit.
+    pub(super) async fn discard_blocks<S: Snapshot>(
+        &self,
+        edit: &mut Edit<'_, S>,
+    ) -> Result<More, ServiceError> {
+        discard_blocks(edit, keyspace::blocks(self.container, self.name())).await
+    }
+}
+
+/// Discards the first blocks of a range.
+pub(super) async fn discard_blocks<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    range: KeyRange,
+) -> Result<More, ServiceError> {
+    let mut rows = Rows::of(edit.snapshot, range, DISCARDED_AT_ONCE);
+    let mut discarded = 0;
+    while let Some((key, row)) = rows.next().await? {
+        if discarded == DISCARDED_AT_ONCE {
+            return Ok(More::Yes);
+        }
+        contents::release_extent(edit, StoredBlock::decode(&row)?.extent).await?;
+        edit.delete(key);
+        discarded += 1;
+    }
+    Ok(More::No)
+}
+
+/// What writes tell of the blob they wrote.
+pub(super) fn written(blob: &StoredBlob) -> Written {
+    Written {
+        changed: Changed(blob.changed),
+        version: blob.version,
+        encryption: Encryption { key: blob.encryption.key, scope: blob.encryption.scope.clone() },
+    }
+}
+
+/// Everything that answers say about a state of a blob.
+pub(super) fn view(blob: &StoredBlob, revision: Revision, now: Timestamp) -> BlobProperties {
+    let is_base = revision == Revision::Base && blob.deleted.is_none();
+    BlobProperties {
+        changed: Changed(blob.changed),
+        created: blob.created,
+        bytes: blob.bytes,
+        http: blob.http.clone(),
+        metadata: blob.metadata.clone(),
+        tags: blob.tags.clone(),
+        of_type: blob.of_type,
+        tier: tier::view(blob, now),
+        lease: is_base.then(|| blob.lease.view(now)),
+        copy: blob.copy.clone(),
+        encryption: blob.encryption.clone(),
+        immutability: blob.immutability,
+        legal_hold: blob.legal_hold,
+        last_accessed: None,
+        version: blob.version.map(|id| VersionView { id, is_current: is_base }),
+    }
+}
+
+/// Whether the caller has shown no credentials.
+fn is_anonymous(allowed: Allowed) -> bool {
+    matches!(allowed, Allowed::IfPublic(_))
+}
+
+impl<S> Context<'_, S> {
+    pub(super) fn keeps_versions(&self) -> bool {
+        self.options.versioned_accounts.iter().any(|account| account == self.account)
+    }
+
+    /// Until when what is deleted now can be restored. `None`: deleted is deleted.
+    pub(super) fn retained_until(&self) -> Option<Timestamp> {
+        let days = self.settings.delete_retention.days?;
+        Some(self.now.saturating_add(Duration::from_secs(u64::from(days) * 24 * 60 * 60)))
+    }
+}

@@ -1,0 +1,108 @@
+//! Access tiers of block blobs, and the way back from the archive.
+
+use crate::record::{StoredBlob, StoredTier};
+use std::time::Duration;
+use tepui_model::blob::{AccessTier, ArchiveStatus, BlobType, RehydratePriority, TierView};
+use tepui_model::{ErrorCode, Timestamp};
+
+/// The tier at a moment: what is on its way arrives.
+fn arrived(tier: StoredTier, now: Timestamp) -> StoredTier {
+    match tier.rehydrating {
+        Some((to, _, done)) if done <= now => StoredTier { tier: to, changed: done, rehydrating: None },
+        _ => tier,
+    }
+}
+
+/// What answers say of it.
+pub(super) fn view(blob: &StoredBlob, now: Timestamp) -> Option<TierView> {
+    if blob.of_type.blob_type() != BlobType::Block {
+        return None;
+    }
+    let Some(tier) = blob.tier.map(|tier| arrived(tier, now)) else { return Some(TierView::default()) };
+    Some(TierView {
+        tier: tier.tier,
+        inferred: false,
+        changed: Some(tier.changed),
+        archive_status: tier.rehydrating.map(|(to, ..)| match to {
+            AccessTier::Cool => ArchiveStatus::ToCool,
+            AccessTier::Cold => ArchiveStatus::ToCold,
+            _ => ArchiveStatus::ToHot,
+        }),
+        rehydrate_priority: tier.rehydrating.map(|(_, priority, _)| priority),
+    })
+}
+
+pub(super) fn is_archived(blob: &StoredBlob, now: Timestamp) -> bool {
+    blob.tier.is_some_and(|tier| arrived(tier, now).tier == AccessTier::Archive)
+}
+
+/// The tier that a blob has after it was set, and whether it is on its way from the archive.
+pub(super) fn set(
+    before: Option<StoredTier>,
+    to: AccessTier,
+    priority: Option<RehydratePriority>,
+    now: Timestamp,
+    rehydration: Duration,
+) -> Result<(StoredTier, bool), ErrorCode> {
+    let before = before.map(|tier| arrived(tier, now));
+    let priority = priority.unwrap_or(RehydratePriority::Standard);
+    match before {
+        Some(StoredTier { rehydrating: Some((going, _, done)), changed, .. }) if going == to => {
+            let rehydrating = Some((to, priority, done));
+            Ok((StoredTier { tier: AccessTier::Archive, changed, rehydrating }, true))
+        }
+        Some(StoredTier { rehydrating: Some(_), .. }) => Err(ErrorCode::BlobBeingRehydrated),
+        Some(StoredTier { tier: AccessTier::Archive, .. }) if to != AccessTier::Archive => {
+            let rehydrating = Some((to, priority, now.saturating_add(rehydration)));
+            Ok((StoredTier { tier: AccessTier::Archive, changed: now, rehydrating }, true))
+        }
+        _ => Ok((StoredTier { tier: to, changed: now, rehydrating: None }, false)),
+    }
+}
+
+/// The tier of a blob that replaces another: its own, or else the one that was set for the other.
+pub(super) fn of_new(
+    given: Option<AccessTier>,
+    before: Option<StoredTier>,
+    now: Timestamp,
+) -> Option<StoredTier> {
+    match given {
+        Some(tier) => Some(StoredTier { tier, changed: now, rehydrating: None }),
+        None => before.map(|tier| arrived(tier, now)).filter(|tier| tier.tier != AccessTier::Archive),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use AccessTier::{Archive, Cool, Hot};
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    #[test]
+    fn tiers_are_set() {
+        let now = Timestamp::parse_iso("2026-03-10").unwrap();
+        let of = |tier| StoredTier { tier, changed: now, rehydrating: None };
+        let going = StoredTier {
+            rehydrating: Some((Hot, RehydratePriority::Standard, now.saturating_add(DAY))),
+            ..of(Archive)
+        };
+        for (case, before, to, expected) in [
+            ("first", None, Cool, Ok((Cool, false))),
+            ("other", Some(of(Hot)), Cool, Ok((Cool, false))),
+            ("into the archive", Some(of(Hot)), Archive, Ok((Archive, false))),
+            ("archived again", Some(of(Archive)), Archive, Ok((Archive, false))),
+            ("back", Some(of(Archive)), Hot, Ok((Archive, true))),
+            ("back again", Some(going), Hot, Ok((Archive, true))),
+            ("elsewhere", Some(going), Cool, Err(ErrorCode::BlobBeingRehydrated)),
+            ("archived while on its way", Some(going), Archive, Err(ErrorCode::BlobBeingRehydrated)),
+        ] {
+            let after = set(before, to, None, now, DAY).map(|(tier, rehydrating)| (tier.tier, rehydrating));
+            assert_eq!(after, expected, "{case}");
+        }
+        let later = now.saturating_add(DAY);
+        assert_eq!(arrived(going, later).tier, Hot);
+        assert_eq!(of_new(None, Some(going), later).map(|tier| tier.tier), Some(Hot));
+        assert_eq!(of_new(None, Some(of(Archive)), later), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Bytes on their way in: streamed into the store before the operation that wants them is decided.
+
+use crate::blob::service::extent_error;
+use bytes::{Bytes, BytesMut};
+use std::sync::Arc;
+use tepui_extents::{Extent, ExtentWriter, Extents};
+use tepui_model::blob::{Checksums, CopyPace, CopySource, Operation, PageWrite, Piece, SourcePlace, Summing};
+use tepui_model::{ErrorCode, ServiceError};
+
+/// The longest blob that is fetched from elsewhere.
+const MAX_FETCHED_BYTES: u64 = 5000 * 1024 * 1024;
+/// Up to this length, bytes are stored with what is known of the blob.
+const MAX_INLINE_BYTES: usize = 16 * 1024;
+
+/// Bytes that are being received. Dropping it leaves nothing behind.
+pub struct Upload<X: Extents> {
+    extents: Arc<X>,
+    /// Not yet known to be too long to be kept here.
+    held: BytesMut,
+    writer: Option<X::Writer>,
+    /// How many bytes are held at most.
+    hold: usize,
+    bytes: u64,
+    max_bytes: u64,
+    summing: Summing,
+}
+
+/// Bytes that have been received. Whoever has it hands it to
+/// [`BlobService::execute`](super::BlobService::execute), or else to [`BlobService::discard`](super::BlobService::discard).
+#[derive(Debug)]
+pub struct Uploaded {
+    pub(super) place: Place,
+    pub(super) bytes: u64,
+    pub(super) checksums: Checksums,
+}
+
+/// Where received bytes are.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Held(Bytes),
+    Extent(Extent),
+}
+
+impl<X: Extents> Upload<X> {
+    /// `None` if the operation needs no bytes.
+    pub(super) fn of(extents: Arc<X>, operation: &Operation) -> Option<Self> {
+        let (with_md5, max_bytes) = match (operation.upload(), fetched(operation)) {
+            (Some(upload), _) => {
+                let whole = matches!(operation, Operation::PutBlob(_));
+                (whole || upload.checksums.md5.is_some(), upload.max_bytes)
+            }
+            (None, Some(fetched)) => (fetched.with_md5, fetched.max_bytes),
+            (None, None) => return None,
+        };
+        // Of blocks there may be so many that their list could not be committed with the bytes in it.
+        let hold = if matches!(operation, Operation::PutBlock(_)) { 0 } else { MAX_INLINE_BYTES };
+        let (held, summing) = (BytesMut::new(), Summing::new(with_md5));
+        Some(Self { extents, held, writer: None, hold, bytes: 0, max_bytes, summing })
+    }
+
+    /// Takes the next bytes. Waits until the store can take more.
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), ServiceError> {
+        self.bytes += bytes.len() as u64;
+        if self.bytes > self.max_bytes {
+            let error = ServiceError::new(ErrorCode::RequestBodyTooLarge);
+            return Err(error.with_detail("MaxLimit", self.max_bytes.to_string()));
+        }
+        self.summing.update(&bytes);
+        if self.writer.is_none() && self.held.len() + bytes.len() <= self.hold {
+            self.held.extend_from_slice(&bytes);
+            return Ok(());
+        }
+        if self.writer.is_none() {
+            self.writer = Some(self.extents.begin().await.map_err(extent_error)?);
+        }
+        let held = std::mem::take(&mut self.held).freeze();
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        if !held.is_empty() {
+            writer.write(held).await.map_err(extent_error)?;
+        }
+        writer.write(bytes).await.map_err(extent_error)
+    }
+
+    /// All bytes are there, and on disk when this returns.
+    pub async fn finish(self) -> Result<Uploaded, ServiceError> {
+        let place = match self.writer {
+            Some(writer) => Place::Extent(writer.finish().await.map_err(extent_error)?),
+            None => Place::Held(self.held.freeze()),
+        };
+        Ok(Uploaded { place, bytes: self.bytes, checksums: self.summing.finish() })
+    }
+}
+
+impl Uploaded {
+    /// What is decided with before anything was received.
+    pub(super) fn expected(bytes: u64) -> Self {
+        Self { place: Place::Held(Bytes::new()), bytes, checksums: Checksums::default() }
+    }
+
+    /// The checksums, if they are what the caller said.
+    pub(super) fn check(&self, said: &Checksums) -> Result<Checksums, ServiceError> {
+        said.check(&self.checksums)?;
+        Ok(self.checksums)
+    }
+}
+
+/// What has to be fetched for an operation.
+struct Fetched {
+    with_md5: bool,
+    max_bytes: u64,
+}
+
+/// Copies of blobs that are here share what they are made of, unless the caller says what their bytes must be.
+fn fetched(operation: &Operation) -> Option<Fetched> {
+    let of_copy = |source: &CopySource, said: &Checksums, max_bytes| {
+        let needed = source.place == SourcePlace::Elsewhere || *said != Checksums::default();
+        needed.then_some(Fetched { with_md5: true, max_bytes })
+    };
+    let of_piece = |piece: &Piece| match piece {
+        Piece::Sent(_) => None,
+        Piece::FromUrl(from) => {
+            Some(Fetched { with_md5: from.checksums.md5.is_some(), max_bytes: from.max_bytes })
+        }
+    };
+    match operation {
+        Operation::PutBlobFromUrl(put) => of_copy(&put.source, &put.checksums, MAX_FETCHED_BYTES),
+        Operation::CopyBlob(copy) => match &copy.pace {
+            CopyPace::Background => of_copy(&copy.source, &Checksums::default(), MAX_FETCHED_BYTES),
+            CopyPace::Waiting(said) => of_copy(&copy.source, said, MAX_FETCHED_BYTES),
+        },
+        Operation::PutBlock(put) => of_piece(&put.piece),
+        Operation::AppendBlock(append) => of_piece(&append.piece),
+        Operation::PutPages(put) => match &put.write {
+            PageWrite::Update(piece) => of_piece(piece),
+            PageWrite::Clear => None,
+        },
+        _ => None,
+    }
+}

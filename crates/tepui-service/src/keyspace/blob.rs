@@ -1,0 +1,412 @@
+//! Keys of containers, of blobs, and of what blobs are made of.
+//!
+//! A blob's key ends with its revision, so that a scan meets the states of one name in the order of lists:
+//! snapshots, then versions, oldest first, and the blob as it is now last.
+
+use super::{Edge, Incarnation, KeyWriter, read_text, space};
+use std::borrow::Cow;
+use tepui_engine::{Key, KeyRange};
+use tepui_extents::Extent;
+use tepui_model::Timestamp;
+use tepui_model::blob::{BlockId, Revision};
+
+const SNAPSHOT: u8 = 0x01;
+const VERSION: u8 = 0x02;
+const BASE: u8 = 0x03;
+
+/// The number of a content that is a list of pieces. Never used twice; later ones are greater, roughly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ContentId(pub(crate) u128);
+
+impl ContentId {
+    /// Made of the time, so that contents made together lie together, and of chance.
+    pub(crate) fn new(now: Timestamp, chance: u128) -> Self {
+        Self(u128::from(now.ticks()) << 64 | chance & u128::from(u64::MAX))
+    }
+}
+
+/// The catalogue's row of a container.
+pub(crate) fn container(account: &str, name: &str) -> Key {
+    KeyWriter::new(space::CONTAINER).text(account).text(name).finish()
+}
+
+/// The catalogue's row of a container that was deleted and can be restored.
+pub(crate) fn deleted_container(account: &str, name: &str, container: Incarnation) -> Key {
+    KeyWriter::new(space::CONTAINER).text(account).text(name).number(container.0).finish()
+}
+
+/// The rows of an account's containers whose names begin with `prefix`.
+pub(crate) fn containers(account: &str, prefix: &str) -> KeyRange {
+    let key = || KeyWriter::new(space::CONTAINER).text(account).last_text(prefix);
+    KeyRange { start: key().finish(), end: key().after_all() }
+}
+
+/// The rows of all containers of all accounts.
+pub(crate) fn all_containers() -> KeyRange {
+    whole(KeyWriter::new(space::CONTAINER))
+}
+
+/// The boundary before all rows of a container, or after them.
+pub(crate) fn container_edge(account: &str, name: &str, edge: Edge) -> Key {
+    let key = KeyWriter::new(space::CONTAINER).text(account).text(name);
+    match edge {
+        Edge::Before => key.finish(),
+        Edge::After => key.after_all(),
+    }
+}
+
+/// The name inside a key of the catalogue of containers, and the incarnation of one that was deleted.
+pub(crate) fn container_name<'a>(
+    account: &str,
+    key: &'a [u8],
+) -> Option<(Cow<'a, str>, Option<Incarnation>)> {
+    let (name, rest) = first_text(key.strip_prefix(containers(account, "").start.as_ref())?)?;
+    match rest {
+        [] => Some((name, None)),
+        rest => Some((name, Some(Incarnation(number_at(rest, 0)?)))),
+    }
+}
+
+/// A name that rests after its container was deleted.
+pub(crate) fn resting_container_name(account: &str, name: &str) -> Key {
+    KeyWriter::new(space::RESTING_CONTAINER_NAME).text(account).last_text(name).finish()
+}
+
+/// The note that a container was dropped, and that what is in it is to be released.
+pub(crate) fn dropped_container(container: Incarnation) -> Key {
+    KeyWriter::new(space::DROPPED_CONTAINER).number(container.0).finish()
+}
+
+pub(crate) fn all_dropped_containers() -> KeyRange {
+    whole(KeyWriter::new(space::DROPPED_CONTAINER))
+}
+
+/// The note that nothing refers to a content any more.
+pub(crate) fn dropped_content(content: ContentId) -> Key {
+    of_content(space::DROPPED_CONTENT, content).finish()
+}
+
+pub(crate) fn all_dropped_contents() -> KeyRange {
+    whole(KeyWriter::new(space::DROPPED_CONTENT))
+}
+
+/// The content that a key of [`all_dropped_contents`] is about.
+pub(crate) fn dropped_content_id(key: &[u8]) -> Option<ContentId> {
+    let number = key.get(1..)?.try_into().ok()?;
+    Some(ContentId(u128::from_be_bytes(number)))
+}
+
+/// The note that nothing refers to an extent any more.
+pub(crate) fn free_extent(extent: Extent) -> Key {
+    KeyWriter::new(space::FREE_EXTENT).number(extent.volume).number(extent.offset).finish()
+}
+
+pub(crate) fn all_free_extents() -> KeyRange {
+    whole(KeyWriter::new(space::FREE_EXTENT))
+}
+
+/// How often an extent is referred to.
+pub(crate) fn extent(extent: Extent) -> Key {
+    KeyWriter::with_capacity(space::EXTENT, 17).number(extent.volume).number(extent.offset).finish()
+}
+
+/// All extents of a volume that are referred to.
+pub(crate) fn extents_of_volume(volume: u64) -> KeyRange {
+    whole(KeyWriter::new(space::EXTENT).number(volume))
+}
+
+/// The volume and the offset inside a key of an extent.
+pub(crate) fn place_of_extent(key: &[u8]) -> Option<(u64, u64)> {
+    let key = key.get(1..)?;
+    (key.len() == 16).then_some(())?;
+    Some((number_at(key, 0)?, number_at(key, 8)?))
+}
+
+/// One state of a blob.
+pub(crate) fn blob(container: Incarnation, name: &str, revision: Revision) -> Key {
+    // Exact unless there are zeros to escape: these keys fill the engine's memory.
+    let bytes = 1 + 8 + name.len() + 2 + 1 + if revision == Revision::Base { 0 } else { 8 };
+    let key = KeyWriter::with_capacity(space::BLOB, bytes).number(container.0).text(name);
+    with_revision(key, revision).finish()
+}
+
+/// All blobs of a container.
+pub(crate) fn blobs(container: Incarnation) -> KeyRange {
+    whole(KeyWriter::new(space::BLOB).number(container.0))
+}
+
+/// All blobs of a container whose names begin with `prefix`.
+pub(crate) fn blobs_with_prefix(container: Incarnation, prefix: &str) -> KeyRange {
+    whole(KeyWriter::new(space::BLOB).number(container.0).last_text(prefix))
+}
+
+/// All snapshots of a blob.
+pub(crate) fn snapshots(container: Incarnation, name: &str) -> KeyRange {
+    revisions(container, name, SNAPSHOT)
+}
+
+/// All previous versions of a blob.
+pub(crate) fn versions(container: Incarnation, name: &str) -> KeyRange {
+    revisions(container, name, VERSION)
+}
+
+fn revisions(container: Incarnation, name: &str, kind: u8) -> KeyRange {
+    whole(KeyWriter::new(space::BLOB).number(container.0).text(name).byte(kind))
+}
+
+/// The name and the revision inside the key of a blob.
+pub(crate) fn blob_of(key: &[u8]) -> Option<(Cow<'_, str>, Revision)> {
+    let (name, rest) = first_text(key.get(9..)?)?;
+    Some((name, read_revision(rest)?))
+}
+
+/// The container inside the key of a blob or a block.
+pub(crate) fn container_of_blob(key: &[u8]) -> Option<Incarnation> {
+    number_at(key, 1).map(Incarnation)
+}
+
+/// A block that is not committed.
+pub(crate) fn block(container: Incarnation, name: &str, id: &BlockId) -> Key {
+    let key = KeyWriter::new(space::BLOCK).number(container.0).text(name);
+    id.bytes().iter().fold(key, |key, byte| key.byte(*byte)).finish()
+}
+
+/// The blocks of a blob that are not committed, in the order of their ids.
+pub(crate) fn blocks(container: Incarnation, name: &str) -> KeyRange {
+    whole(KeyWriter::new(space::BLOCK).number(container.0).text(name))
+}
+
+/// All blocks of a container that are not committed, of blobs whose names begin with `prefix`.
+pub(crate) fn blocks_with_prefix(container: Incarnation, prefix: &str) -> KeyRange {
+    whole(KeyWriter::new(space::BLOCK).number(container.0).last_text(prefix))
+}
+
+/// All blocks of all containers that are not committed.
+pub(crate) fn all_blocks() -> KeyRange {
+    whole(KeyWriter::new(space::BLOCK))
+}
+
+/// The name of the blob and the id inside the key of a block.
+pub(crate) fn block_of(key: &[u8]) -> Option<(Cow<'_, str>, BlockId)> {
+    let (name, id) = first_text(key.get(9..)?)?;
+    Some((name, BlockId::from_bytes(id.to_vec())?))
+}
+
+/// What is known of a content as a whole.
+pub(crate) fn content(content: ContentId) -> Key {
+    of_content(space::CONTENT, content).finish()
+}
+
+/// The pieces of a content that end with the byte before `end`.
+pub(crate) fn pieces(content: ContentId, end: u64) -> Key {
+    of_content(space::PIECES, content).number(end).finish()
+}
+
+/// All pieces of a content that have anything from the byte `first` on.
+pub(crate) fn pieces_from(content: ContentId, first: u64) -> KeyRange {
+    let start = of_content(space::PIECES, content).number(first.saturating_add(1)).finish();
+    KeyRange { start, end: of_content(space::PIECES, content).after_all() }
+}
+
+/// A blob by one of its tags.
+pub(crate) fn tag(container: Incarnation, (key, value): (&str, &str), name: &str, revision: Revision) -> Key {
+    let tag = KeyWriter::new(space::TAG).number(container.0).text(key).text(value).text(name);
+    with_revision(tag, revision).finish()
+}
+
+/// All blobs of a container that have a tag.
+pub(crate) fn tagged(container: Incarnation, key: &str) -> KeyRange {
+    whole(KeyWriter::new(space::TAG).number(container.0).text(key))
+}
+
+/// The boundary before all blobs that have a tag with this value, or after them.
+pub(crate) fn tag_edge(container: Incarnation, key: &str, value: &str, edge: Edge) -> Key {
+    let tag = KeyWriter::new(space::TAG).number(container.0).text(key).text(value);
+    match edge {
+        Edge::Before => tag.finish(),
+        Edge::After => tag.after_all(),
+    }
+}
+
+/// All tags of a container.
+pub(crate) fn tags(container: Incarnation) -> KeyRange {
+    whole(KeyWriter::new(space::TAG).number(container.0))
+}
+
+/// The name and the revision inside the key of a tag.
+pub(crate) fn tagged_blob(key: &[u8]) -> Option<(Cow<'_, str>, Revision)> {
+    let (_, rest) = first_text(key.get(9..)?)?;
+    let (_, rest) = first_text(rest)?;
+    let (name, rest) = first_text(rest)?;
+    Some((name, read_revision(rest)?))
+}
+
+/// The note that a state of a blob is kept until a moment only.
+pub(crate) fn retained(until: Timestamp, container: Incarnation, name: &str, revision: Revision) -> Key {
+    let key = KeyWriter::new(space::RETAINED).number(until.ticks()).number(container.0).text(name);
+    with_revision(key, revision).finish()
+}
+
+/// All notes about what was to be kept until `now` at most.
+pub(crate) fn retained_until(now: Timestamp) -> KeyRange {
+    let end = KeyWriter::new(space::RETAINED).number(now.ticks().saturating_add(1)).finish();
+    KeyRange { start: KeyWriter::new(space::RETAINED).finish(), end }
+}
+
+/// The container, the name and the revision inside a key of [`retained_until`].
+pub(crate) fn retained_blob(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>, Revision)> {
+    let container = Incarnation(number_at(key, 9)?);
+    let (name, rest) = first_text(key.get(17..)?)?;
+    Some((container, name, read_revision(rest)?))
+}
+
+fn of_content(space: u8, content: ContentId) -> KeyWriter {
+    let key = KeyWriter::with_capacity(space, 25);
+    content.0.to_be_bytes().into_iter().fold(key, KeyWriter::byte)
+}
+
+fn with_revision(key: KeyWriter, revision: Revision) -> KeyWriter {
+    match revision {
+        Revision::Snapshot(moment) => key.byte(SNAPSHOT).number(moment.ticks()),
+        Revision::Version(moment) => key.byte(VERSION).number(moment.ticks()),
+        Revision::Base => key.byte(BASE),
+    }
+}
+
+fn read_revision(written: &[u8]) -> Option<Revision> {
+    let (kind, ticks) = written.split_first()?;
+    let moment = || Timestamp::from_ticks(u64::from_be_bytes(ticks.try_into().ok()?));
+    match *kind {
+        SNAPSHOT => moment().map(Revision::Snapshot),
+        VERSION => moment().map(Revision::Version),
+        BASE if ticks.is_empty() => Some(Revision::Base),
+        _ => None,
+    }
+}
+
+/// All keys that go on from this one.
+fn whole(prefix: KeyWriter) -> KeyRange {
+    let start = Key::copy_from_slice(&prefix.0);
+    KeyRange { start, end: prefix.after_all() }
+}
+
+fn number_at(key: &[u8], at: usize) -> Option<u64> {
+    key.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+/// A text, and what follows its end mark.
+fn first_text(written: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
+    let mut from = 0;
+    loop {
+        let zero = from + memchr::memchr(0x00, &written[from..])?;
+        match written.get(zero + 1)? {
+            0x01 => return Some((read_text(&written[..zero])?, &written[zero + 2..])),
+            _ => from = zero + 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{any_text, utf16};
+    use super::*;
+    use proptest::prelude::*;
+
+    const CONTAINER: Incarnation = Incarnation(7);
+
+    fn any_revision() -> impl Strategy<Value = Revision> {
+        (0..3u8, 0..=Timestamp::MAX.ticks()).prop_map(|(kind, ticks)| {
+            let moment = Timestamp::from_ticks(ticks).unwrap();
+            [Revision::Base, Revision::Snapshot(moment), Revision::Version(moment)][usize::from(kind)]
+        })
+    }
+
+    /// Where a revision is in lists.
+    fn rank(revision: Revision) -> (u8, u64) {
+        match revision {
+            Revision::Snapshot(moment) => (0, moment.ticks()),
+            Revision::Version(moment) => (1, moment.ticks()),
+            Revision::Base => (2, 0),
+        }
+    }
+
+    fn holds(range: &KeyRange, key: &Key) -> bool {
+        range.start <= *key && *key < range.end
+    }
+
+    proptest! {
+        #[test]
+        fn order_of_keys_is_order_of_lists(
+            a in (any_text(), any_revision()),
+            b in (any_text(), any_revision()),
+        ) {
+            let expected = (utf16(&a.0), rank(a.1)).cmp(&(utf16(&b.0), rank(b.1)));
+            prop_assert_eq!(blob(CONTAINER, &a.0, a.1).cmp(&blob(CONTAINER, &b.0, b.1)), expected);
+            let tag = |(name, revision): &(String, Revision)| tag(CONTAINER, ("k", "v"), name, *revision);
+            prop_assert_eq!(tag(&a).cmp(&tag(&b)), expected);
+        }
+
+        #[test]
+        fn keys_are_read_back(name in any_text(), revision in any_revision(), id: u64, ticks in 0..1u64 << 60) {
+            let key = blob(CONTAINER, &name, revision);
+            prop_assert_eq!(blob_of(&key), Some(((&*name).into(), revision)));
+            let key = tag(CONTAINER, ("key", &name), &name, revision);
+            prop_assert_eq!(tagged_blob(&key), Some(((&*name).into(), revision)));
+            let until = Timestamp::from_ticks(ticks).unwrap();
+            let key = retained(until, CONTAINER, &name, revision);
+            prop_assert_eq!(retained_blob(&key), Some((CONTAINER, (&*name).into(), revision)));
+            prop_assert!(holds(&retained_until(until), &key));
+            let id = BlockId::from_bytes(id.to_be_bytes().to_vec()).unwrap();
+            let key = block(CONTAINER, &name, &id);
+            prop_assert_eq!(block_of(&key), Some(((&*name).into(), id)));
+            prop_assert!(holds(&blocks(CONTAINER, &name), &key) && holds(&all_blocks(), &key));
+        }
+
+        #[test]
+        fn ranges_hold_what_they_name(name in any_text(), prefix in any_text(), revision in any_revision()) {
+            let key = blob(CONTAINER, &name, revision);
+            prop_assert_eq!(holds(&blobs_with_prefix(CONTAINER, &prefix), &key), name.starts_with(&prefix));
+            prop_assert!(holds(&blobs(CONTAINER), &key));
+            let is_snapshot = matches!(revision, Revision::Snapshot(_));
+            prop_assert_eq!(holds(&snapshots(CONTAINER, &name), &key), is_snapshot);
+            let is_version = matches!(revision, Revision::Version(_));
+            prop_assert_eq!(holds(&versions(CONTAINER, &name), &key), is_version);
+        }
+
+        #[test]
+        fn pieces_are_found_by_any_of_their_bytes(first: u64, end: u64, content: u128) {
+            let content = ContentId(content);
+            prop_assert_eq!(holds(&pieces_from(content, first), &pieces(content, end)), first < end);
+        }
+
+        #[test]
+        fn foreign_keys_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = (blob_of(&bytes), block_of(&bytes), tagged_blob(&bytes), retained_blob(&bytes));
+            let _ = (container_name("acct", &bytes), place_of_extent(&bytes));
+            let _ = (dropped_content_id(&bytes), container_of_blob(&bytes));
+        }
+    }
+
+    #[test]
+    fn containers_are_read_back() {
+        let (live, deleted) = (container("acct", "pics"), deleted_container("acct", "pics", CONTAINER));
+        assert!(live < deleted && deleted < container("acct", "pics2"));
+        assert_eq!(container_name("acct", &live), Some(("pics".into(), None)));
+        assert_eq!(container_name("acct", &deleted), Some(("pics".into(), Some(CONTAINER))));
+        for (account, prefix, inside) in
+            [("acct", "", true), ("acct", "pic", true), ("acct", "pics-x", false), ("acc", "", false)]
+        {
+            assert_eq!(holds(&containers(account, prefix), &live), inside, "{account} {prefix}");
+            assert_eq!(holds(&containers(account, prefix), &deleted), inside, "{account} {prefix}");
+        }
+    }
+
+    #[test]
+    fn extents_are_read_back() {
+        let one = Extent { volume: 3, offset: u64::MAX, bytes: 5 };
+        assert_eq!(place_of_extent(&extent(one)), Some((3, u64::MAX)));
+        assert_eq!(place_of_extent(&free_extent(one)), Some((3, u64::MAX)));
+        assert!(holds(&extents_of_volume(3), &extent(one)) && !holds(&extents_of_volume(4), &extent(one)));
+        assert_eq!(dropped_content_id(&dropped_content(ContentId(9))), Some(ContentId(9)));
+    }
+}

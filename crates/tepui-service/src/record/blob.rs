@@ -1,0 +1,547 @@
+//! Records of containers, of blobs, and of what blobs are made of.
+
+use super::{Reader, Writer, corrupt};
+use crate::blob::lease::Lease;
+use crate::keyspace::{ContentId, Incarnation};
+use bytes::Bytes;
+use std::ops::Range;
+use std::time::Duration;
+use tepui_extents::Extent;
+use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::blob::{
+    AccessTier, BlockId, ContainerEncryption, CopyState, CopyStatus, CustomerKey, Encryption, HttpProperties,
+    ImmutabilityMode, ImmutabilityPolicy, IncrementalCopy, LeaseDuration, LeaseId, Md5Sum, OfType,
+    PublicAccess, RehydratePriority, Tags,
+};
+use tepui_model::metadata::Metadata;
+use tepui_model::{ServiceError, Timestamp};
+
+/// A container as the catalogue has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredContainer {
+    pub(crate) incarnation: Incarnation,
+    /// Different in every write: finding it proves the commit that wrote it.
+    pub(crate) stamp: Timestamp,
+    pub(crate) changed: Timestamp,
+    pub(crate) metadata: Metadata,
+    pub(crate) public_access: Option<PublicAccess>,
+    pub(crate) acl: Vec<SignedIdentifier>,
+    pub(crate) lease: Lease,
+    pub(crate) encryption: ContainerEncryption,
+    pub(crate) deleted: Option<Deleted>,
+}
+
+/// When something was deleted, and until when it can be restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Deleted {
+    pub(crate) at: Timestamp,
+    pub(crate) until: Timestamp,
+}
+
+impl StoredContainer {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.incarnation.0);
+        out.moment(self.stamp);
+        out.moment(self.changed);
+        out.pairs(self.metadata.iter());
+        out.optional(self.public_access, |out, access| out.text(access.name()));
+        out.acl(&self.acl);
+        out.lease(&self.lease);
+        out.text(&self.encryption.default_scope);
+        out.flag(self.encryption.deny_override);
+        out.deleted(self.deleted);
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        Self::read(bytes).ok_or_else(|| corrupt("container"))
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes)?;
+        Some(Self {
+            incarnation: Incarnation(from.number()?),
+            stamp: from.moment()?,
+            changed: from.moment()?,
+            metadata: from.metadata()?,
+            public_access: from.optional(|from| PublicAccess::parse(&from.text()?))?,
+            acl: from.acl()?,
+            lease: from.lease()?,
+            encryption: ContainerEncryption { default_scope: from.text()?, deny_override: from.flag()? },
+            deleted: from.deleted()?,
+        })
+    }
+}
+
+/// One state of a blob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredBlob {
+    /// Different in every write: finding it proves the commit that wrote it.
+    pub(crate) stamp: Timestamp,
+    pub(crate) changed: Timestamp,
+    pub(crate) created: Timestamp,
+    pub(crate) bytes: u64,
+    pub(crate) of_type: OfType,
+    pub(crate) http: HttpProperties,
+    pub(crate) metadata: Metadata,
+    pub(crate) tags: Tags,
+    /// `None`: nobody has set it.
+    pub(crate) tier: Option<StoredTier>,
+    pub(crate) lease: Lease,
+    pub(crate) copy: Option<CopyState>,
+    pub(crate) encryption: Encryption,
+    pub(crate) immutability: Option<ImmutabilityPolicy>,
+    pub(crate) legal_hold: Option<bool>,
+    /// The version that this is, if the account kept versions when it was written.
+    pub(crate) version: Option<Timestamp>,
+    /// When the last snapshot was made. Making one changes this row, so that nobody deletes the blob meanwhile.
+    pub(crate) last_snapshot: Option<Timestamp>,
+    pub(crate) deleted: Option<Deleted>,
+    pub(crate) content: Content,
+}
+
+/// Where the bytes of a blob are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Here.
+    Inline(Bytes),
+    /// All in one extent.
+    Extent(Extent),
+    /// In pieces, which are in rows of their own. Snapshots, versions and copies share them.
+    Listed(ContentId),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredTier {
+    pub(crate) tier: AccessTier,
+    pub(crate) changed: Timestamp,
+    /// Where it is on its way to from the archive, and when it is there.
+    pub(crate) rehydrating: Option<(AccessTier, RehydratePriority, Timestamp)>,
+}
+
+impl StoredBlob {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        for moment in [self.stamp, self.changed, self.created] {
+            out.moment(moment);
+        }
+        out.number(self.bytes);
+        out.of_type(self.of_type);
+        out.http(&self.http);
+        out.pairs(self.metadata.iter());
+        out.pairs(self.tags.iter());
+        out.optional(self.tier, Writer::tier);
+        out.lease(&self.lease);
+        out.optional(self.copy.as_ref(), Writer::copy_state);
+        out.optional(self.encryption.key, |out, key| out.bytes(&key.sha256));
+        out.optional(self.encryption.scope.as_deref(), Writer::text);
+        out.optional(self.immutability, |out, policy| {
+            out.moment(policy.until);
+            out.text(policy.mode.name());
+        });
+        out.optional(self.legal_hold, Writer::flag);
+        out.optional(self.version, Writer::moment);
+        out.optional(self.last_snapshot, Writer::moment);
+        out.deleted(self.deleted);
+        match &self.content {
+            Content::Inline(bytes) => {
+                out.number(0);
+                out.0.extend_from_slice(bytes);
+            }
+            Content::Extent(extent) => {
+                out.number(1);
+                out.extent(*extent);
+            }
+            Content::Listed(content) => {
+                out.number(2);
+                out.wide_number(content.0);
+            }
+        }
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &Bytes) -> Result<Self, ServiceError> {
+        Self::read(bytes).ok_or_else(|| corrupt("blob"))
+    }
+
+    fn read(bytes: &Bytes) -> Option<Self> {
+        let mut from = Reader::new(bytes)?;
+        Some(Self {
+            stamp: from.moment()?,
+            changed: from.moment()?,
+            created: from.moment()?,
+            bytes: from.number()?,
+            of_type: from.of_type()?,
+            http: from.http()?,
+            metadata: from.metadata()?,
+            tags: from.pairs().map(Tags::from_stored)?,
+            tier: from.optional(Reader::tier)?,
+            lease: from.lease()?,
+            copy: from.optional(Reader::copy_state)?,
+            encryption: Encryption {
+                key: from.optional(|from| Some(CustomerKey { sha256: from.bytes()?.try_into().ok()? }))?,
+                scope: from.optional(Reader::text)?,
+            },
+            immutability: from.optional(|from| {
+                Some(ImmutabilityPolicy {
+                    until: from.moment()?,
+                    mode: ImmutabilityMode::parse(&from.text()?)?,
+                })
+            })?,
+            legal_hold: from.optional(Reader::flag)?,
+            version: from.optional(Reader::moment)?,
+            last_snapshot: from.optional(Reader::moment)?,
+            deleted: from.deleted()?,
+            content: match from.number()? {
+                0 => Content::Inline(bytes.slice(bytes.len() - from.0.len()..)),
+                1 => Content::Extent(from.extent()?),
+                2 => Content::Listed(ContentId(from.wide_number()?)),
+                _ => return None,
+            },
+        })
+    }
+}
+
+/// A block that is not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredBlock {
+    pub(crate) put: Timestamp,
+    pub(crate) extent: Extent,
+}
+
+impl StoredBlock {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.moment(self.put);
+        out.extent(self.extent);
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        let read = |mut from: Reader<'_>| Some(Self { put: from.moment()?, extent: from.extent()? });
+        Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("block"))
+    }
+}
+
+/// How often an extent is referred to: by contents, by blobs, and by blocks that are not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredExtent {
+    pub(crate) bytes: u64,
+    pub(crate) references: u64,
+}
+
+impl StoredExtent {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.bytes);
+        out.number(self.references);
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        let read = |mut from: Reader<'_>| Some(Self { bytes: from.number()?, references: from.number()? });
+        Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("extent"))
+    }
+}
+
+/// What is known of a list of pieces as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContentHead {
+    /// By blobs, and by contents that go on from it.
+    pub(crate) references: u64,
+    /// The byte after the last one in its own pieces. Some of those who share it may have less.
+    pub(crate) end: u64,
+    /// The content whose first bytes it has, and how many of them.
+    pub(crate) parent: Option<(ContentId, u64)>,
+}
+
+impl ContentHead {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.references);
+        out.number(self.end);
+        out.optional(self.parent, |out, (content, bytes)| {
+            out.wide_number(content.0);
+            out.number(bytes);
+        });
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        let read = |mut from: Reader<'_>| {
+            Some(Self {
+                references: from.number()?,
+                end: from.number()?,
+                parent: from.optional(|from| Some((ContentId(from.wide_number()?), from.number()?)))?,
+            })
+        };
+        Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("content"))
+    }
+}
+
+/// Pieces that follow one another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pieces {
+    /// Where in the content the first of them begins.
+    pub(crate) start: u64,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Of a block.
+    pub(crate) id: Option<BlockId>,
+    pub(crate) source: Source,
+}
+
+/// Where the bytes of a piece are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    Inline(Bytes),
+    /// All of an extent.
+    Extent(Extent),
+    /// A part of an extent.
+    Slice(Extent, Range<u64>),
+    /// Nowhere: they are zeros, whatever the parent has there.
+    Zeros(u64),
+}
+
+impl Piece {
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.source {
+            Source::Inline(bytes) => bytes.len() as u64,
+            Source::Extent(extent) => extent.bytes,
+            Source::Slice(_, range) => range.end - range.start,
+            Source::Zeros(bytes) => *bytes,
+        }
+    }
+}
+
+impl Pieces {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.start);
+        out.number(self.pieces.len() as u64);
+        for piece in &self.pieces {
+            out.optional(piece.id.as_ref(), |out, id| out.bytes(id.bytes()));
+            match &piece.source {
+                Source::Inline(bytes) => {
+                    out.number(0);
+                    out.bytes(bytes);
+                }
+                Source::Extent(extent) => {
+                    out.number(1);
+                    out.extent(*extent);
+                }
+                Source::Slice(extent, range) => {
+                    out.number(2);
+                    out.extent(*extent);
+                    out.number(range.start);
+                    out.number(range.end);
+                }
+                Source::Zeros(bytes) => {
+                    out.number(3);
+                    out.number(*bytes);
+                }
+            }
+        }
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        Self::read(bytes).ok_or_else(|| corrupt("pieces"))
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes)?;
+        let start = from.number()?;
+        let pieces = from.list(|from| {
+            let id = from.optional(|from| BlockId::from_bytes(from.bytes()?.to_vec()))?;
+            let source = match from.number()? {
+                0 => Source::Inline(Bytes::copy_from_slice(from.bytes()?)),
+                1 => Source::Extent(from.extent()?),
+                2 => {
+                    let (extent, start, end) = (from.extent()?, from.number()?, from.number()?);
+                    (start <= end && end <= extent.bytes).then_some(Source::Slice(extent, start..end))?
+                }
+                3 => Source::Zeros(from.number()?),
+                _ => return None,
+            };
+            Some(Piece { id, source })
+        })?;
+        Some(Self { start, pieces })
+    }
+}
+
+impl Writer {
+    fn wide_number(&mut self, number: u128) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn extent(&mut self, extent: Extent) {
+        for number in [extent.volume, extent.offset, extent.bytes] {
+            self.number(number);
+        }
+    }
+
+    fn deleted(&mut self, deleted: Option<Deleted>) {
+        self.optional(deleted, |out, deleted| {
+            out.moment(deleted.at);
+            out.moment(deleted.until);
+        });
+    }
+
+    fn lease(&mut self, lease: &Lease) {
+        match *lease {
+            Lease::Available => self.number(0),
+            Lease::Leased { id, duration, until } => {
+                self.number(1);
+                self.wide_number(id.0);
+                let seconds = match duration {
+                    LeaseDuration::Infinite => None,
+                    LeaseDuration::Fixed(duration) => Some(duration.as_secs()),
+                };
+                self.optional(seconds, Self::number);
+                self.moment(until);
+            }
+            Lease::Breaking { id, until } => {
+                self.number(2);
+                self.wide_number(id.0);
+                self.moment(until);
+            }
+        }
+    }
+
+    fn of_type(&mut self, of_type: OfType) {
+        match of_type {
+            OfType::Block => self.number(0),
+            OfType::Append { committed_blocks, sealed } => {
+                self.number(1);
+                self.number(committed_blocks.into());
+                self.flag(sealed);
+            }
+            OfType::Page { sequence_number } => {
+                self.number(2);
+                self.number(sequence_number);
+            }
+        }
+    }
+
+    fn http(&mut self, http: &HttpProperties) {
+        for text in [
+            &http.content_type,
+            &http.content_encoding,
+            &http.content_language,
+            &http.content_disposition,
+            &http.cache_control,
+        ] {
+            self.optional(text.as_deref(), Self::text);
+        }
+        self.optional(http.content_md5, |out, md5| out.bytes(&md5.0));
+    }
+
+    fn tier(&mut self, tier: StoredTier) {
+        self.text(tier.tier.name());
+        self.moment(tier.changed);
+        self.optional(tier.rehydrating, |out, (to, priority, done)| {
+            out.text(to.name());
+            out.text(priority.name());
+            out.moment(done);
+        });
+    }
+
+    fn copy_state(&mut self, copy: &CopyState) {
+        self.text(&copy.id);
+        self.text(&copy.source);
+        self.text(copy.status.name());
+        self.number(copy.progress.0);
+        self.number(copy.progress.1);
+        self.optional(copy.completed, Self::moment);
+        self.optional(copy.description.as_deref(), Self::text);
+        self.optional(copy.incremental, |out, copy| out.optional(copy.destination_snapshot, Self::moment));
+    }
+}
+
+impl Reader<'_> {
+    fn wide_number(&mut self) -> Option<u128> {
+        let (number, rest) = self.0.split_first_chunk::<16>()?;
+        self.0 = rest;
+        Some(u128::from_le_bytes(*number))
+    }
+
+    fn extent(&mut self) -> Option<Extent> {
+        Some(Extent { volume: self.number()?, offset: self.number()?, bytes: self.number()? })
+    }
+
+    fn deleted(&mut self) -> Option<Option<Deleted>> {
+        self.optional(|from| Some(Deleted { at: from.moment()?, until: from.moment()? }))
+    }
+
+    fn lease(&mut self) -> Option<Lease> {
+        Some(match self.number()? {
+            0 => Lease::Available,
+            1 => {
+                let id = LeaseId(self.wide_number()?);
+                let duration = match self.optional(Self::number)? {
+                    Some(seconds) => LeaseDuration::Fixed(Duration::from_secs(seconds)),
+                    None => LeaseDuration::Infinite,
+                };
+                Lease::Leased { id, duration, until: self.moment()? }
+            }
+            2 => Lease::Breaking { id: LeaseId(self.wide_number()?), until: self.moment()? },
+            _ => return None,
+        })
+    }
+
+    fn of_type(&mut self) -> Option<OfType> {
+        Some(match self.number()? {
+            0 => OfType::Block,
+            1 => {
+                OfType::Append { committed_blocks: u32::try_from(self.number()?).ok()?, sealed: self.flag()? }
+            }
+            2 => OfType::Page { sequence_number: self.number()? },
+            _ => return None,
+        })
+    }
+
+    fn http(&mut self) -> Option<HttpProperties> {
+        Some(HttpProperties {
+            content_type: self.optional(Self::text)?,
+            content_encoding: self.optional(Self::text)?,
+            content_language: self.optional(Self::text)?,
+            content_disposition: self.optional(Self::text)?,
+            cache_control: self.optional(Self::text)?,
+            content_md5: self.optional(|from| from.bytes()?.try_into().ok().map(Md5Sum))?,
+        })
+    }
+
+    fn tier(&mut self) -> Option<StoredTier> {
+        Some(StoredTier {
+            tier: AccessTier::parse(&self.text()?)?,
+            changed: self.moment()?,
+            rehydrating: self.optional(|from| {
+                let (to, priority) = (from.text()?, from.text()?);
+                Some((AccessTier::parse(&to)?, RehydratePriority::parse(&priority)?, from.moment()?))
+            })?,
+        })
+    }
+
+    fn copy_state(&mut self) -> Option<CopyState> {
+        Some(CopyState {
+            id: self.text()?,
+            source: self.text()?,
+            status: CopyStatus::parse(&self.text()?)?,
+            progress: (self.number()?, self.number()?),
+            completed: self.optional(Self::moment)?,
+            description: self.optional(Self::text)?,
+            incremental: self.optional(|from| {
+                Some(IncrementalCopy { destination_snapshot: from.optional(Self::moment)? })
+            })?,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "blob_tests.rs"]
+mod tests;

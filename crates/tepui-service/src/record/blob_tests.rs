@@ -1,0 +1,127 @@
+use super::*;
+use proptest::prelude::*;
+
+const LEASE: LeaseId = LeaseId(0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF);
+const EXTENT: Extent = Extent { volume: 1, offset: 2, bytes: 3 };
+
+fn at(text: &str) -> Timestamp {
+    Timestamp::parse_iso(text).unwrap()
+}
+
+fn pairs(name: &str) -> Vec<(String, String)> {
+    vec![(name.to_owned(), "core".to_owned()), ("empty".to_owned(), String::new())]
+}
+
+/// A blob with everything that a blob can have.
+fn full() -> StoredBlob {
+    let moment = at("2026-03-10T08:15:30.1234567Z");
+    StoredBlob {
+        stamp: moment,
+        changed: at("2026-03-10"),
+        created: at("2026-03-09"),
+        bytes: 5,
+        of_type: OfType::Append { committed_blocks: 7, sealed: true },
+        http: HttpProperties {
+            content_type: Some("text/plain".to_owned()),
+            content_md5: Some(Md5Sum([9; 16])),
+            ..HttpProperties::default()
+        },
+        metadata: Metadata::new(pairs("Team")).unwrap(),
+        tags: Tags::new(pairs("env")).unwrap(),
+        tier: Some(StoredTier {
+            tier: AccessTier::Archive,
+            changed: moment,
+            rehydrating: Some((AccessTier::Cool, RehydratePriority::High, moment)),
+        }),
+        lease: Lease::Leased { id: LEASE, duration: LeaseDuration::Infinite, until: Timestamp::MAX },
+        copy: Some(CopyState {
+            id: "id".to_owned(),
+            source: "http://source".to_owned(),
+            status: CopyStatus::Success,
+            progress: (5, 5),
+            completed: Some(moment),
+            description: None,
+            incremental: Some(IncrementalCopy { destination_snapshot: Some(moment) }),
+        }),
+        encryption: Encryption {
+            key: Some(CustomerKey { sha256: [8; 32] }),
+            scope: Some("scope".to_owned()),
+        },
+        immutability: Some(ImmutabilityPolicy { until: moment, mode: ImmutabilityMode::Locked }),
+        legal_hold: Some(true),
+        version: Some(moment),
+        last_snapshot: Some(moment),
+        deleted: Some(Deleted { at: moment, until: Timestamp::MAX }),
+        content: Content::Inline(Bytes::from_static(b"Hello")),
+    }
+}
+
+#[test]
+fn blobs_are_read_back() {
+    let fixed = Lease::Leased {
+        id: LEASE,
+        duration: LeaseDuration::Fixed(Duration::from_secs(15)),
+        until: at("2026-03-10"),
+    };
+    for blob in [
+        full(),
+        StoredBlob { content: Content::Inline(Bytes::new()), lease: fixed, ..full() },
+        StoredBlob { content: Content::Extent(EXTENT), lease: Lease::Available, ..full() },
+        StoredBlob {
+            content: Content::Listed(ContentId(u128::MAX)),
+            lease: Lease::Breaking { id: LEASE, until: at("2026-03-10") },
+            of_type: OfType::Page { sequence_number: 4 },
+            tier: None,
+            copy: None,
+            encryption: Encryption::default(),
+            ..full()
+        },
+    ] {
+        assert_eq!(StoredBlob::decode(&blob.encode()), Ok(blob));
+    }
+}
+
+#[test]
+fn containers_are_read_back() {
+    let container = StoredContainer {
+        incarnation: Incarnation(42),
+        stamp: at("2026-03-10"),
+        changed: at("2026-03-09"),
+        metadata: Metadata::new(pairs("Team")).unwrap(),
+        public_access: Some(PublicAccess::Container),
+        acl: vec![SignedIdentifier { id: "reader".to_owned(), policy: None }],
+        lease: Lease::Available,
+        encryption: ContainerEncryption::default(),
+        deleted: None,
+    };
+    assert_eq!(StoredContainer::decode(&container.encode()), Ok(container));
+}
+
+#[test]
+fn what_blobs_are_made_of_is_read_back() {
+    let block = StoredBlock { put: at("2026-03-10"), extent: EXTENT };
+    assert_eq!(StoredBlock::decode(&block.encode()), Ok(block));
+    let extent = StoredExtent { bytes: 3, references: 4 };
+    assert_eq!(StoredExtent::decode(&extent.encode()), Ok(extent));
+    let head = ContentHead { references: 1, end: 2, parent: Some((ContentId(3), 4)) };
+    assert_eq!(ContentHead::decode(&head.encode()), Ok(head));
+    let pieces = Pieces {
+        start: 9,
+        pieces: vec![
+            Piece { id: BlockId::from_bytes(b"one".to_vec()), source: Source::Extent(EXTENT) },
+            Piece { id: None, source: Source::Inline(Bytes::from_static(b"bytes")) },
+            Piece { id: None, source: Source::Slice(EXTENT, 1..3) },
+            Piece { id: None, source: Source::Zeros(512) },
+        ],
+    };
+    assert_eq!(Pieces::decode(&pieces.encode()), Ok(pieces));
+}
+
+proptest! {
+    #[test]
+    fn foreign_records_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = (StoredContainer::decode(&bytes), StoredBlock::decode(&bytes), StoredExtent::decode(&bytes));
+        let _ = (ContentHead::decode(&bytes), Pieces::decode(&bytes));
+        let _ = StoredBlob::decode(&bytes.into());
+    }
+}

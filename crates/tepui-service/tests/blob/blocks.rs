@@ -1,0 +1,84 @@
+//! Blobs that come in blocks.
+
+use super::*;
+use BlockSearch::*;
+
+async fn lists(bench: &Bench, name: &str) -> Result<(Vec<String>, Vec<String>), ErrorCode> {
+    let operation = Operation::GetBlockList {
+        blob: path(name),
+        revision: Revision::Base,
+        list: BlockListType::All,
+        preconditions: Preconditions::default(),
+    };
+    let Reply::BlockList(list) = bench.run(operation).await? else { panic!("no list") };
+    let names = |blocks: Option<Vec<ListedBlock>>| {
+        let name = |block: &ListedBlock| String::from_utf8(block.id.bytes().to_vec()).unwrap();
+        blocks.unwrap().iter().map(name).collect()
+    };
+    Ok((names(list.committed), names(list.uncommitted)))
+}
+
+#[tokio::test]
+async fn blocks_become_a_blob() {
+    let bench = Bench::new().await;
+    let (one, two) = (bytes(LARGE, 1), bytes(10, 2));
+    bench.put_block("a", "1", &one).await.unwrap();
+    bench.put_block("a", "2", &two).await.unwrap();
+    assert_eq!(bench.get("a").await, Err(ErrorCode::BlobNotFound));
+    assert_eq!(bench.put_block("a", "10", b"x").await, Err(ErrorCode::InvalidBlobOrBlock));
+    assert_eq!(bench.put_list("a", &[("3", Latest)]).await, Err(ErrorCode::InvalidBlockList));
+    bench.put_list("a", &[("2", Latest), ("1", Uncommitted), ("2", Latest)]).await.unwrap();
+    assert!(bench.get("a").await.unwrap() == [&two[..], &one, &two].concat());
+    let names = |text: &str| text.chars().map(String::from).collect::<Vec<_>>();
+    assert_eq!(lists(&bench, "a").await, Ok((names("212"), Vec::new())));
+    // Another length of ids, and blocks that are there already.
+    bench.put_block("a", "33", b"three").await.unwrap();
+    assert_eq!(bench.put_list("a", &[("1", Uncommitted)]).await, Err(ErrorCode::InvalidBlockList));
+    bench.put_list("a", &[("33", Latest), ("2", Committed)]).await.unwrap();
+    assert!(bench.get("a").await.unwrap() == [b"three", &two[..]].concat());
+    let range = Some(ByteRange { first: 3, last: Some(6) });
+    let get = GetBlob { range, ..Bench::get_operation("a", Revision::Base) };
+    assert_eq!(bench.read(get).await.unwrap().1, [b"ee", &two[..2]].concat());
+}
+
+#[tokio::test]
+async fn lists_of_blocks() {
+    let bench = Bench::new().await;
+    assert_eq!(lists(&bench, "a").await, Err(ErrorCode::BlobNotFound));
+    bench.put_block("a", "2", b"x").await.unwrap();
+    bench.put_block("a", "1", b"y").await.unwrap();
+    bench.put_block("a", "1", b"z").await.unwrap();
+    assert_eq!(lists(&bench, "a").await.unwrap().1, ["1", "2"]);
+    // A blob that is put discards them; one that is put whole has no blocks.
+    bench.put("a", b"whole").await;
+    assert_eq!(lists(&bench, "a").await, Ok((Vec::new(), Vec::new())));
+    bench.put_list("a", &[]).await.unwrap();
+    assert_eq!(bench.get("a").await.unwrap(), b"");
+}
+
+#[tokio::test]
+async fn very_many_blocks() {
+    let bench = Bench::new().await;
+    let ids: Vec<String> = (0..1500).map(|number| format!("{number:04}")).collect();
+    for id in &ids {
+        bench.put_block("a", id, id.as_bytes()).await.unwrap();
+    }
+    let chosen: Vec<_> = ids.iter().map(|id| (id.as_str(), Latest)).collect();
+    bench.put_list("a", &chosen[..400]).await.unwrap();
+    assert!(bench.get("a").await.unwrap() == ids[..400].concat().as_bytes());
+    assert!(lists(&bench, "a").await.unwrap().1.is_empty());
+    bench
+        .put_list("a", &chosen[100..300].iter().map(|(id, _)| (*id, Committed)).collect::<Vec<_>>())
+        .await
+        .unwrap();
+    assert!(bench.get("a").await.unwrap() == ids[100..300].concat().as_bytes());
+}
+
+#[tokio::test]
+async fn blobs_that_are_not_committed_are_deleted() {
+    let bench = Bench::new().await;
+    assert_eq!(bench.delete("a", Revision::Base, None).await, Err(ErrorCode::BlobNotFound));
+    bench.put_block("a", "1", b"x").await.unwrap();
+    assert_eq!(bench.delete("a", Revision::Base, None).await, Ok(true));
+    assert_eq!(bench.delete("a", Revision::Base, None).await, Err(ErrorCode::BlobNotFound));
+}

@@ -1,0 +1,136 @@
+//! Containers: their life, leases, lists.
+
+use super::*;
+
+fn lease(action: LeaseAction) -> Operation {
+    Operation::LeaseContainer { container: container(), action, conditions: Conditions::default() }
+}
+
+#[tokio::test]
+async fn containers_come_and_go() {
+    let bench = Bench::new().await;
+    assert_eq!(bench.create().await, Err(ErrorCode::ContainerAlreadyExists));
+    assert_eq!(bench.delete_container().await, Ok(Reply::ContainerDeleted));
+    assert_eq!(bench.delete_container().await, Err(ErrorCode::ContainerNotFound));
+    assert!(bench.create().await.is_ok());
+}
+
+#[tokio::test]
+async fn names_rest_and_containers_are_restored() {
+    let options = BlobOptions {
+        deleted_name_rests: Duration::from_secs(30),
+        container_retention: Some(Duration::from_secs(3 * 24 * 60 * 60)),
+        ..BlobOptions::default()
+    };
+    let bench = Bench::with(options).await;
+    bench.put("a", b"kept").await;
+    bench.delete_container().await.unwrap();
+    assert_eq!(bench.create().await, Err(ErrorCode::ContainerBeingDeleted));
+    bench.advance(31);
+    let list = |with_deleted| {
+        Operation::ListContainers(ListContainers {
+            prefix: String::new(),
+            from: None,
+            page_size: 10,
+            with_metadata: false,
+            with_deleted,
+            with_system: false,
+        })
+    };
+    let Ok(Reply::Containers(page)) = bench.run(list(false)).await else { panic!("no list") };
+    assert!(page.containers.is_empty());
+    let Ok(Reply::Containers(page)) = bench.run(list(true)).await else { panic!("no list") };
+    let deleted = page.containers[0].deleted.clone().unwrap();
+    assert_eq!(deleted.since.remaining_days, 2);
+    let restore = |version: &str| Operation::RestoreContainer {
+        container: container(),
+        deleted: container(),
+        deleted_version: version.to_owned(),
+    };
+    assert_eq!(bench.run(restore("rubbish")).await, Err(ErrorCode::ContainerNotFound));
+    assert_eq!(bench.run(restore(&deleted.version)).await, Ok(Reply::ContainerRestored));
+    assert_eq!(bench.get("a").await.unwrap(), b"kept");
+}
+
+#[tokio::test]
+async fn only_deleting_needs_the_lease() {
+    let bench = Bench::new().await;
+    let duration = LeaseDuration::from_seconds(15).unwrap();
+    let reply = bench.run(lease(LeaseAction::Acquire { duration, proposed: None })).await;
+    let Ok(Reply::Lease { outcome: LeaseOutcome::Acquired(id), changed }) = reply else {
+        panic!("{reply:?}")
+    };
+    bench.put("a", b"").await;
+    assert_eq!(bench.delete_container().await, Err(ErrorCode::LeaseIdMissing));
+    let set = |lease| Operation::SetContainerMetadata {
+        container: container(),
+        metadata: Metadata::new(pairs("k", "v")).unwrap(),
+        preconditions: Preconditions { lease, ..Preconditions::default() },
+    };
+    let wrong = bench.run(set(Some(LeaseId(99)))).await;
+    assert_eq!(wrong, Err(ErrorCode::LeaseIdMismatchWithContainerOperation));
+    let reply = bench.run(set(Some(id))).await;
+    assert!(matches!(reply, Ok(Reply::ContainerMetadataSet(Changed(at))) if at > changed.0), "{reply:?}");
+    bench.advance(16);
+    assert_eq!(bench.delete_container().await, Ok(Reply::ContainerDeleted));
+}
+
+#[tokio::test]
+async fn pages_of_containers() {
+    let bench = Bench::new().await;
+    for name in ["abc", "abd", "abe", "zzz"] {
+        let operation = Operation::CreateContainer {
+            container: ContainerName::parse(name).unwrap(),
+            metadata: Metadata::default(),
+            public_access: None,
+            encryption: ContainerEncryption::default(),
+        };
+        bench.run(operation).await.unwrap();
+    }
+    let (mut from, mut pages) = (None, Vec::new());
+    loop {
+        let operation = Operation::ListContainers(ListContainers {
+            prefix: "ab".to_owned(),
+            from,
+            page_size: 2,
+            with_metadata: false,
+            with_deleted: false,
+            with_system: false,
+        });
+        let Ok(Reply::Containers(page)) = bench.run(operation).await else { panic!("no list") };
+        pages.push(page.containers.iter().map(|container| container.name.clone()).collect::<Vec<_>>());
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [vec!["abc", "abd"], vec!["abe"]]);
+}
+
+#[tokio::test]
+async fn everybody_sees_what_is_public() {
+    let bench = Bench::new().await;
+    bench.put("a", b"").await;
+    let get = || Operation::GetBlob(Bench::get_operation("a", Revision::Base));
+    let list = || Operation::ListBlobs(lists::query("", None, 10));
+    for (access, reads, lists) in [
+        (None, false, false),
+        (Some(PublicAccess::Blob), true, false),
+        (Some(PublicAccess::Container), true, true),
+    ] {
+        let operation = Operation::SetContainerAcl {
+            container: container(),
+            public_access: access,
+            identifiers: Vec::new(),
+            preconditions: Preconditions::default(),
+        };
+        bench.run(operation).await.unwrap();
+        for (operation, needs, expected) in
+            [(get(), PublicAccess::Blob, reads), (list(), PublicAccess::Container, lists)]
+        {
+            let outcome = bench.run_as(Allowed::IfPublic(needs), operation).await.map(drop);
+            let expected = if expected { Ok(()) } else { Err(ErrorCode::ResourceNotFound) };
+            assert_eq!(outcome.map_err(|error| error.code), expected, "{access:?} {needs:?}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The Blob service on engines and extents in memory, by a clock that the tests move.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod appends;
+mod blocks;
+mod containers;
+mod copies;
+mod deletes;
+mod extents;
+mod finds;
+mod lists;
+mod model;
+mod pages;
+mod puts;
+mod reclaims;
+
+use bytes::Bytes;
+use extents::PlainExtents;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tepui_engine::MemoryEngine;
+use tepui_model::blob::access::Allowed;
+use tepui_model::blob::*;
+use tepui_model::metadata::Metadata;
+use tepui_model::time::ManualClock;
+use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
+use tepui_service::blob::{BlobOptions, BlobService, Caller};
+
+const ACCOUNT: &str = "account";
+const CONTAINER: &str = "pictures";
+/// Too long to be kept with what is known of the blob.
+const LARGE: usize = 20_000;
+
+fn container() -> ContainerName {
+    ContainerName::parse(CONTAINER).unwrap()
+}
+
+fn path(name: &str) -> BlobPath {
+    BlobPath { container: container(), blob: BlobName::parse(name).unwrap() }
+}
+
+fn pairs(name: &str, value: &str) -> Vec<(String, String)> {
+    vec![(name.to_owned(), value.to_owned())]
+}
+
+fn upload() -> operation::Upload {
+    operation::Upload { bytes: None, max_bytes: 1 << 30, checksums: Checksums::default() }
+}
+
+/// A service, its clock, and short ways to ask it for things of one container.
+struct Bench {
+    service: BlobService<MemoryEngine, PlainExtents>,
+    extents: PlainExtents,
+    clock: Arc<ManualClock>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        Self::with(BlobOptions::default()).await
+    }
+
+    async fn with(options: BlobOptions) -> Self {
+        let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap()));
+        let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        let (extents, count) = (PlainExtents::default(), AtomicU64::new(1));
+        let chance = Arc::new(move || u128::from(count.fetch_add(1, Ordering::SeqCst)));
+        let engine = Arc::new(MemoryEngine::new());
+        let service = BlobService::new(engine, Arc::new(extents.clone()), time, chance, options);
+        let bench = Self { service, extents, clock };
+        bench.create().await.unwrap();
+        bench
+    }
+
+    async fn create(&self) -> Result<Reply, ErrorCode> {
+        self.run(Operation::CreateContainer {
+            container: container(),
+            metadata: Metadata::default(),
+            public_access: None,
+            encryption: ContainerEncryption::default(),
+        })
+        .await
+    }
+
+    async fn delete_container(&self) -> Result<Reply, ErrorCode> {
+        let preconditions = Preconditions::default();
+        self.run(Operation::DeleteContainer { container: container(), preconditions }).await
+    }
+
+    fn advance(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    async fn run(&self, operation: Operation) -> Result<Reply, ErrorCode> {
+        self.run_as(Allowed::Fully, operation).await.map_err(|error| error.code)
+    }
+
+    async fn run_as(&self, allowed: Allowed, operation: Operation) -> Result<Reply, ServiceError> {
+        let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
+        self.service.execute(caller, &operation, None).await.map(|answer| answer.reply)
+    }
+
+    /// Carries out an operation with bytes, as the server does.
+    async fn send(&self, operation: Operation, bytes: &[u8]) -> Result<Reply, ServiceError> {
+        self.send_as(Allowed::Fully, operation, bytes).await
+    }
+
+    async fn send_as(
+        &self,
+        allowed: Allowed,
+        operation: Operation,
+        bytes: &[u8],
+    ) -> Result<Reply, ServiceError> {
+        let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
+        self.service.check(caller, &operation).await?;
+        let mut upload = self.service.begin_upload(&operation).unwrap();
+        for chunk in bytes.chunks(7_000) {
+            upload.write(Bytes::copy_from_slice(chunk)).await?;
+        }
+        let uploaded = upload.finish().await?;
+        self.service.execute(caller, &operation, Some(uploaded)).await.map(|answer| answer.reply)
+    }
+
+    fn put_operation(name: &str, preconditions: Preconditions) -> PutBlob {
+        let new = NewBlob::default();
+        PutBlob { blob: path(name), new, content: NewContent::Block(upload()), preconditions }
+    }
+
+    async fn put_if(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        preconditions: Preconditions,
+    ) -> Result<Written, ErrorCode> {
+        let operation = Operation::PutBlob(Self::put_operation(name, preconditions));
+        match self.send(operation, bytes).await.map_err(|error| error.code)? {
+            Reply::BlobPut { written, .. } => Ok(written),
+            other => panic!("not put: {other:?}"),
+        }
+    }
+
+    async fn put(&self, name: &str, bytes: &[u8]) -> Written {
+        self.put_if(name, bytes, Preconditions::default()).await.unwrap()
+    }
+
+    async fn put_block(&self, name: &str, id: &str, bytes: &[u8]) -> Result<Reply, ErrorCode> {
+        let operation = Operation::PutBlock(PutBlock {
+            blob: path(name),
+            id: block_id(id),
+            piece: Piece::Sent(upload()),
+            preconditions: Preconditions::default(),
+            encryption: Encryption::default(),
+        });
+        self.send(operation, bytes).await.map_err(|error| error.code)
+    }
+
+    async fn put_list(&self, name: &str, blocks: &[(&str, BlockSearch)]) -> Result<Written, ErrorCode> {
+        let blocks = blocks.iter().map(|(id, search)| ChosenBlock { id: block_id(id), search: *search });
+        let operation = Operation::PutBlockList(PutBlockList {
+            blob: path(name),
+            blocks: blocks.collect(),
+            list_checksums: Checksums::default(),
+            new: NewBlob::default(),
+            preconditions: Preconditions::default(),
+        });
+        match self.run(operation).await? {
+            Reply::BlockListPut { written, .. } => Ok(written),
+            other => panic!("not put: {other:?}"),
+        }
+    }
+
+    async fn read(&self, get: GetBlob) -> Result<(Content, Vec<u8>), ServiceError> {
+        let caller = Caller::owner(ACCOUNT);
+        let answer = self.service.execute(caller, &Operation::GetBlob(get), None).await?;
+        let (Reply::Content(content), Some(mut download)) = (answer.reply, answer.content) else {
+            panic!("no content")
+        };
+        let mut read = Vec::new();
+        while let Some(pieces) = download.next().await? {
+            pieces.iter().for_each(|bytes| read.extend_from_slice(bytes));
+        }
+        Ok((*content, read))
+    }
+
+    fn get_operation(name: &str, revision: Revision) -> GetBlob {
+        GetBlob {
+            blob: path(name),
+            revision,
+            range: None,
+            range_checksum: None,
+            preconditions: Preconditions::default(),
+            encryption: Encryption::default(),
+        }
+    }
+
+    async fn get(&self, name: &str) -> Result<Vec<u8>, ErrorCode> {
+        self.get_revision(name, Revision::Base).await
+    }
+
+    async fn get_revision(&self, name: &str, revision: Revision) -> Result<Vec<u8>, ErrorCode> {
+        let read = self.read(Self::get_operation(name, revision)).await;
+        read.map(|(_, bytes)| bytes).map_err(|error| error.code)
+    }
+
+    async fn properties(&self, name: &str) -> Result<BlobProperties, ErrorCode> {
+        let operation = Operation::GetBlobProperties {
+            blob: path(name),
+            revision: Revision::Base,
+            detail: Detail::Properties,
+            preconditions: Preconditions::default(),
+            encryption: Encryption::default(),
+        };
+        match self.run(operation).await? {
+            Reply::Blob(properties) => Ok(*properties),
+            other => panic!("no properties: {other:?}"),
+        }
+    }
+
+    async fn snapshot(&self, name: &str) -> Timestamp {
+        let operation = Operation::SnapshotBlob {
+            blob: path(name),
+            metadata: Metadata::default(),
+            preconditions: Preconditions::default(),
+            encryption: Encryption::default(),
+        };
+        match self.run(operation).await {
+            Ok(Reply::Snapshot { snapshot, .. }) => snapshot,
+            other => panic!("no snapshot: {other:?}"),
+        }
+    }
+
+    async fn delete(
+        &self,
+        name: &str,
+        revision: Revision,
+        snapshots: Option<DeleteSnapshots>,
+    ) -> Result<bool, ErrorCode> {
+        let operation = Operation::DeleteBlob(DeleteBlob {
+            blob: path(name),
+            revision,
+            snapshots,
+            tier_conditions: TierConditions::default(),
+            permanently: false,
+            preconditions: Preconditions::default(),
+        });
+        match self.run(operation).await? {
+            Reply::BlobDeleted { permanently } => Ok(permanently),
+            other => panic!("not deleted: {other:?}"),
+        }
+    }
+
+    async fn retain_deleted(&self, days: u32) {
+        let delete_retention = Some(DeleteRetention { days: Some(days), allow_permanent_delete: true });
+        let change = BlobServicePropertiesChange { delete_retention, ..Default::default() };
+        self.run(Operation::SetServiceProperties(change)).await.unwrap();
+    }
+}
+
+fn block_id(id: &str) -> BlockId {
+    BlockId::from_bytes(id.as_bytes().to_vec()).unwrap()
+}
+
+/// Bytes that are different wherever one looks.
+fn bytes(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|at| (at % 251) as u8 ^ seed).collect()
+}

@@ -1,0 +1,75 @@
+//! Space that is given back.
+
+use super::*;
+use BlockSearch::*;
+
+#[tokio::test]
+async fn nothing_is_left_of_what_was_deleted() {
+    let bench = Bench::new().await;
+    let large = bytes(LARGE, 1);
+    bench.put("whole", &large).await;
+    let taken = bench.snapshot("whole").await;
+    bench.put("whole", &large).await;
+    for id in ["1", "2", "3"] {
+        bench.put_block("blocks", id, &large).await.unwrap();
+    }
+    bench.put_list("blocks", &[("1", Latest), ("2", Latest), ("2", Latest)]).await.unwrap();
+    bench.put_list("blocks", &[("2", Committed)]).await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    // Two whole ones, and the block that is still used.
+    assert_eq!(bench.extents.count(), 3);
+    assert!(bench.get("blocks").await.unwrap() == large);
+    bench.delete("whole", Revision::Snapshot(taken), None).await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(bench.extents.count(), 2);
+    bench.put_block("waiting", "1", &large).await.unwrap();
+    bench.delete_container().await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(bench.extents.count(), 0);
+}
+
+#[tokio::test]
+async fn what_was_deleted_long_ago_cannot_be_restored() {
+    let bench = Bench::new().await;
+    bench.retain_deleted(1).await;
+    bench.put("a", &bytes(LARGE, 1)).await;
+    bench.delete("a", Revision::Base, None).await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(bench.extents.count(), 1);
+    bench.advance(24 * 60 * 60 + 1);
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(bench.extents.count(), 0);
+    let undelete = Operation::UndeleteBlob { blob: path("a") };
+    assert_eq!(bench.run(undelete).await, Err(ErrorCode::BlobNotFound));
+}
+
+#[tokio::test]
+async fn blocks_do_not_wait_for_ever() {
+    let bench = Bench::new().await;
+    let week = 7 * 24 * 60 * 60;
+    bench.put_block("old", "1", b"x").await.unwrap();
+    bench.put_block("slow", "1", b"x").await.unwrap();
+    bench.advance(week - 10);
+    bench.put_block("slow", "2", b"x").await.unwrap();
+    bench.advance(20);
+    bench.service.expire_once().await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(bench.extents.count(), 2);
+    assert_eq!(bench.put_list("old", &[("1", Latest)]).await, Err(ErrorCode::InvalidBlockList));
+    assert!(bench.put_list("slow", &[("1", Latest), ("2", Latest)]).await.is_ok());
+}
+
+#[tokio::test]
+async fn leftovers_are_swept() {
+    let bench = Bench::new().await;
+    bench.put("kept", &bytes(LARGE, 1)).await;
+    let put = Operation::PutBlob(Bench::put_operation("a", Preconditions::default()));
+    let mut upload = bench.service.begin_upload(&put).unwrap();
+    upload.write(Bytes::from(bytes(LARGE, 2))).await.unwrap();
+    // Received, but never executed.
+    upload.finish().await.unwrap();
+    assert_eq!(bench.extents.count(), 2);
+    bench.service.sweep_leftovers().await.unwrap();
+    assert_eq!(bench.extents.count(), 1);
+    assert!(bench.get("kept").await.is_ok());
+}
