@@ -11,6 +11,7 @@ mod extents;
 mod finds;
 mod lists;
 mod model;
+mod on_disk;
 mod pages;
 mod puts;
 mod reclaims;
@@ -20,7 +21,8 @@ use extents::PlainExtents;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tepui_engine::MemoryEngine;
+use tepui_engine::{Engine, MemoryEngine};
+use tepui_extents::Extents;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::*;
 use tepui_model::metadata::Metadata;
@@ -50,9 +52,9 @@ fn upload() -> operation::Upload {
 }
 
 /// A service, its clock, and short ways to ask it for things of one container.
-struct Bench {
-    service: BlobService<MemoryEngine, PlainExtents>,
-    extents: PlainExtents,
+struct Bench<E: Engine = MemoryEngine, X: Extents = PlainExtents> {
+    service: BlobService<E, X>,
+    extents: X,
     clock: Arc<ManualClock>,
 }
 
@@ -62,15 +64,36 @@ impl Bench {
     }
 
     async fn with(options: BlobOptions) -> Self {
-        let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap()));
-        let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let (extents, count) = (PlainExtents::default(), AtomicU64::new(1));
-        let chance = Arc::new(move || u128::from(count.fetch_add(1, Ordering::SeqCst)));
-        let engine = Arc::new(MemoryEngine::new());
-        let service = BlobService::new(engine, Arc::new(extents.clone()), time, chance, options);
-        let bench = Self { service, extents, clock };
+        let bench = Self::on(MemoryEngine::new(), PlainExtents::default(), options);
         bench.create().await.unwrap();
         bench
+    }
+
+    fn put_operation(name: &str, preconditions: Preconditions) -> PutBlob {
+        let new = NewBlob::default();
+        PutBlob { blob: path(name), new, content: NewContent::Block(upload()), preconditions }
+    }
+
+    fn get_operation(name: &str, revision: Revision) -> GetBlob {
+        GetBlob {
+            blob: path(name),
+            revision,
+            range: None,
+            range_checksum: None,
+            preconditions: Preconditions::default(),
+            encryption: Encryption::default(),
+        }
+    }
+}
+
+impl<E: Engine, X: Extents + Clone> Bench<E, X> {
+    fn on(engine: E, extents: X, options: BlobOptions) -> Self {
+        let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap()));
+        let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        let count = AtomicU64::new(1);
+        let chance = Arc::new(move || u128::from(count.fetch_add(1, Ordering::SeqCst)));
+        let service = BlobService::new(Arc::new(engine), Arc::new(extents.clone()), time, chance, options);
+        Self { service, extents, clock }
     }
 
     async fn create(&self) -> Result<Reply, ErrorCode> {
@@ -122,18 +145,13 @@ impl Bench {
         self.service.execute(caller, &operation, Some(uploaded)).await.map(|answer| answer.reply)
     }
 
-    fn put_operation(name: &str, preconditions: Preconditions) -> PutBlob {
-        let new = NewBlob::default();
-        PutBlob { blob: path(name), new, content: NewContent::Block(upload()), preconditions }
-    }
-
     async fn put_if(
         &self,
         name: &str,
         bytes: &[u8],
         preconditions: Preconditions,
     ) -> Result<Written, ErrorCode> {
-        let operation = Operation::PutBlob(Self::put_operation(name, preconditions));
+        let operation = Operation::PutBlob(Bench::put_operation(name, preconditions));
         match self.send(operation, bytes).await.map_err(|error| error.code)? {
             Reply::BlobPut { written, .. } => Ok(written),
             other => panic!("not put: {other:?}"),
@@ -183,23 +201,12 @@ impl Bench {
         Ok((*content, read))
     }
 
-    fn get_operation(name: &str, revision: Revision) -> GetBlob {
-        GetBlob {
-            blob: path(name),
-            revision,
-            range: None,
-            range_checksum: None,
-            preconditions: Preconditions::default(),
-            encryption: Encryption::default(),
-        }
-    }
-
     async fn get(&self, name: &str) -> Result<Vec<u8>, ErrorCode> {
         self.get_revision(name, Revision::Base).await
     }
 
     async fn get_revision(&self, name: &str, revision: Revision) -> Result<Vec<u8>, ErrorCode> {
-        let read = self.read(Self::get_operation(name, revision)).await;
+        let read = self.read(Bench::get_operation(name, revision)).await;
         read.map(|(_, bytes)| bytes).map_err(|error| error.code)
     }
 

@@ -1,0 +1,65 @@
+//! The same service on disk: what is there survives, and what is not gives its space back.
+
+use super::*;
+use std::path::Path;
+use tepui_engine::{DiskEngine, DiskOptions};
+use tepui_extents::DiskExtents;
+
+fn open(path: &Path) -> Bench<DiskEngine, DiskExtents> {
+    let engine = DiskEngine::open(DiskOptions::new(path)).unwrap();
+    let extents = DiskExtents::open(tepui_extents::DiskOptions::new(path.join("extents"))).unwrap();
+    Bench::on(engine, extents, BlobOptions::default())
+}
+
+fn bytes(seed: u8, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index / 3) as u8 ^ seed).collect()
+}
+
+/// What the extents take on disk.
+#[cfg(unix)]
+fn taken(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let files = std::fs::read_dir(path.join("extents")).unwrap().map(|file| file.unwrap());
+    files.map(|file| file.metadata().unwrap().blocks() * 512).sum()
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_survive_and_space_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let (first, second, part) = (bytes(1, 3 << 20), bytes(2, 2 << 20), bytes(3, 1 << 20));
+    let bench = open(path);
+    bench.create().await.unwrap();
+    bench.put("a", &first).await;
+    let snapshot = bench.snapshot("a").await;
+    bench.put("a", &second).await;
+    for id in ["1", "2"] {
+        bench.put_block("list", id, &part).await.unwrap();
+    }
+    bench.put_list("list", &[("2", BlockSearch::Latest), ("1", BlockSearch::Latest)]).await.unwrap();
+    // Never finished, as if the server had been killed in the middle of it.
+    let operation = Operation::PutBlob(Bench::put_operation("half", Preconditions::default()));
+    let mut half = bench.service.begin_upload(&operation).unwrap();
+    half.write(bytes(4, 4 << 20).into()).await.unwrap();
+    drop((half, bench));
+
+    let bench = open(path);
+    bench.service.sweep_leftovers().await.unwrap();
+    let whole = [part.clone(), part].concat();
+    assert_eq!(bench.get("a").await.as_ref(), Ok(&second));
+    assert_eq!(bench.get_revision("a", Revision::Snapshot(snapshot)).await.as_ref(), Ok(&first));
+    assert_eq!(bench.get("list").await.as_ref(), Ok(&whole));
+    assert_eq!(bench.get("half").await, Err(ErrorCode::BlobNotFound));
+    let live = (first.len() + second.len() + whole.len()) as u64;
+    assert!((live..live + live / 10).contains(&taken(path)), "{} for {live}", taken(path));
+
+    bench.delete("a", Revision::Snapshot(snapshot), None).await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    let live = live - first.len() as u64;
+    assert!((live..live + live / 10).contains(&taken(path)), "{} for {live}", taken(path));
+    bench.delete("a", Revision::Base, None).await.unwrap();
+    bench.delete("list", Revision::Base, None).await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    assert!(taken(path) < 64 << 10, "{}", taken(path));
+}
