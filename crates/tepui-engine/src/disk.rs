@@ -55,7 +55,7 @@ pub struct DiskOptions {
     /// The data directory. Created if it is not there.
     pub path: PathBuf,
     /// Memory for blocks that were read; taken as they are read. Indexes and filters are in memory
-    /// besides. Default: 256 MiB.
+    /// besides. Default: 192 MiB.
     pub cache_bytes: u64,
     /// How much is written to memory before it becomes a table. Up to three times as much is held
     /// while writers are faster than the disk. Default: 48 MiB.
@@ -86,7 +86,7 @@ impl DiskOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            cache_bytes: 256 << 20,
+            cache_bytes: 192 << 20,
             memtable_bytes: 48 << 20,
             block_bytes: 12 << 10,
             journal_bytes: 256 << 20,
