@@ -52,6 +52,7 @@ pub enum ExtentError {
 /// - An extent is on disk when [`ExtentWriter::finish`] returns it, and survives a crash from then on.
 ///   A writer that is dropped before that, or whose `finish` is, leaves nothing behind.
 /// - No two extents have the same volume and offset, not even extents of no bytes, nor one that was freed.
+/// - A place is given out once: no later extent begins where a finished one did, freed or not.
 /// - `read` returns the bytes of the range, in pieces, and none that are not what was written. It refuses a range
 ///   that goes beyond the extent with `Failed`.
 /// - Memory does not grow with the length of what is written. `read` returns everything that it is asked for
