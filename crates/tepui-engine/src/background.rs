@@ -16,6 +16,14 @@ use std::time::Duration;
 /// How long after a change of the tables its older form is let go at the latest.
 const TIDY_WAIT: Duration = Duration::from_millis(200);
 
+/// How many tables straight from memory are merged at once while many are written: every byte below them
+/// is rewritten that much less often.
+const TABLES_IN_HASTE: u8 = 8;
+/// How many it takes when there is leisure. Readers look at each of them.
+const TABLES_AT_LEISURE: u8 = 4;
+/// How long nothing is written to tables before there is leisure.
+const LEISURE: Duration = Duration::from_secs(1);
+
 /// How far the background work is.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Progress {
@@ -186,17 +194,22 @@ impl Shared {
     }
 
     fn merge(&self) -> Result<(), EngineError> {
-        let strategy = Arc::new(Leveled::default());
+        let strategy = |tables| Arc::new(Leveled::default().with_l0_threshold(tables));
+        let (in_haste, at_leisure) = (strategy(TABLES_IN_HASTE), strategy(TABLES_AT_LEISURE));
         let mut seen = 0;
+        // Nothing has been found to do at leisure since the last change.
+        let mut at_rest = false;
         loop {
-            let work = self.work();
             let idle = |work: &mut Work| !work.stop && work.merges_wanted == seen;
-            let work = self.changed.wait_while(work, idle).unwrap_or_else(PoisonError::into_inner);
+            let patience = if at_rest { Duration::MAX } else { LEISURE };
+            let waited = self.changed.wait_timeout_while(self.work(), patience, idle);
+            let (work, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             if work.stop {
                 return Ok(());
             }
             seen = work.merges_wanted;
             drop(work);
+            let strategy = if timeout.timed_out() { &at_leisure } else { &in_haste };
             let before = self.tree.current_version().id();
             let merged = self.tree.compact(strategy.clone(), self.unseen_below());
             if self.work().stop {
@@ -204,7 +217,9 @@ impl Shared {
                 return Ok(());
             }
             merged.map_err(|error| storage_error(&error))?;
-            if self.tree.current_version().id() != before {
+            let has_changed = self.tree.current_version().id() != before;
+            at_rest = timeout.timed_out() && !has_changed;
+            if has_changed {
                 let waiting_tables = self.tree.l0_run_count();
                 let mut work = self.work();
                 work.merges_wanted += 1;
