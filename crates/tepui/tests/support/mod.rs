@@ -4,6 +4,7 @@
 //! and what it printed is shown when the test fails.
 #![allow(dead_code, reason = "every test file uses another part of it")]
 
+pub(crate) mod blob;
 pub(crate) mod http;
 pub(crate) mod queue;
 pub(crate) mod random;
@@ -95,6 +96,10 @@ impl Server {
         Client::connect(self.port).unwrap()
     }
 
+    pub(crate) fn blobs(&self) -> Client {
+        Client::connect(self.blob_port).unwrap()
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -115,9 +120,18 @@ impl Server {
     }
 
     /// The memory that is its own and in use, in KiB.
+    /// The most memory that it has had.
+    pub(crate) fn most_resident_kib(&self) -> u64 {
+        self.status_kib("VmHWM:")
+    }
+
     pub(crate) fn resident_kib(&self) -> u64 {
+        self.status_kib("VmRSS:")
+    }
+
+    fn status_kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches("kB").trim().parse().unwrap()
     }
 

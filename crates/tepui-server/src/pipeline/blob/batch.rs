@@ -6,7 +6,6 @@ use crate::pipeline::{Admitted, FrontDoor, Known, Presented};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::task::Poll;
 use tepui_engine::Engine;
 use tepui_extents::Extents;
@@ -128,8 +127,7 @@ fn kind_of(part: &Inner) -> Result<OperationKind, ServiceError> {
 
 /// Runs futures side by side, and has their outcomes in order.
 async fn together<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut under_way: Vec<(Pin<Box<F>>, Option<F::Output>)> =
-        futures.map(|future| (Box::pin(future), None)).collect();
+    let mut under_way: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     poll_fn(|cx| {
         let mut all = Poll::Ready(());
         for (future, outcome) in under_way.iter_mut().filter(|(_, outcome)| outcome.is_none()) {

@@ -49,6 +49,7 @@ fn declared(headers: &HeaderMap) -> u64 {
 }
 
 type Outcome = Result<Option<Vec<Bytes>>, ServiceError>;
+type Reading<S, X> = dyn Future<Output = (Download<S, X>, Outcome)> + Send;
 
 /// Reads the rest of a blob.
 struct Reader<S, X: Extents> {
@@ -60,7 +61,7 @@ struct Reader<S, X: Extents> {
 
 enum State<S, X: Extents> {
     Waiting(Download<S, X>),
-    Reading(Pin<Box<dyn Future<Output = (Download<S, X>, Outcome)> + Send>>),
+    Reading(Pin<Box<Reading<S, X>>>),
     Over,
 }
 
