@@ -149,21 +149,21 @@ async fn run_all<E: Engine, X: Extents>(
     chores.spawn(async move { sweeper.sweep().await });
     chores.spawn(async move { cleaner.reclaim().await });
     let mut accepting = JoinSet::new();
-    for (service, Listener { socket, .. }) in listeners {
+    for (service, listener) in listeners {
         let shared = Arc::clone(&shared);
         match service {
             ServiceName::Blob => {
                 let remote =
                     if config.allow_remote_copy { RemoteCopies::Allowed } else { RemoteCopies::Refused };
                 let blobs = Blobs::new(Arc::clone(&blobs), remote);
-                accept_for(&mut accepting, socket, blobs, &clock, config, shared);
+                accept_for(&mut accepting, listener, blobs, &clock, config, shared);
             }
             ServiceName::Queue => {
-                accept_for(&mut accepting, socket, Queues::new(Arc::clone(&queues)), &clock, config, shared)
+                accept_for(&mut accepting, listener, Queues::new(Arc::clone(&queues)), &clock, config, shared)
             }
             ServiceName::Table => {
                 let tables = Tables::new(Arc::clone(&tables), &config.limits);
-                accept_for(&mut accepting, socket, tables, &clock, config, shared);
+                accept_for(&mut accepting, listener, tables, &clock, config, shared);
             }
         }
     }
@@ -178,13 +178,14 @@ async fn run_all<E: Engine, X: Extents>(
 
 fn accept_for<S: Served>(
     accepting: &mut JoinSet<()>,
-    socket: TcpListener,
+    listener: Listener,
     served: S,
     clock: &Arc<dyn Clock>,
     config: &Config,
     shared: Arc<Shared>,
 ) {
-    let door = FrontDoor::new(served, Arc::clone(clock), RequestIds::random(), config);
+    let Listener { socket, address } = listener;
+    let door = FrontDoor::new(served, Arc::clone(clock), RequestIds::random(), config, address);
     accepting.spawn(accept::serve(socket, Arc::new(door), shared));
 }
 

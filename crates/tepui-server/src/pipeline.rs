@@ -21,6 +21,7 @@ use bytes::Bytes;
 use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use hyper::http::{HeaderMap, Method, Response, request};
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
@@ -132,9 +133,17 @@ struct Presented<'a> {
 }
 
 impl<S: Served> FrontDoor<S> {
-    pub fn new(served: S, clock: Arc<dyn Clock>, ids: RequestIds, config: &Config) -> Self {
+    /// `address`: where it listens.
+    pub fn new(
+        served: S,
+        clock: Arc<dyn Clock>,
+        ids: RequestIds,
+        config: &Config,
+        address: SocketAddr,
+    ) -> Self {
         let addresses = AddressRules {
             product_style_urls: !config.disable_product_style_url,
+            own_hosts: own_hosts(S::SERVICE, address),
             ..AddressRules::new(S::SERVICE)
         };
         Self {
@@ -368,6 +377,18 @@ impl Admitted<'_> {
             Err(_) => Err(ErrorCode::OperationTimedOut.into()),
         }
     }
+}
+
+/// The names by which a server is surely reached that listens at an address.
+fn own_hosts(service: Service, address: SocketAddr) -> Vec<String> {
+    let (ip, port) = (address.ip(), address.port());
+    let mut hosts = vec![address.to_string()];
+    if ip.is_loopback() || ip.is_unspecified() {
+        let local = ["127.0.0.1", "[::1]", "localhost"].map(|host| format!("{host}:{port}"));
+        hosts.extend(local);
+        hosts.push(format!("{}.localhost:{port}", service.name()));
+    }
+    hosts
 }
 
 /// How long the request may take.

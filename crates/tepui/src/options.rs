@@ -357,7 +357,7 @@ mod tests {
             ("tepui --account one:nonsense!", "not base64"),
             ("tepui --tablePort 70000", "70000"),
             ("tepui --tabel-port 1", "--tabel-port"),
-            ("tepui --services table,file", "a service is queue or table: file"),
+            ("tepui --services table,file", "a service is blob, queue or table: file"),
         ] {
             let error = config(line, &[]).unwrap_err();
             assert!(error.contains(says), "{line}: {error}");
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_is_said() {
-        let line = "tepui --blobPort 1 --in-memory -l x";
+        let line = "tepui --extentMemoryLimit 1 --in-memory -l x";
         let options = Line::try_parse_from(line.split_whitespace()).unwrap().options;
         let config = options.config(|_| None).unwrap();
         assert_eq!(options.warnings(&config).len(), 2);

@@ -216,6 +216,8 @@ fn blobs_are_copied_between_accounts_by_those_who_may_read_them() {
     }
     let part = [("x-ms-copy-source", &*allowed), ("x-ms-source-range", "bytes=10-99")];
     assert_eq!(of_beta("/copies/part?comp=block&blockid=AAAA", &part).status, 201);
+    let by_name = format!("http://localhost:{}{}", server.blob_port, signed("/pictures/cat"));
+    assert_eq!(of_beta("/copies/cat", &[("x-ms-copy-source", &by_name)]).status, 202);
     let mut copy = |path: &str| client.unsigned("GET", &format!("/beta{path}?{BETA}"), &[], b"").unwrap();
     assert_eq!(copy("/copies/cat").body, bytes);
 }
