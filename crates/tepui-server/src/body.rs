@@ -55,16 +55,22 @@ impl Body {
         }
     }
 
-    /// The next bytes, `None` at the end. For a body that is not kept: it may be of any size, and may
-    /// take any time, as long as it keeps coming. To be awaited within the future that answers the request.
+    /// Begins to read a body that is not kept: it may be of any size, and may take any time, as long as
+    /// it keeps coming. `buffer_bytes` of it are in memory at a time, wherever it goes.
+    pub async fn begin_stream(&mut self, buffer_bytes: usize) -> Result<(), BodyError> {
+        let Source::Wire { incoming, vitals } = &self.0 else { return Ok(()) };
+        vitals.stream_body();
+        let declared = incoming.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+        let mut held = SMALL_BODY_BYTES;
+        reserve(vitals, &mut held, declared.map_or(buffer_bytes, |bytes| bytes.min(buffer_bytes))).await
+    }
+
+    /// The next bytes, `None` at the end. To be awaited within the future that answers the request.
     pub async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         match &mut self.0 {
             Source::Given(bytes) if bytes.is_empty() => Ok(None),
             Source::Given(bytes) => Ok(Some(std::mem::take(bytes))),
-            Source::Wire { incoming, vitals } => {
-                vitals.stream_body();
-                next_piece(incoming, vitals).await
-            }
+            Source::Wire { incoming, vitals } => next_piece(incoming, vitals).await,
         }
     }
 
@@ -221,6 +227,9 @@ struct Unread {
 
 /// Where the bytes of a reply come from that are read while it is sent.
 pub trait Pieces: Send {
+    /// More are read while less than this wait to be sent.
+    fn read_ahead_bytes(&self) -> usize;
+
     /// The next of them; `None`: that was all.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<Bytes>>, BrokenReply>>;
 }
@@ -235,9 +244,6 @@ enum Framing {
     Length,
     Chunked,
 }
-
-/// Up to this much of a reply waits to be sent before more of it is read.
-const READ_AHEAD_BYTES: usize = 1024 * 1024;
 
 impl ReplyBody {
     pub fn empty() -> Self {
@@ -257,7 +263,7 @@ impl ReplyBody {
 
     /// Holds on to its share of the memory for replies until it is sent.
     pub fn holding(mut self, memory: Option<OwnedSemaphorePermit>) -> Self {
-        self.memory = memory;
+        self.memory = memory.or(self.memory);
         self
     }
 
@@ -286,8 +292,9 @@ impl ReplyBody {
 
     /// Reads on, so that the disk works while the network does.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BrokenReply>> {
-        while self.waiting_bytes() < READ_AHEAD_BYTES
-            && let Some(unread) = &mut self.unread
+        let mut waiting = self.waiting_bytes();
+        while let Some(unread) = &mut self.unread
+            && (waiting == 0 || waiting < unread.source.read_ahead_bytes())
         {
             match unread.source.poll_next(cx)? {
                 Poll::Pending => return Poll::Pending,
@@ -299,6 +306,7 @@ impl ReplyBody {
                         return broken("there is more than was said");
                     };
                     unread.bytes = left;
+                    waiting += bytes as usize;
                     self.rest.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
                     if left == 0 {
                         self.unread = None;

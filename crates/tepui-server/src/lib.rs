@@ -155,7 +155,7 @@ async fn run_all<E: Engine, X: Extents>(
             ServiceName::Blob => {
                 let remote =
                     if config.allow_remote_copy { RemoteCopies::Allowed } else { RemoteCopies::Refused };
-                let blobs = Blobs::new(Arc::clone(&blobs), remote);
+                let blobs = Blobs::new(Arc::clone(&blobs), remote, &config.limits);
                 accept_for(&mut accepting, listener, blobs, &clock, config, shared);
             }
             ServiceName::Queue => {

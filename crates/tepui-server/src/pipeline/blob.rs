@@ -15,8 +15,10 @@ mod upload;
 
 pub use remote::RemoteCopies;
 
+use self::download::SendMemory;
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
+use crate::limits::Limits;
 use hyper::http::{HeaderMap, Response};
 use std::sync::Arc;
 use tepui_engine::Engine;
@@ -42,11 +44,12 @@ use tepui_wire::version::ServiceVersion;
 pub struct Blobs<E, X> {
     service: Arc<BlobService<E, X>>,
     remote: RemoteCopies,
+    memory: SendMemory,
 }
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
-    pub fn new(service: Arc<BlobService<E, X>>, remote: RemoteCopies) -> Self {
-        Self { service, remote }
+    pub fn new(service: Arc<BlobService<E, X>>, remote: RemoteCopies, limits: &Limits) -> Self {
+        Self { service, remote, memory: SendMemory::new(limits) }
     }
 
     /// Reads a body that is read whole, and what it asks for.
@@ -112,7 +115,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         };
         let response = encode(&context, operation, answer.reply)?;
         match answer.content {
-            Some(content) => download::respond(known, admitted, response, content).await,
+            Some(content) => download::respond(known, admitted, &self.memory, response, content).await,
             None => Ok(response.map(ReplyBody::from)),
         }
     }

@@ -15,6 +15,9 @@ use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller, Upload, Uploaded};
 use tepui_wire::blob::structured::{self, Decoder};
 
+/// How much of an upload is in memory: what the store gathers, and what it writes meanwhile.
+const BUFFER_BYTES: usize = 1024 * 1024;
+
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub(super) async fn answer_upload(
         &self,
@@ -82,6 +85,9 @@ async fn receive<X: Extents>(
     said: Option<u64>,
     body: &mut Option<Body>,
 ) -> Result<Uploaded, ServiceError> {
+    if let Some(body) = body {
+        body.begin_stream(BUFFER_BYTES).await.map_err(body_error)?;
+    }
     let mut bytes = 0;
     while let Some(piece) = next(body).await? {
         let plain = match &mut decoder {
