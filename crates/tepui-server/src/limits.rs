@@ -40,10 +40,10 @@ pub struct Limits {
     /// How long a client may read nothing at all of a reply.
     #[serde(rename = "write-timeout-seconds", with = "seconds")]
     pub write_timeout: Duration,
-    /// Memory for request bodies of more than 64 KiB, over all connections.
+    /// Memory for request bodies of more than 64 KiB, over all connections. One that is streamed takes a MiB.
     pub body_memory_bytes: usize,
     /// Memory for pages of entities that are being made or wait to be read, over all connections. A page
-    /// takes up to 5 MiB.
+    /// takes up to 5 MiB. As much again for blobs that are being sent, each of which takes up to 2 MiB.
     pub reply_memory_bytes: usize,
     /// How long a request waits for its share of that memory before it is answered with "server busy".
     #[serde(rename = "body-memory-timeout-seconds", with = "seconds")]

@@ -36,11 +36,13 @@ pub struct AddressRules {
     pub product_style_urls: bool,
     /// Hosts that look like `account.table.suffix` but are not: with these the path names the account.
     pub path_style_hosts: Vec<String>,
+    /// Hosts, with their ports, that lead to this server whatever name it was asked by.
+    pub own_hosts: Vec<String>,
 }
 
 impl AddressRules {
     pub fn new(service: Service) -> Self {
-        Self { service, product_style_urls: true, path_style_hosts: Vec::new() }
+        Self { service, product_style_urls: true, path_style_hosts: Vec::new(), own_hosts: Vec::new() }
     }
 }
 

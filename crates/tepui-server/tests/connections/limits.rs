@@ -84,6 +84,25 @@ async fn a_body_that_stops_is_answered_and_cut_off() {
 }
 
 #[tokio::test]
+async fn a_streamed_body_may_take_as_long_as_it_keeps_coming() {
+    let limits = Limits { body_timeout: SHORT, pace_grace: SHORT / 2, ..Limits::default() };
+    let server = start(limits).await;
+    for (path, status) in [("/stream", 200), ("/length", 408)] {
+        let mut client = server.connect().await;
+        client.send(format!("PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 40000\r\n\r\n")).await;
+        for _ in 0..40 {
+            // Who is not heard any more is told so below.
+            client.stream.write_all(&[b'x'; 1000]).await.ok();
+            tokio::time::sleep(SHORT / 8).await;
+        }
+        assert!(client.reply().await.starts_with(&format!("HTTP/1.1 {status}")), "{path}");
+    }
+    let mut client = server.connect().await;
+    client.send("PUT /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 40000\r\n\r\nabc").await;
+    assert!(client.reply().await.starts_with("HTTP/1.1 408"));
+}
+
+#[tokio::test]
 async fn a_body_that_drips_is_cut_off_by_its_pace() {
     let limits = Limits { pace_grace: SHORT, min_bytes_per_second: 1000, ..Limits::default() };
     let server = start(limits).await;

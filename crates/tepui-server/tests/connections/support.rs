@@ -45,6 +45,22 @@ impl Handler for Obedient {
                 Ok(bytes) => ReplyBody::from(bytes),
                 Err(error) => panic!("{error}"),
             },
+            // The length of a body that is not kept.
+            "/stream" => {
+                let (mut body, mut length) = (body, 0);
+                body.begin_stream(64 * 1024).await.expect("there is room");
+                loop {
+                    match body.next().await {
+                        Ok(Some(piece)) => length += piece.len(),
+                        Ok(None) => break,
+                        Err(_) => {
+                            status = StatusCode::REQUEST_TIMEOUT;
+                            break;
+                        }
+                    }
+                }
+                ReplyBody::from(length.to_string())
+            }
             // Reads the body, then waits.
             "/hold" => {
                 let left = Left(self);

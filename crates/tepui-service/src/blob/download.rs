@@ -14,8 +14,8 @@ use tepui_extents::Extents;
 use tepui_model::ServiceError;
 use tepui_model::blob::{Checksums, Summing};
 
-/// How much is read at a time.
-const READ_BYTES: u64 = 1024 * 1024;
+/// How much is read at a time, unless the caller wants less.
+pub const READ_BYTES: u64 = 1024 * 1024;
 
 /// The bytes of a blob that were asked for. They stay readable while this is held, whatever becomes of the blob.
 pub struct Download<S, X: Extents> {
@@ -100,13 +100,18 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         Ok(())
     }
 
-    /// The next bytes, about a MiB. `None`: that was all.
+    /// The next bytes, a MiB at most. `None`: that was all.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ServiceError> {
+        self.next_up_to(READ_BYTES).await
+    }
+
+    /// The next bytes, so many at most. `None`: that was all.
+    pub async fn next_up_to(&mut self, bytes: u64) -> Result<Option<Vec<Bytes>>, ServiceError> {
         if self.parts.is_empty() {
             self.look_up().await?;
         }
         let Some(part) = self.parts.front_mut() else { return Ok(None) };
-        let range = part.range.start..part.range.end.min(part.range.start + READ_BYTES);
+        let range = part.range.start..part.range.end.min(part.range.start + bytes);
         let bytes = match &part.source {
             Source::Inline(bytes) => {
                 // In range: a piece is as long as its bytes are.

@@ -40,6 +40,6 @@ mod target;
 mod tier;
 mod upload;
 
-pub use download::Download;
+pub use download::{Download, READ_BYTES};
 pub use service::{Answer, BlobOptions, BlobService, Caller, Chance};
 pub use upload::{Upload, Uploaded};

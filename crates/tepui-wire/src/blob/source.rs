@@ -75,21 +75,25 @@ pub fn as_request(url: &str, target: &Target, rules: &AddressRules) -> Option<(T
     here(&Uri::try_from(url).ok()?, target, rules)
 }
 
-/// The target and the parameters of a URL, if it is addressed to where the request came from.
+/// The target and the parameters of a URL, if it is addressed to where the request came to, or to another name
+/// of this server.
 fn here(uri: &Uri, target: &Target, rules: &AddressRules) -> Option<(Target, Query)> {
     let mut headers = HeaderMap::new();
     headers.insert(HOST, HeaderValue::from_str(uri.authority()?.as_str()).ok()?);
     let source = address::parse(uri, &headers, false, rules).ok()?;
-    let same = match (source.host_style, target.host_style) {
-        // Accounts differ in the first label only.
-        (true, true) => {
-            host(&source.base).split_once('.').map(|(_, rest)| rest.to_ascii_lowercase())
-                == host(&target.base).split_once('.').map(|(_, rest)| rest.to_ascii_lowercase())
-        }
-        (false, false) => host(&source.base).eq_ignore_ascii_case(host(&target.base)),
-        _ => false,
-    };
-    same.then(|| (source, Query::parse(uri.query())))
+    let named = without_account(&source);
+    let same = source.host_style == target.host_style && named.eq_ignore_ascii_case(without_account(target));
+    let own = rules.own_hosts.iter().any(|own| own.eq_ignore_ascii_case(named));
+    (same || own).then(|| (source, Query::parse(uri.query())))
+}
+
+/// The host of a target. In the style that has accounts in it, accounts differ in the first label only.
+fn without_account(target: &Target) -> &str {
+    let host = host(&target.base);
+    match target.host_style {
+        true => host.split_once('.').map_or(host, |(_, rest)| rest),
+        false => host,
+    }
 }
 
 fn host(base: &str) -> &str {
@@ -116,7 +120,9 @@ mod tests {
 
     /// `account container/blob revision` of a source here, `elsewhere`, or nothing.
     fn located(url: &str, target: &Target) -> Option<String> {
-        let place = locate(&ascii(url), target, &AddressRules::new(Service::Blob))?;
+        let own_hosts = vec!["[::1]:10000".to_owned(), "blob.localhost:10000".to_owned()];
+        let rules = AddressRules { own_hosts, ..AddressRules::new(Service::Blob) };
+        let place = locate(&ascii(url), target, &rules)?;
         Some(match place {
             SourcePlace::Elsewhere => "elsewhere".to_owned(),
             SourcePlace::Here { account, blob, revision } => {
@@ -151,6 +157,9 @@ mod tests {
             ),
             ("http://127.0.0.1:10000/a/robots.txt", &path_style, Some("a $root/robots.txt")),
             ("http://127.0.0.1:9999/a/c01/b", &path_style, Some("elsewhere")),
+            ("http://[::1]:10000/a/c01/b", &path_style, Some("a c01/b")),
+            ("http://[::1]:10000/a/c01/b", &host_style, Some("a c01/b")),
+            ("http://other.blob.localhost:10000/c01/b", &path_style, Some("other c01/b")),
             ("https://example.com/x", &path_style, Some("elsewhere")),
             ("https://example.com", &path_style, Some("elsewhere")),
             ("https://other.blob.local/c01/b", &host_style, Some("other c01/b")),
