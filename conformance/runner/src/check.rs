@@ -329,7 +329,7 @@ fn error_body(
     Ok(())
 }
 
-/// An error of the queue service: `<Error>`, perhaps with more elements than code and message.
+/// An error of the queue or the blob service: `<Error>`, perhaps with more elements than code and message.
 fn storage_error(code: &str, body: &str, response: &Response) -> Result<(), Difference> {
     let id = response.header("x-ms-request-id").unwrap_or_else(|| "<guid>".to_owned());
     let code = code.split(" <or> ").find(|code| body.contains(&format!(">{code}<"))).unwrap_or(code);
@@ -367,7 +367,7 @@ fn message(body: &str) -> Option<String> {
 }
 
 /// The headers that the four kinds of answers of the table service have in common, and those of the queue
-/// service.
+/// and blob services.
 fn family(name: &str, response: &Response) -> Result<(), String> {
     let table_server = "Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0";
     let (server, cache, sniff, version) = match name {
@@ -376,6 +376,7 @@ fn family(name: &str, response: &Response) -> Result<(), String> {
         "C" => (table_server, "<absent>", "<absent>", "<any>"),
         "D" => ("Microsoft-HTTPAPI/2.0", "<absent>", "<absent>", "<absent>"),
         "queue" => ("Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0", "<any>", "<any>", "<any>"),
+        "blob" => ("Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0", "<any>", "<any>", "<any>"),
         other => return Err(format!("no such family: {other}")),
     };
     let mut wrong = Vec::new();
@@ -388,7 +389,7 @@ fn family(name: &str, response: &Response) -> Result<(), String> {
         ("Date", "<date>"),
     ] {
         let actual = response.header(header);
-        let optional = name == "queue" && expected == "<any>" && header != "x-ms-version";
+        let optional = ["queue", "blob"].contains(&name) && expected == "<any>" && header != "x-ms-version";
         if !optional && text_matches(expected, actual.as_deref()).is_none() {
             wrong.push(format!("{header}: {}, not {expected}", actual.as_deref().unwrap_or("<absent>")));
         }

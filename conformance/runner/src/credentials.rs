@@ -55,7 +55,7 @@ impl Credentials {
                 let authorization = self.shared_key(endpoint, verb, target, headers)?;
                 Ok((target.to_owned(), Some(authorization)))
             }
-            "account-sas" | "table-sas" | "queue-sas" => {
+            "account-sas" | "table-sas" | "queue-sas" | "blob-sas" => {
                 let mark = if target.contains('?') { '&' } else { '?' };
                 Ok((format!("{target}{mark}{}", self.sas(endpoint)?), None))
             }
@@ -99,9 +99,9 @@ impl Credentials {
         };
         let (scheme, text) = match (self.kind.as_str(), endpoint.service) {
             ("lite", Service::Table) => ("SharedKeyLite", signed.shared_key_lite()),
-            ("lite", Service::Queue) => ("SharedKeyLite", signed.storage_shared_key_lite(headers)),
+            ("lite", _) => ("SharedKeyLite", signed.storage_shared_key_lite(headers)),
             (_, Service::Table) => ("SharedKey", signed.shared_key()),
-            (_, Service::Queue) => ("SharedKey", signed.storage_shared_key(headers, query)),
+            _ => ("SharedKey", signed.storage_shared_key(headers, query)),
         };
         let scheme = self.field("scheme").unwrap_or(scheme);
         Ok(format!("{scheme} {account}:{}", sign::sign(&self.key(endpoint), &text)?))
@@ -113,6 +113,7 @@ impl Credentials {
         let (version, service, everything) = match endpoint.service {
             Service::Table => ("2019-02-02", "t", "rwdlacu"),
             Service::Queue => ("2021-12-02", "q", "rwdlacup"),
+            Service::Blob => ("2021-12-02", "b", "rwdxlactfi"),
         };
         let mut defaults = vec![("sv", version.to_owned())];
         if self.kind == "account-sas" {
@@ -122,9 +123,17 @@ impl Credentials {
             if self.kind == "table-sas" {
                 defaults.push(("tn", first.clone()));
             }
+            if self.kind == "blob-sas" {
+                defaults.push(("sr", if self.field("blob").is_some() { "b" } else { "c" }.to_owned()));
+            }
             // What a stored policy says cannot be said again by the token.
             if self.field("si").is_none() {
-                let permissions = if self.kind == "table-sas" { "raud" } else { "raup" };
+                let permissions = match self.kind.as_str() {
+                    "table-sas" => "raud",
+                    "blob-sas" if self.field("blob").is_some() => "racwd",
+                    "blob-sas" => "racwdl",
+                    _ => "raup",
+                };
                 defaults.extend([("sp", permissions.to_owned()), ("se", expiry)]);
             }
         }
@@ -134,7 +143,8 @@ impl Credentials {
                 fields.push((name.to_owned(), value));
             }
         }
-        let ours = |name: &str| name.contains("sent.") || name == "sig" || name == "queue";
+        let ours =
+            |name: &str| name.contains("sent.") || ["sig", "queue", "container", "blob"].contains(&name);
         fields.extend(self.fields.iter().filter(|(name, _)| !ours(name)).cloned());
         let value = |name: &str| {
             fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()).unwrap_or_default()
@@ -142,6 +152,11 @@ impl Credentials {
         let text = match self.kind.as_str() {
             "account-sas" => sign::account_sas(&endpoint.account, value),
             "queue-sas" => sign::queue_sas(&endpoint.account, self.field("queue").unwrap_or(&first), value),
+            "blob-sas" => {
+                let container = self.field("container").unwrap_or(&first);
+                let blob = self.field("blob").map(|blob| format!("/{blob}")).unwrap_or_default();
+                sign::blob_sas(&endpoint.account, &format!("{container}{blob}"), value)
+            }
             _ => sign::table_sas(&endpoint.account, value),
         };
         let signature = match self.field("sig") {

@@ -28,9 +28,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const USAGE: &str = "\
-usage: tepui-scenarios --endpoint URL --queue-endpoint URL [options] FILE-or-DIR...
+usage: tepui-scenarios --endpoint URL --queue-endpoint URL --blob-endpoint URL [options] FILE-or-DIR...
   --endpoint URL         the table service, such as http://127.0.0.1:10002/devstoreaccount1
   --queue-endpoint URL   the queue service, such as http://127.0.0.1:10001/devstoreaccount1
+  --blob-endpoint URL    the blob service, such as http://127.0.0.1:10000/devstoreaccount1
                          Scenarios of a service that is given no address are skipped.
   --account NAME         if the address does not say it
   --key BASE64           the account's key; the development account's by default

@@ -84,6 +84,11 @@ impl<'a> Reader<'a> {
         let item = match word {
             "table" => Item::Table { line, name: rest.to_owned() },
             "queue" => Item::Queue { line, name: rest.to_owned() },
+            "container" => Item::Container { line, name: rest.to_owned() },
+            "blob" => {
+                let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
+                Item::Blob { line, path: path.to_owned(), text: text.to_owned() }
+            }
             "put" => {
                 let (queue, text) = rest.split_once(' ').ok_or("put QUEUE TEXT")?;
                 Item::Put { line, queue: queue.to_owned(), text: text.to_owned() }

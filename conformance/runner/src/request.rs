@@ -125,6 +125,7 @@ pub(crate) fn build(endpoint: &Endpoint, scope: &Scope, step: &Step) -> Result<O
     let (version, accept, content_type) = match endpoint.service {
         Service::Table => ("2019-02-02", "application/json;odata=nometadata", "application/json"),
         Service::Queue => ("2021-12-02", "application/xml", "application/xml"),
+        Service::Blob => ("2021-12-02", "application/xml", "application/octet-stream"),
     };
     default("x-ms-version", version);
     default("Accept", accept);

@@ -70,6 +70,20 @@ impl Runner<'_> {
                     ..set_up(*line, &format!("/{name}"), "")
                 })
             }
+            Item::Container { line, name } => {
+                self.scope.declare(name);
+                self.step(&Step {
+                    verb: "PUT".to_owned(),
+                    status: "201".to_owned(),
+                    ..set_up(*line, &format!("/{name}?restype=container"), "")
+                })
+            }
+            Item::Blob { line, path, text } => self.step(&Step {
+                verb: "PUT".to_owned(),
+                status: "201".to_owned(),
+                headers: vec![("x-ms-blob-type".to_owned(), "BlockBlob".to_owned())],
+                ..set_up(*line, &format!("/{path}"), text)
+            }),
             Item::Put { line, queue, text } => {
                 let body =
                     format!("<QueueMessage><MessageText>{}</MessageText></QueueMessage>", xml::escaped(text));
@@ -173,6 +187,7 @@ impl Runner<'_> {
                 target: match self.endpoint.service {
                     Service::Table => format!("/Tables('{name}')"),
                     Service::Queue => format!("/{name}"),
+                    Service::Blob => format!("/{name}?restype=container"),
                 },
                 auth: "sharedkey".to_owned(),
                 ..Step::default()

@@ -1,5 +1,5 @@
 //! A scenario as it was written: what [`crate::parse`] makes and [`crate::run`] walks through.
-//! Texts are kept as templates; variables and table or queue names are filled in when a step runs.
+//! Texts are kept as templates; variables and names of tables, queues and containers are filled in when a step runs.
 
 use std::path::Path;
 
@@ -9,16 +9,18 @@ pub(crate) enum Service {
     #[default]
     Table,
     Queue,
+    Blob,
 }
 
 impl Service {
-    pub(crate) const ALL: [Self; 2] = [Self::Table, Self::Queue];
+    pub(crate) const ALL: [Self; 3] = [Self::Table, Self::Queue, Self::Blob];
 
     /// The name of its folder, and of its part in host names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
             Self::Queue => "queue",
+            Self::Blob => "blob",
         }
     }
 
@@ -27,6 +29,7 @@ impl Service {
         match self {
             Self::Table => "--endpoint",
             Self::Queue => "--queue-endpoint",
+            Self::Blob => "--blob-endpoint",
         }
     }
 
@@ -61,6 +64,10 @@ pub(crate) enum Item {
     Queue { line: usize, name: String },
     /// `put jobs text`: a message is in the queue.
     Put { line: usize, queue: String, text: String },
+    /// `container pictures`: a fresh container under this name.
+    Container { line: usize, name: String },
+    /// `blob pictures/cat text`: a block blob with this content.
+    Blob { line: usize, path: String, text: String },
     /// `name People`: a fresh name, with nothing behind it yet.
     Name { name: String },
     /// `insert People {…}`: an entity is there.

@@ -155,6 +155,15 @@ pub(crate) fn queue_sas(account: &str, queue: &str, field: impl Fn(&str) -> Stri
     lines.join("\n")
 }
 
+/// The string to sign of a SAS for a container or a blob, since version 2020-12-06.
+pub(crate) fn blob_sas(account: &str, path: &str, field: impl Fn(&str) -> String) -> String {
+    let mut lines = ["sp", "st", "se"].map(&field).to_vec();
+    lines.push(format!("/blob/{account}/{path}"));
+    let rest = ["si", "sip", "spr", "sv", "sr", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct"];
+    lines.extend(rest.map(&field));
+    lines.join("\n")
+}
+
 fn percent_decode(text: &str) -> String {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,14 +1,14 @@
 //! The bodies of requests and replies.
 //!
-//! A request's body is read whole, within a limit, at a pace that the client owes, and within a
-//! memory budget that all connections share. A reply's body is bytes that are there already.
+//! A request's body is read at a pace that the client owes: whole, within a limit and within a memory
+//! budget that all connections share, or piece by piece. A reply's body is bytes that are there
+//! already, or that are read while it is sent.
 
 use crate::connection::Vitals;
 use crate::limits::SMALL_BODY_BYTES;
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -55,6 +55,29 @@ impl Body {
         }
     }
 
+    /// The next bytes, `None` at the end. For a body that is not kept: it may be of any size, and may
+    /// take any time, as long as it keeps coming. To be awaited within the future that answers the request.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        match &mut self.0 {
+            Source::Given(bytes) if bytes.is_empty() => Ok(None),
+            Source::Given(bytes) => Ok(Some(std::mem::take(bytes))),
+            Source::Wire { incoming, vitals } => {
+                vitals.stream_body();
+                next_piece(incoming, vitals).await
+            }
+        }
+    }
+
+    /// Reads what is left and throws it away, within reason: many clients listen for the answer only when
+    /// they have sent all, and would find the connection broken.
+    pub async fn discard(self) {
+        if let Source::Wire { mut incoming, vitals } = self.0
+            && !incoming.is_end_stream()
+        {
+            discard(&mut incoming, &vitals, 0).await;
+        }
+    }
+
     /// Reads the whole body. To be awaited within the future that answers the request. A body in one
     /// piece is not copied; memory for a large one is the request's until its handler ends.
     pub async fn read_whole(self, limit_bytes: usize) -> Result<Bytes, BodyError> {
@@ -66,7 +89,8 @@ impl Body {
         };
         let declared = match incoming.size_hint().exact() {
             Some(declared) if declared > limit_bytes as u64 => {
-                return Err(too_large(&mut incoming, &vitals, 0).await);
+                discard(&mut incoming, &vitals, 0).await;
+                return Err(BodyError::TooLarge);
             }
             declared => declared.map(|declared| declared as usize),
         };
@@ -84,7 +108,8 @@ impl Body {
             let size = whole.len() + bytes.len();
             if size > limit_bytes {
                 drop(whole);
-                return Err(too_large(&mut incoming, &vitals, size).await);
+                discard(&mut incoming, &vitals, size).await;
+                return Err(BodyError::TooLarge);
             }
             reserve(&vitals, &mut held, size).await?;
             if whole.is_empty() {
@@ -100,19 +125,18 @@ impl Body {
 /// The most of a body that is read only to be thrown away.
 const MAX_DISCARDED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Lets a client that sends too much finish, within reason: many listen for the answer only then, and
-/// would find the connection broken. `read` is how much has come already.
-async fn too_large(incoming: &mut Incoming, vitals: &Vitals, read: usize) -> BodyError {
+/// Throws away what is left. `read` is how much has come already.
+async fn discard(incoming: &mut Incoming, vitals: &Vitals, read: usize) {
     let mut read = read as u64;
-    if read.saturating_add(incoming.size_hint().lower()) <= MAX_DISCARDED_BYTES {
-        while let Ok(Some(piece)) = next_piece(incoming, vitals).await {
-            read += piece.len() as u64;
-            if read > MAX_DISCARDED_BYTES {
-                break;
-            }
+    if read.saturating_add(incoming.size_hint().lower()) > MAX_DISCARDED_BYTES {
+        return;
+    }
+    while let Ok(Some(piece)) = next_piece(incoming, vitals).await {
+        read += piece.len() as u64;
+        if read > MAX_DISCARDED_BYTES {
+            break;
         }
     }
-    BodyError::TooLarge
 }
 
 /// The next bytes of the body, `None` at its end. Trailers are skipped.
@@ -179,14 +203,31 @@ impl fmt::Display for BodyError {
 impl std::error::Error for BodyError {}
 
 /// The body of a reply. Its length goes into `Content-Length` unless it is [chunked](Self::chunked).
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ReplyBody {
     first: Bytes,
     rest: VecDeque<Bytes>,
+    unread: Option<Unread>,
     framing: Framing,
     /// Given back when the reply is gone.
     memory: Option<OwnedSemaphorePermit>,
 }
+
+/// The part of a reply that is still to be read.
+struct Unread {
+    source: Box<dyn Pieces>,
+    bytes: u64,
+}
+
+/// Where the bytes of a reply come from that are read while it is sent.
+pub trait Pieces: Send {
+    /// The next of them; `None`: that was all.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<Bytes>>, BrokenReply>>;
+}
+
+/// The rest of a reply cannot be had. The connection ends, so that nobody takes a part for the whole.
+#[derive(Debug)]
+pub struct BrokenReply(pub String);
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Framing {
@@ -194,6 +235,9 @@ enum Framing {
     Length,
     Chunked,
 }
+
+/// Up to this much of a reply waits to be sent before more of it is read.
+const READ_AHEAD_BYTES: usize = 1024 * 1024;
 
 impl ReplyBody {
     pub fn empty() -> Self {
@@ -204,6 +248,11 @@ impl ReplyBody {
     pub fn pieces(pieces: Vec<Bytes>) -> Self {
         let rest = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         Self { rest, ..Self::default() }
+    }
+
+    /// Pieces that are there, and `bytes` more, which `source` reads while those are sent.
+    pub fn streamed(pieces: Vec<Bytes>, source: Box<dyn Pieces>, bytes: u64) -> Self {
+        Self { unread: Some(Unread { source, bytes }), ..Self::pieces(pieces) }
     }
 
     /// Holds on to its share of the memory for replies until it is sent.
@@ -219,17 +268,50 @@ impl ReplyBody {
     }
 
     /// The bytes that are still to be sent.
-    pub fn len(&self) -> usize {
-        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
+    pub fn len(&self) -> u64 {
+        self.waiting_bytes() as u64 + self.unread.as_ref().map_or(0, |unread| unread.bytes)
     }
 
     pub fn is_empty(&self) -> bool {
-        self.first.is_empty() && self.rest.is_empty()
+        self.len() == 0
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
     }
 
     fn take_next(&mut self) -> Option<Bytes> {
         if self.first.is_empty() { self.rest.pop_front() } else { Some(std::mem::take(&mut self.first)) }
     }
+
+    /// Reads on, so that the disk works while the network does.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BrokenReply>> {
+        while self.waiting_bytes() < READ_AHEAD_BYTES
+            && let Some(unread) = &mut self.unread
+        {
+            match unread.source.poll_next(cx)? {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) if unread.bytes == 0 => self.unread = None,
+                Poll::Ready(None) => return broken("it ends too early"),
+                Poll::Ready(Some(pieces)) => {
+                    let bytes = pieces.iter().map(Bytes::len).sum::<usize>() as u64;
+                    let Some(left) = unread.bytes.checked_sub(bytes) else {
+                        return broken("there is more than was said");
+                    };
+                    unread.bytes = left;
+                    self.rest.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
+                    if left == 0 {
+                        self.unread = None;
+                    }
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn broken<T>(why: &str) -> Poll<Result<T, BrokenReply>> {
+    Poll::Ready(Err(BrokenReply(why.to_owned())))
 }
 
 impl<T: Into<Bytes>> From<T> for ReplyBody {
@@ -240,13 +322,17 @@ impl<T: Into<Bytes>> From<T> for ReplyBody {
 
 impl hyper::body::Body for ReplyBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenReply;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.take_next().map(|bytes| Ok(Frame::data(bytes))))
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenReply>>> {
+        let ahead = self.poll_ahead(cx)?;
+        match self.take_next() {
+            None if ahead.is_pending() => Poll::Pending,
+            next => Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes)))),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
@@ -256,10 +342,24 @@ impl hyper::body::Body for ReplyBody {
     fn size_hint(&self) -> SizeHint {
         match self.framing {
             Framing::Chunked if !self.is_empty() => SizeHint::default(),
-            _ => SizeHint::with_exact(self.len() as u64),
+            _ => SizeHint::with_exact(self.len()),
         }
     }
 }
+
+impl fmt::Debug for ReplyBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReplyBody({} bytes)", self.len())
+    }
+}
+
+impl fmt::Display for BrokenReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the reply broke off: {}", self.0)
+    }
+}
+
+impl std::error::Error for BrokenReply {}
 
 /// A reply's body that marks its end in the connection's vitals.
 pub(crate) struct Sent {
@@ -281,12 +381,12 @@ impl Drop for Sent {
 
 impl hyper::body::Body for Sent {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenReply;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenReply>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

@@ -27,6 +27,10 @@ pub struct Config {
     pub accounts: Vec<Account>,
     /// The services to serve.
     pub services: Vec<ServiceName>,
+    /// The address on which the Blob service listens.
+    pub blob_host: String,
+    /// Its port; 0 picks a free one.
+    pub blob_port: u16,
     /// The address on which the Queue service listens.
     pub queue_host: String,
     /// Its port; 0 picks a free one.
@@ -35,6 +39,8 @@ pub struct Config {
     pub table_host: String,
     /// Its port; 0 picks a free one.
     pub table_port: u16,
+    /// Copy blobs from the URLs of other servers, too, which this one then asks for them. Over `http` only.
+    pub allow_remote_copy: bool,
     /// Answer reads at the secondary endpoint, `ACCOUNT-secondary`.
     pub secondary: bool,
     /// Ignore what a request asks for beyond what the server does, rather than refuse it.
@@ -56,15 +62,17 @@ pub struct Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceName {
+    Blob,
     Queue,
     Table,
 }
 
 impl ServiceName {
-    pub const ALL: &[Self] = &[Self::Queue, Self::Table];
+    pub const ALL: &[Self] = &[Self::Blob, Self::Queue, Self::Table];
 
     pub fn name(self) -> &'static str {
         match self {
+            Self::Blob => "blob",
             Self::Queue => "queue",
             Self::Table => "table",
         }
@@ -99,10 +107,13 @@ impl Default for Config {
             in_memory: false,
             accounts: Vec::new(),
             services: ServiceName::ALL.to_vec(),
+            blob_host: "127.0.0.1".to_owned(),
+            blob_port: 10000,
             queue_host: "127.0.0.1".to_owned(),
             queue_port: 10001,
             table_host: "127.0.0.1".to_owned(),
             table_port: 10002,
+            allow_remote_copy: false,
             secondary: true,
             loose: false,
             skip_api_version_check: false,
@@ -224,7 +235,7 @@ impl FromStr for ServiceName {
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let found = Self::ALL.iter().find(|service| service.name() == text);
-        found.copied().ok_or_else(|| ConfigError(format!("a service is queue or table: {text}")))
+        found.copied().ok_or_else(|| ConfigError(format!("a service is blob, queue or table: {text}")))
     }
 }
 

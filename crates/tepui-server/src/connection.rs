@@ -40,6 +40,8 @@ pub(crate) struct Vitals {
     awaiting_body: AtomicBool,
     /// The client has kept the handler waiting too long.
     body_overdue: AtomicBool,
+    /// The body is read piece by piece, and may take as long as it keeps coming.
+    body_streamed: AtomicBool,
     /// Not all of the body of the last request has been read.
     body_unread: AtomicBool,
     /// The share of the memory for bodies that the request under way holds.
@@ -59,6 +61,7 @@ impl Vitals {
             write_blocked: AtomicBool::new(false),
             awaiting_body: AtomicBool::new(false),
             body_overdue: AtomicBool::new(false),
+            body_streamed: AtomicBool::new(false),
             body_unread: AtomicBool::new(false),
             body_memory: Mutex::new(None),
             holds_memory: AtomicBool::new(false),
@@ -70,6 +73,7 @@ impl Vitals {
         self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
         self.in_flight.store(true, Relaxed);
         self.body_overdue.store(false, Relaxed);
+        self.body_streamed.store(false, Relaxed);
         self.body_unread.store(has_body, Relaxed);
     }
 
@@ -94,6 +98,10 @@ impl Vitals {
 
     pub(crate) fn body_overdue(&self) -> bool {
         self.body_overdue.load(Relaxed)
+    }
+
+    pub(crate) fn stream_body(&self) {
+        self.body_streamed.store(true, Relaxed);
     }
 
     pub(crate) fn body_ended(&self) {
@@ -297,7 +305,12 @@ impl<'a> Watch<'a> {
     fn look_at_body(&mut self, vitals: &Vitals, requests: u64) -> Verdict {
         let read = vitals.bytes_read.load(Relaxed);
         let (bytes, waited) = Pace::go_on(&mut self.body, requests, read, self.period);
-        if waited < self.limits.body_timeout && !self.limits.too_slow(bytes, waited) {
+        let slow = self.limits.too_slow(bytes, waited);
+        if waited < self.limits.body_timeout && !slow {
+            Verdict::Fine
+        } else if vitals.body_streamed.load(Relaxed) && !slow {
+            // It has kept coming so far: what comes next is looked at on its own.
+            self.body = None;
             Verdict::Fine
         } else if vitals.body_overdue() {
             Verdict::Cut("the body of a request takes too long")

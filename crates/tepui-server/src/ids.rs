@@ -1,7 +1,10 @@
-//! Ids of requests: unlike each other and unlike those of other processes, and cheap.
+//! Ids of requests: unlike each other and unlike those of other processes, and cheap. Ids of leases and
+//! copies, which nobody can guess.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tepui_service::blob::Chance;
 
 /// Hands out ids in the form of GUIDs.
 #[derive(Debug)]
@@ -35,6 +38,15 @@ impl RequestIds {
         }
         id
     }
+}
+
+/// Numbers that nobody can guess: SipHash of a count, with keys that nobody knows.
+pub(crate) fn chance() -> Chance {
+    let (high, low, count) = (RandomState::new(), RandomState::new(), AtomicU64::new(0));
+    Arc::new(move || {
+        let count = count.fetch_add(1, Ordering::Relaxed);
+        u128::from(high.hash_one(count)) << 64 | u128::from(low.hash_one(count))
+    })
 }
 
 /// Spreads a number over all its bits (the finalizer of SplitMix64).

@@ -14,22 +14,25 @@ pub mod pipeline;
 pub mod telemetry;
 
 pub use accept::{Handler, Peer, Shared, serve as serve_handler};
-pub use body::{Body, BodyError, ReplyBody};
+pub use body::{Body, BodyError, BrokenReply, Pieces, ReplyBody};
 pub use config::{Config, ConfigError};
 pub use ids::RequestIds;
 pub use limits::Limits;
 
 use config::ServiceName;
-use pipeline::{FrontDoor, Queues, Served, Tables};
+use pipeline::{Blobs, FrontDoor, Queues, RemoteCopies, Served, Tables};
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tepui_engine::{DiskEngine, DiskOptions, Engine, EngineError, MemoryEngine};
+use tepui_extents::{DiskExtents, ExtentError, Extents, MemoryExtents};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
-use tepui_service::{QueueOptions, QueueService, Reclaimer, TableOptions, TableService};
+use tepui_service::{
+    BlobOptions, BlobService, QueueOptions, QueueService, Reclaimer, TableOptions, TableService,
+};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 
@@ -37,7 +40,7 @@ use tokio::task::JoinSet;
 pub struct Server {
     listeners: Vec<(ServiceName, Listener)>,
     shared: Arc<Shared>,
-    engine: AnyEngine,
+    data: Data,
     config: Config,
 }
 
@@ -47,9 +50,10 @@ struct Listener {
     address: SocketAddr,
 }
 
-enum AnyEngine {
-    Memory(Arc<MemoryEngine>),
-    Disk(Arc<DiskEngine>),
+/// Where everything is kept: the engine, and beside it the bytes of large blobs.
+enum Data {
+    Memory(Arc<MemoryEngine>, Arc<MemoryExtents>),
+    Disk(Arc<DiskEngine>, Arc<DiskExtents>),
 }
 
 /// Why a server could not start.
@@ -60,6 +64,8 @@ pub enum StartError {
     Listen(ServiceName, String, io::Error),
     /// The data could not be opened.
     Data(EngineError),
+    /// The bytes of large blobs could not be opened.
+    Extents(ExtentError),
 }
 
 /// Starts a server and runs it until `shutdown`.
@@ -76,13 +82,14 @@ impl Server {
         let mut listeners = Vec::new();
         for service in ServiceName::ALL.iter().copied().filter(|service| config.services.contains(service)) {
             let (host, port) = match service {
+                ServiceName::Blob => (&config.blob_host, config.blob_port),
                 ServiceName::Queue => (&config.queue_host, config.queue_port),
                 ServiceName::Table => (&config.table_host, config.table_port),
             };
             listeners.push((service, Listener::open(service, host, port).await?));
         }
-        let engine = AnyEngine::open(&config).await?;
-        Ok(Self { listeners, shared: Shared::new(config.limits.clone()), engine, config })
+        let data = Data::open(&config).await?;
+        Ok(Self { listeners, shared: Shared::new(config.limits.clone()), data, config })
     }
 
     /// The services that are served, and where each listens.
@@ -92,19 +99,24 @@ impl Server {
 
     /// Serves until `shutdown`, then ends what is under way and closes the data.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { listeners, shared, engine, config } = self;
-        match &engine {
-            AnyEngine::Memory(engine) => run_all(listeners, engine, &config, shared, shutdown).await,
-            AnyEngine::Disk(engine) => run_all(listeners, engine, &config, shared, shutdown).await,
+        let Self { listeners, shared, data, config } = self;
+        match &data {
+            Data::Memory(engine, extents) => {
+                run_all(listeners, engine, extents, &config, shared, shutdown).await;
+            }
+            Data::Disk(engine, extents) => {
+                run_all(listeners, engine, extents, &config, shared, shutdown).await;
+            }
         }
-        engine.close().await;
+        data.close().await;
     }
 }
 
 /// Serves all listeners on one engine until `shutdown`.
-async fn run_all<E: Engine>(
+async fn run_all<E: Engine, X: Extents>(
     listeners: Vec<(ServiceName, Listener)>,
     engine: &Arc<E>,
+    extents: &Arc<X>,
     config: &Config,
     shared: Arc<Shared>,
     shutdown: impl Future<Output = ()>,
@@ -123,15 +135,29 @@ async fn run_all<E: Engine>(
         Arc::clone(&reclaimer),
         QueueOptions::default(),
     ));
+    let blobs = Arc::new(BlobService::new(
+        Arc::clone(engine),
+        Arc::clone(extents),
+        Arc::clone(&clock),
+        ids::chance(),
+        BlobOptions::default(),
+    ));
     // Whatever is served: what was deleted or has expired is no use to anybody.
-    let sweeper = Arc::clone(&queues);
+    let (sweeper, cleaner) = (Arc::clone(&queues), Arc::clone(&blobs));
     let mut chores = JoinSet::new();
     chores.spawn(async move { reclaimer.run().await });
     chores.spawn(async move { sweeper.sweep().await });
+    chores.spawn(async move { cleaner.reclaim().await });
     let mut accepting = JoinSet::new();
     for (service, Listener { socket, .. }) in listeners {
         let shared = Arc::clone(&shared);
         match service {
+            ServiceName::Blob => {
+                let remote =
+                    if config.allow_remote_copy { RemoteCopies::Allowed } else { RemoteCopies::Refused };
+                let blobs = Blobs::new(Arc::clone(&blobs), remote);
+                accept_for(&mut accepting, socket, blobs, &clock, config, shared);
+            }
             ServiceName::Queue => {
                 accept_for(&mut accepting, socket, Queues::new(Arc::clone(&queues)), &clock, config, shared)
             }
@@ -162,20 +188,29 @@ fn accept_for<S: Served>(
     accepting.spawn(accept::serve(socket, Arc::new(door), shared));
 }
 
-impl AnyEngine {
+impl Data {
     async fn open(config: &Config) -> Result<Self, StartError> {
         if config.in_memory {
-            return Ok(Self::Memory(Arc::new(MemoryEngine::new())));
+            return Ok(Self::Memory(Arc::new(MemoryEngine::new()), Arc::new(MemoryExtents::new())));
         }
-        let options = DiskOptions::new(config.data_dir().map_err(StartError::Config)?);
-        let opened = tokio::task::spawn_blocking(|| DiskEngine::open(options)).await;
-        let engine = opened.unwrap_or_else(|panic| Err(EngineError::Failed(panic.to_string())));
-        Ok(Self::Disk(Arc::new(engine.map_err(StartError::Data)?)))
+        let directory = config.data_dir().map_err(StartError::Config)?;
+        let open = move || {
+            let engine = DiskEngine::open(DiskOptions::new(&directory)).map_err(StartError::Data)?;
+            let extents = tepui_extents::DiskOptions::new(directory.join("extents"));
+            let extents = DiskExtents::open(extents).map_err(StartError::Extents)?;
+            Ok(Self::Disk(Arc::new(engine), Arc::new(extents)))
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
+        opened.unwrap_or_else(|panic| Err(StartError::Data(EngineError::Failed(panic.to_string()))))
     }
 
     async fn close(self) {
-        if let Self::Disk(engine) = self {
-            let _ = tokio::task::spawn_blocking(move || engine.close()).await;
+        if let Self::Disk(engine, extents) = self {
+            let close = move || {
+                extents.close();
+                engine.close();
+            };
+            let _ = tokio::task::spawn_blocking(close).await;
         }
     }
 }
@@ -218,6 +253,7 @@ impl fmt::Display for StartError {
             }
             Self::Listen(_, address, error) => write!(f, "cannot listen ({error}): {address}"),
             Self::Data(error) => error.fmt(f),
+            Self::Extents(error) => error.fmt(f),
         }
     }
 }

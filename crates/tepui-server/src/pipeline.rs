@@ -4,9 +4,11 @@
 //! [`Served::answer`] of each service read as the list.
 
 mod batch;
+mod blob;
 mod queue;
 mod table;
 
+pub use blob::{Blobs, RemoteCopies};
 pub use queue::Queues;
 pub use table::Tables;
 
@@ -17,7 +19,7 @@ use crate::ids::RequestIds;
 use crate::telemetry::{RequestLine, request_line};
 use bytes::Bytes;
 use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
-use hyper::http::{Method, Response, request};
+use hyper::http::{HeaderMap, Method, Response, request};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,13 +27,12 @@ use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::account::Accounts;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
-use tepui_model::service_properties::ServiceProperties;
+use tepui_model::service_properties::CorsRule;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
-use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, Signed};
+use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, Signed, SigningKeys};
 use tepui_wire::cors;
 use tepui_wire::error_body::{self, ErrorDress, Exchange};
-use tepui_wire::payload::Payload;
 use tepui_wire::query::Query;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
 use tokio::sync::OwnedSemaphorePermit;
@@ -42,18 +43,13 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 /// A service behind the front door.
 pub trait Served: Send + Sync + Sized + 'static {
     const SERVICE: Service;
-    /// The largest body of a request.
-    const MAX_BODY_BYTES: usize;
     /// Whether a version that is not known is told before who asks is looked at.
     const VERSION_FIRST: bool;
     /// Which operation a request is.
     type Kind: Kind;
 
-    /// What the settings of an account say, about CORS above all.
-    fn properties(
-        &self,
-        account: &str,
-    ) -> impl Future<Output = Result<Arc<ServiceProperties>, ServiceError>> + Send;
+    /// Which scripts may use an account from elsewhere.
+    fn cors(&self, account: &str) -> impl Future<Output = Result<Vec<CorsRule>, ServiceError>> + Send;
 
     /// The stored access policy that a token refers to, if there is one.
     fn policy(
@@ -69,7 +65,7 @@ pub trait Served: Send + Sync + Sized + 'static {
         known: &mut Known<'_, Self::Kind>,
         admitted: &Admitted<'_>,
         body: &mut Option<Body>,
-    ) -> impl Future<Output = Result<Response<Payload>, ServiceError>> + Send;
+    ) -> impl Future<Output = Result<Response<ReplyBody>, ServiceError>> + Send;
 
     /// The form in which this caller reads errors.
     fn error_dress(&self, known: &Known<'_, Self::Kind>, version: ServiceVersion) -> ErrorDress;
@@ -119,8 +115,20 @@ pub struct Admitted<'a> {
     target: &'a Target,
     grant: Grant,
     version: ServiceVersion,
+    peer: Peer,
     /// How long the answer may take.
     time: Duration,
+}
+
+/// What credentials are looked at with: a request, or what stands in one for another.
+struct Presented<'a> {
+    method: &'a Method,
+    headers: &'a HeaderMap,
+    query: &'a Query,
+    target: &'a Target,
+    version: ServiceVersion,
+    peer: Peer,
+    now: Timestamp,
 }
 
 impl<S: Served> FrontDoor<S> {
@@ -147,16 +155,16 @@ impl<S: Served> FrontDoor<S> {
         target: &Target,
         peer: Peer,
         body: &mut Option<Body>,
-    ) -> Result<Response<Payload>, ServiceError> {
+    ) -> Result<Response<ReplyBody>, ServiceError> {
         let head = known.head;
         if head.method == Method::OPTIONS {
-            let properties = self.served.properties(&target.account).await?;
-            return Ok(cors::preflight(&properties.cors, &head.headers)?.map(Payload::from));
+            let rules = self.served.cors(&target.account).await?;
+            return Ok(cors::preflight(&rules, &head.headers)?.map(ReplyBody::from));
         }
         let grant = self.authenticate(known, target, peer).await?;
         let version = known.version.ok_or(ErrorCode::InvalidHeaderValue)?;
         let time = time_limit(&known.query)?;
-        let admitted = Admitted { target, grant, version, time };
+        let admitted = Admitted { target, grant, version, peer, time };
         self.served.answer(self, known, &admitted, body).await
     }
 
@@ -168,8 +176,7 @@ impl<S: Served> FrontDoor<S> {
         peer: Peer,
     ) -> Result<Grant, ServiceError> {
         let head = known.head;
-        // Fidelity: there is no such account, so there is nothing to ask it. scenario: unknown-account
-        let keys = self.keys.get(&target.account).ok_or(ErrorCode::ResourceNotFound)?;
+        self.keys_of(target)?;
         let sas_version = auth::sas_version(&known.query);
         let version = version::negotiate(&head.headers, &known.query, sas_version, self.versions);
         if S::VERSION_FIRST
@@ -177,29 +184,60 @@ impl<S: Served> FrontDoor<S> {
         {
             return Err(error.clone());
         }
-        let signed = Signed {
-            service: S::SERVICE,
+        let presented = Presented {
             method: &head.method,
             headers: &head.headers,
             query: &known.query,
             target,
-            keys,
-            now: known.now,
             version: *version.as_ref().unwrap_or(&ServiceVersion::NEWEST),
-            peer_ip: peer.address.ip(),
-            secure: peer.tls,
+            peer,
+            now: known.now,
         };
-        let grant = match auth::authenticate(&signed)? {
-            Credentials::AccountKey => Grant::AccountKey,
-            Credentials::Anonymous => Grant::Anonymous,
-            Credentials::Sas(token) => {
-                known.version = version.as_ref().ok().copied();
-                let policy = self.served.policy(&target.account, &token).await?;
-                token.resolve(policy.as_ref(), &signed)?
-            }
-        };
+        let signed = self.signed(&presented)?;
+        let credentials = auth::authenticate(&signed)?;
+        if matches!(credentials, Credentials::Sas(_)) {
+            known.version = version.as_ref().ok().copied();
+        }
+        let grant = self.resolve(credentials, &signed).await?;
         known.version = Some(version?);
         Ok(grant)
+    }
+
+    /// What the credentials of something are good for that is not a request of its own.
+    async fn grant(&self, presented: &Presented<'_>) -> Result<Grant, ServiceError> {
+        let signed = self.signed(presented)?;
+        self.resolve(auth::authenticate(&signed)?, &signed).await
+    }
+
+    // Fidelity: there is no such account, so there is nothing to ask it. scenario: unknown-account
+    fn keys_of(&self, target: &Target) -> Result<&SigningKeys, ServiceError> {
+        Ok(self.keys.get(&target.account).ok_or(ErrorCode::ResourceNotFound)?)
+    }
+
+    fn signed<'a>(&'a self, presented: &Presented<'a>) -> Result<Signed<'a>, ServiceError> {
+        Ok(Signed {
+            service: S::SERVICE,
+            method: presented.method,
+            headers: presented.headers,
+            query: presented.query,
+            target: presented.target,
+            keys: self.keys_of(presented.target)?,
+            now: presented.now,
+            version: presented.version,
+            peer_ip: presented.peer.address.ip(),
+            secure: presented.peer.tls,
+        })
+    }
+
+    async fn resolve(&self, credentials: Credentials, signed: &Signed<'_>) -> Result<Grant, ServiceError> {
+        match credentials {
+            Credentials::AccountKey => Ok(Grant::AccountKey),
+            Credentials::Anonymous => Ok(Grant::Anonymous),
+            Credentials::Sas(token) => {
+                let policy = self.served.policy(&signed.target.account, &token).await?;
+                token.resolve(policy.as_ref(), signed)
+            }
+        }
     }
 
     /// The secondary endpoint is for reading.
@@ -218,7 +256,7 @@ impl<S: Served> FrontDoor<S> {
         }
     }
 
-    fn refuse(&self, known: &mut Known<'_, S::Kind>, error: &ServiceError) -> Response<Payload> {
+    fn refuse(&self, known: &mut Known<'_, S::Kind>, error: &ServiceError) -> Response<ReplyBody> {
         known.error_code = Some(error.code.name());
         if error.status() >= 500 || error.cause.is_some() {
             tracing::debug!(request_id = known.request_id, %error, "request failed");
@@ -233,7 +271,7 @@ impl<S: Served> FrontDoor<S> {
         };
         let mut response = error_body::encode(error, dress, S::SERVICE, known.request_id, known.now);
         self.served.dress_refusal(known, error, version, &mut response);
-        response.map(Payload::from)
+        response.map(ReplyBody::from)
     }
 
     /// Adds what every answer has.
@@ -241,7 +279,7 @@ impl<S: Served> FrontDoor<S> {
         &self,
         known: &Known<'_, S::Kind>,
         target: Option<&Target>,
-        response: &mut Response<Payload>,
+        response: &mut Response<ReplyBody>,
     ) {
         let exchange = Exchange {
             service: S::SERVICE,
@@ -252,10 +290,10 @@ impl<S: Served> FrontDoor<S> {
         error_body::finish(response.headers_mut(), &exchange);
         if let Some(target) = target
             && known.head.method != Method::OPTIONS
-            && let Ok(properties) = self.served.properties(&target.account).await
-            && !properties.cors.is_empty()
+            && let Ok(rules) = self.served.cors(&target.account).await
+            && !rules.is_empty()
         {
-            cors::apply(&properties.cors, &known.head.method, &known.head.headers, response.headers_mut());
+            cors::apply(&rules, &known.head.method, &known.head.headers, response.headers_mut());
         }
     }
 }
@@ -279,7 +317,7 @@ impl<S: Served> Handler for FrontDoor<S> {
         let target = address::parse(&head.uri, &head.headers, peer.tls, &self.addresses);
         let response = match &target {
             Err(AddressError::InvalidUrl { close }) => {
-                error_body::invalid_url_page(*close).map(Payload::from)
+                error_body::invalid_url_page(*close).map(ReplyBody::from)
             }
             Err(AddressError::Service(error)) => {
                 let mut response = self.refuse(&mut known, error);
@@ -293,9 +331,11 @@ impl<S: Served> Handler for FrontDoor<S> {
                 response
             }
         };
-        if let Some(unread) = body {
-            // A client that is still sending would not hear the answer.
-            let _ = unread.read_whole(S::MAX_BODY_BYTES).await;
+        if let Some(unread) = body
+            && !head.headers.contains_key(EXPECT)
+        {
+            // A client that is still sending would not hear the answer. One that waits to be asked does.
+            unread.discard().await;
         }
         request_line(&RequestLine {
             request_id: &request_id,
@@ -304,12 +344,12 @@ impl<S: Served> Handler for FrontDoor<S> {
             path: head.uri.path(),
             status: response.status().as_u16(),
             error_code: known.error_code,
-            bytes: response.body().len() as u64,
+            bytes: response.body().len(),
             microseconds: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
             plan: known.plan.as_deref(),
         });
         let memory = known.memory.take();
-        response.map(|body| ReplyBody::pieces(body.into_pieces()).holding(memory))
+        response.map(|body| body.holding(memory))
     }
 
     fn health(&self) -> Result<(), String> {
@@ -362,10 +402,14 @@ async fn read_body(
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
     let Some(body) = body.take() else { return Ok(Bytes::new()) };
-    body.read_whole(max_bytes).await.map_err(|error| match error {
+    body.read_whole(max_bytes).await.map_err(body_error)
+}
+
+fn body_error(error: BodyError) -> ServiceError {
+    match error {
         BodyError::TooLarge => ErrorCode::RequestBodyTooLarge.into(),
         BodyError::TimedOut => ErrorCode::OperationTimedOut.into(),
         BodyError::Broken => ErrorCode::InvalidInput.into(),
         BodyError::Busy => ServiceError::new(ErrorCode::ServerBusy).with_cause(error),
-    })
+    }
 }

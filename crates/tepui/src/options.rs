@@ -49,7 +49,7 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "General")]
     pub(crate) show_keys: bool,
 
-    /// Serve only these services, such as --services table [default: queue,table]
+    /// Serve only these services, such as --services table [default: blob,queue,table]
     #[arg(
         long,
         value_name = "SERVICES",
@@ -58,6 +58,14 @@ pub(crate) struct Options {
         help_heading = "Network"
     )]
     services: Vec<ServiceName>,
+
+    /// Listen on this address for the Blob service [default: 127.0.0.1]
+    #[arg(long, alias = "blobHost", value_name = "HOST", env = "TEPUI_BLOB_HOST", help_heading = "Network")]
+    blob_host: Option<String>,
+
+    /// Listen on this port for the Blob service; 0 picks a free one [default: 10000]
+    #[arg(long, alias = "blobPort", value_name = "PORT", env = "TEPUI_BLOB_PORT", help_heading = "Network")]
+    blob_port: Option<u16>,
 
     /// Listen on this address for the Queue service [default: 127.0.0.1]
     #[arg(
@@ -104,7 +112,7 @@ pub(crate) struct Options {
     pub(crate) ports_file: Option<PathBuf>,
 
     /// Close connections that are idle for so long [default: 180]
-    #[arg(long = "keep-alive-timeout", aliases = ["table-keep-alive-timeout", "tableKeepAliveTimeout", "queueKeepAliveTimeout"], overrides_with = "keep_alive_timeout", value_name = "SECONDS", help_heading = "Network")]
+    #[arg(long = "keep-alive-timeout", aliases = ["table-keep-alive-timeout", "tableKeepAliveTimeout", "queueKeepAliveTimeout", "blobKeepAliveTimeout"], overrides_with = "keep_alive_timeout", value_name = "SECONDS", help_heading = "Network")]
     keep_alive_timeout: Option<u64>,
 
     /// Take the account from the path always, never from the host name
@@ -113,6 +121,12 @@ pub(crate) struct Options {
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
         value_parser = BoolishValueParser::new(), value_name = "BOOL")]
     disable_product_style_url: Option<bool>,
+
+    /// Copy blobs from the http URLs of other servers, too
+    #[arg(long, env = "TEPUI_ALLOW_REMOTE_COPY", help_heading = "Network",
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
+        value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    allow_remote_copy: Option<bool>,
 
     /// Ignore what a request asks for beyond what the server does, rather than refuse it
     #[arg(long, short = 'L', env = "TEPUI_LOOSE", help_heading = "Protocol",
@@ -162,13 +176,13 @@ const FILE: &str = include_str!("../default.toml");
 /// What became of the options of Azurite, for those who come from there.
 const AZURITE: &str = "\
 Azurite's options:
-  --location, --inMemoryPersistence, --queueHost, --queuePort, --tableHost, --tablePort,
-  --skipApiVersionCheck, --disableProductStyleUrl: as above, in our spelling
-  --queueKeepAliveTimeout, --tableKeepAliveTimeout: one for all, --keep-alive-timeout
+  --location, --inMemoryPersistence, --blobHost, --blobPort, --queueHost, --queuePort, --tableHost,
+  --tablePort, --skipApiVersionCheck, --disableProductStyleUrl: as above, in our spelling
+  --blobKeepAliveTimeout, --queueKeepAliveTimeout, --tableKeepAliveTimeout: one for all,
+  --keep-alive-timeout
   --silent, --loose, --debug: as above
   --disableTelemetry: there is none
-  --blobHost, --blobPort, --blobKeepAliveTimeout, --extentMemoryLimit: without effect, as the Blob
-  service is not served yet
+  --extentMemoryLimit: without effect, as there is no such limit
   --oauth, --cert, --key, --pwd: refused, as OAuth and TLS are not supported yet";
 
 fn long_help() -> String {
@@ -180,12 +194,6 @@ fn long_help() -> String {
 /// Options of Azurite that change nothing here, or cannot be honoured yet.
 #[derive(Args, Debug, Default)]
 struct AzuriteOptions {
-    #[arg(long = "blobHost", alias = "blob-host", hide = true)]
-    blob_host: Option<String>,
-    #[arg(long = "blobPort", alias = "blob-port", hide = true)]
-    blob_port: Option<String>,
-    #[arg(long = "blobKeepAliveTimeout", hide = true)]
-    blob_keep_alive_timeout: Option<String>,
     #[arg(long = "extentMemoryLimit", hide = true)]
     extent_memory_limit: Option<String>,
     #[arg(long = "disableTelemetry", hide = true)]
@@ -216,11 +224,14 @@ impl Options {
         if !self.services.is_empty() {
             config.services = self.services.clone();
         }
+        put(&mut config.blob_host, self.blob_host.clone());
+        put(&mut config.blob_port, self.blob_port);
         put(&mut config.queue_host, self.queue_host.clone());
         put(&mut config.queue_port, self.queue_port);
         put(&mut config.table_host, self.table_host.clone());
         put(&mut config.table_port, self.table_port);
         put(&mut config.disable_product_style_url, self.disable_product_style_url);
+        put(&mut config.allow_remote_copy, self.allow_remote_copy);
         put(&mut config.loose, self.loose);
         put(&mut config.skip_api_version_check, self.skip_api_version_check);
         put(&mut config.secondary, self.secondary);
@@ -237,11 +248,11 @@ impl Options {
 
     /// What the user should know about options that have no effect.
     pub(crate) fn warnings(&self, config: &Config) -> Vec<String> {
-        let azurite = &self.azurite;
-        let blob = [&azurite.blob_host, &azurite.blob_port, &azurite.blob_keep_alive_timeout];
         let mut warnings = Vec::new();
-        if blob.iter().any(|option| option.is_some()) || azurite.extent_memory_limit.is_some() {
-            warnings.push("the Blob service is not served yet: its options have no effect".to_owned());
+        if self.azurite.extent_memory_limit.is_some() {
+            warnings.push(
+                "there is no limit for what is kept in memory: --extentMemoryLimit has no effect".to_owned(),
+            );
         }
         if config.in_memory && self.data_dir.is_some() {
             warnings.push("everything is kept in memory: the data directory is not used".to_owned());
@@ -305,11 +316,12 @@ mod tests {
     #[test]
     fn the_spellings_of_azurite_are_understood() {
         let line = "tepui -l data --tableHost 0.0.0.0 --tablePort 1 -s -L --skipApiVersionCheck \
-                    --disableProductStyleUrl --disableTelemetry --blobPort 2 --queueHost h --queuePort 3 -d log \
+                    --disableProductStyleUrl --disableTelemetry --blobHost b --blobPort 2 --queueHost h --queuePort 3 -d log \
                     --tableKeepAliveTimeout 5";
         let config = config(line, &[]).unwrap();
         assert_eq!(config.data_dir, Some("data".into()));
         assert_eq!((config.table_host.as_str(), config.table_port), ("0.0.0.0", 1));
+        assert_eq!((config.blob_host.as_str(), config.blob_port), ("b", 2));
         assert_eq!((config.queue_host.as_str(), config.queue_port), ("h", 3));
         assert!(config.loose && config.skip_api_version_check && config.disable_product_style_url);
         assert!(!config.log_requests);

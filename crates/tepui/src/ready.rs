@@ -14,7 +14,7 @@ pub(crate) fn greeting(config: &Config, addresses: &[(ServiceName, SocketAddr)],
     let accounts = config.effective_accounts();
     for account in &accounts {
         for (service, address) in addresses {
-            let _ = writeln!(text, "  {}  {}", service.name(), endpoint(*address, &account.name));
+            let _ = writeln!(text, "  {:5}  {}", service.name(), endpoint(*address, &account.name));
         }
     }
     let _ = match config.data_dir() {
@@ -58,6 +58,7 @@ fn connection_string(account: &Account, addresses: &[(ServiceName, SocketAddr)],
     let mut text = format!("DefaultEndpointsProtocol=http;AccountName={};AccountKey={key};", account.name);
     for (service, address) in addresses {
         let name = match service {
+            ServiceName::Blob => "BlobEndpoint",
             ServiceName::Queue => "QueueEndpoint",
             ServiceName::Table => "TableEndpoint",
         };
@@ -106,7 +107,11 @@ mod tests {
     #[test]
     fn the_connection_string_shows_only_the_key_that_everyone_knows() {
         let at = |service, address: &str| (service, address.parse().unwrap());
-        let both = [at(ServiceName::Queue, "127.0.0.1:10001"), at(ServiceName::Table, "127.0.0.1:10002")];
+        let all = [
+            at(ServiceName::Blob, "127.0.0.1:10000"),
+            at(ServiceName::Queue, "127.0.0.1:10001"),
+            at(ServiceName::Table, "127.0.0.1:10002"),
+        ];
         let own = parse_account("people:c2VjcmV0").unwrap();
         let renamed = parse_account("devstoreaccount1:c2VjcmV0").unwrap();
         for (case, account, show, key) in [
@@ -115,12 +120,13 @@ mod tests {
             ("configured, shown", &own, true, "AccountKey=c2VjcmV0;"),
             ("the development account with a key of its own", &renamed, false, "AccountKey=<key>;"),
         ] {
-            let text = connection_string(account, &both, show);
+            let text = connection_string(account, &all, show);
             assert!(text.contains(key), "{case}: {text}");
         }
         assert_eq!(
-            connection_string(&own, &both, true),
+            connection_string(&own, &all, true),
             "DefaultEndpointsProtocol=http;AccountName=people;AccountKey=c2VjcmV0;\
+             BlobEndpoint=http://127.0.0.1:10000/people;\
              QueueEndpoint=http://127.0.0.1:10001/people;TableEndpoint=http://127.0.0.1:10002/people;"
         );
     }

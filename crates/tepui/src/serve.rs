@@ -71,7 +71,7 @@ fn explain(error: StartError) -> Failure {
         StartError::Listen(service, _, cause) if cause.kind() == io::ErrorKind::AddrInUse => {
             failed(format!("{error} (--{}-port chooses another, 0 any free one)", service.name()))
         }
-        StartError::Listen(..) | StartError::Data(_) => failed(error.to_string()),
+        StartError::Listen(..) | StartError::Data(_) | StartError::Extents(_) => failed(error.to_string()),
     }
 }
 

@@ -35,8 +35,8 @@ fn put(client: &mut Client, row: &str, value: u64) -> Reply {
 fn it_is_ready_at_once() {
     let data = TempDir::new().unwrap();
     let arguments: [&[&str]; 2] = [
-        &["serve", "--in-memory", "--queue-port", "0", "--table-port", "0"],
-        &["serve", "--queue-port", "0", "--table-port", "0"],
+        &["serve", "--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"],
+        &["serve", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"],
     ];
     for (what, arguments) in ["in memory", "on disk"].into_iter().zip(arguments) {
         let mut times: Vec<Duration> = (0..5)
@@ -59,7 +59,7 @@ fn it_is_ready_at_once() {
 fn it_says_where_it_is_and_stops_when_told() {
     let data = TempDir::new().unwrap();
     for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
-        let server = start(&["--queue-port", "0", "--table-port", "0"], data.path());
+        let server = start(&["--blob-port", "0", "--queue-port", "0", "--table-port", "0"], data.path());
         let port = server.port;
         let health = server.client().unsigned("GET", "/health", &[], b"").unwrap();
         assert_eq!((health.status, &health.json()["status"]), (200, &json!("ok")));
@@ -179,15 +179,18 @@ fn data_stays_over_a_restart_and_memory_does_not() {
 #[test]
 fn a_port_or_a_directory_in_use_is_named() {
     let data = TempDir::new().unwrap();
-    let server = start(&["--queue-port", "0", "--table-port", "0"], data.path());
+    let server = start(&["--blob-port", "0", "--queue-port", "0", "--table-port", "0"], data.path());
     let port = server.port.to_string();
 
-    let output = refused(&["--in-memory", "--table-port", &port], data.path());
+    let output = refused(
+        &["--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", &port],
+        data.path(),
+    );
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(error.starts_with("tepui: the port is in use") && error.contains(&port), "{error}");
 
-    let output = refused(&["--queue-port", "0", "--table-port", "0"], data.path());
+    let output = refused(&["--blob-port", "0", "--queue-port", "0", "--table-port", "0"], data.path());
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(error.contains("in use by another process") && error.contains("tepui\n"), "{error}");
@@ -257,11 +260,13 @@ fn keys_of_configured_accounts_are_printed_only_on_request() {
         "--account",
         "people:c2VjcmV0",
         "--blobPort",
+        "0",
+        "--extentMemoryLimit",
         "1",
     ];
     let (_, out, log) = start(&base, data.path()).stop();
     assert!(out.contains("AccountName=people;AccountKey=<key>;"), "{out}");
-    assert!(log.contains("the Blob service is not served yet"), "{log}");
+    assert!(log.contains("--extentMemoryLimit has no effect"), "{log}");
     let (_, out, _) = start(&[&base[..], &["--show-keys"]].concat(), data.path()).stop();
     assert!(out.contains("AccountName=people;AccountKey=c2VjcmV0;"), "{out}");
 }
@@ -281,7 +286,7 @@ fn accounts_are_apart_and_either_key_opens_one() {
     let accounts = "[[account]]\nname = 'alpha'\nkeys = ['YWxwaGEgb25l', 'YWxwaGEgdHdv']\n\
                     [[account]]\nname = 'beta'\nkeys = ['YmV0YSBvbmU=']\n";
     std::fs::write(&file, accounts).unwrap();
-    let base = ["--in-memory", "--queue-port", "0", "--table-port", "0"];
+    let base = ["--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"];
     let by_file = tepui(&[&base[..], &["--config", file.to_str().unwrap()]].concat(), data.path());
     let mut by_environment = tepui(&base, data.path());
     by_environment.env("TEPUI_ACCOUNTS", KEYS);

@@ -2,6 +2,7 @@
 
 use super::name::{BlobPath, ContainerName};
 use super::operation::{CopySource, NewContent, Operation, PageWrite, Piece, Upload};
+use super::range::ByteRange;
 
 impl Operation {
     /// The container that it is about, or that its blob is in.
@@ -96,6 +97,14 @@ impl Operation {
                 Piece::FromUrl(from) => Some(&from.source),
                 Piece::Sent(_) => None,
             },
+        }
+    }
+
+    /// Which of the bytes of the source are read. `None`: all.
+    pub fn source_range(&self) -> Option<ByteRange> {
+        match self.piece()? {
+            Piece::FromUrl(from) => from.range,
+            Piece::Sent(_) => None,
         }
     }
 

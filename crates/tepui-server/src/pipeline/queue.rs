@@ -1,25 +1,27 @@
 //! The requests of the Queue service.
 
 use super::{Admitted, FrontDoor, Known, Served, read_body};
-use crate::body::Body;
+use crate::body::{Body, ReplyBody};
 use hyper::http::Response;
 use std::sync::Arc;
 use tepui_engine::Engine;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::queue::OperationKind;
 use tepui_model::queue::message::MAX_TEXT_BYTES;
-use tepui_model::service_properties::ServiceProperties;
+use tepui_model::service_properties::CorsRule;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::{QueueService, access};
 use tepui_wire::address::Service;
 use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
-use tepui_wire::payload::Payload;
 use tepui_wire::queue::classify::classify;
 use tepui_wire::queue::decode::{Request, prepare};
 use tepui_wire::queue::encode::{Context, encode};
 use tepui_wire::queue::resource::Resource;
 use tepui_wire::version::ServiceVersion;
+
+/// A text of the largest size whose every character is escaped, and what is around it.
+const MAX_BODY_BYTES: usize = 6 * MAX_TEXT_BYTES + 1024;
 
 /// The Queue service behind the front door.
 pub struct Queues<E: Engine> {
@@ -34,14 +36,12 @@ impl<E: Engine> Queues<E> {
 
 impl<E: Engine> Served for Queues<E> {
     const SERVICE: Service = Service::Queue;
-    /// A text of the largest size whose every character is escaped, and what is around it.
-    const MAX_BODY_BYTES: usize = 6 * MAX_TEXT_BYTES + 1024;
     // Fidelity: unlike tables. scenario: queue-version-wins
     const VERSION_FIRST: bool = true;
     type Kind = OperationKind;
 
-    async fn properties(&self, account: &str) -> Result<Arc<ServiceProperties>, ServiceError> {
-        self.service.service_properties(account).await
+    async fn cors(&self, account: &str) -> Result<Vec<CorsRule>, ServiceError> {
+        Ok(self.service.service_properties(account).await?.cors.clone())
     }
 
     async fn policy(
@@ -61,7 +61,7 @@ impl<E: Engine> Served for Queues<E> {
         known: &mut Known<'_, OperationKind>,
         admitted: &Admitted<'_>,
         body: &mut Option<Body>,
-    ) -> Result<Response<Payload>, ServiceError> {
+    ) -> Result<Response<ReplyBody>, ServiceError> {
         use OperationKind::*;
         let Admitted { target, grant, version, .. } = admitted;
         let head = known.head;
@@ -79,7 +79,7 @@ impl<E: Engine> Served for Queues<E> {
         };
         let prepared = prepare(&request)?;
         let wants_body = matches!(kind, PutMessage | SetAcl | SetServiceProperties);
-        let bytes = read_body(wants_body, Self::MAX_BODY_BYTES, head, body).await.map_err(limited)?;
+        let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await.map_err(limited)?;
         let answer = async {
             let queue = prepared.queue().cloned();
             let operation = match (prepared.decode(&bytes), queue) {
@@ -99,7 +99,7 @@ impl<E: Engine> Served for Queues<E> {
                 query: &known.query,
                 version: *version,
             };
-            Ok(encode(&context, &operation, reply)?.map(Payload::from))
+            Ok(encode(&context, &operation, reply)?.map(ReplyBody::from))
         };
         admitted.in_time(answer).await
     }

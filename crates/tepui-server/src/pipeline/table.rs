@@ -1,7 +1,7 @@
 //! The requests of the Table service.
 
 use super::{Admitted, FrontDoor, Known, Served, read_body};
-use crate::body::Body;
+use crate::body::{Body, ReplyBody};
 use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
 use hyper::header::HeaderValue;
 use hyper::http::Response;
@@ -11,7 +11,7 @@ use tepui_engine::Engine;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
-use tepui_model::service_properties::ServiceProperties;
+use tepui_model::service_properties::CorsRule;
 use tepui_model::table::{Operation, OperationKind};
 use tepui_model::{ErrorCode, ServiceError, Stage};
 use tepui_service::{TableService, access};
@@ -27,6 +27,8 @@ use tepui_wire::table::presentation::{Presentation, error_dress, prefer};
 use tepui_wire::table::resource::Resource;
 use tepui_wire::version::ServiceVersion;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// The Table service behind the front door.
 pub struct Tables<E> {
@@ -79,12 +81,11 @@ impl<E: Engine> Tables<E> {
 
 impl<E: Engine> Served for Tables<E> {
     const SERVICE: Service = Service::Table;
-    const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
     const VERSION_FIRST: bool = false;
     type Kind = OperationKind;
 
-    async fn properties(&self, account: &str) -> Result<Arc<ServiceProperties>, ServiceError> {
-        self.service.service_properties(account).await
+    async fn cors(&self, account: &str) -> Result<Vec<CorsRule>, ServiceError> {
+        Ok(self.service.service_properties(account).await?.cors.clone())
     }
 
     async fn policy(
@@ -104,7 +105,7 @@ impl<E: Engine> Served for Tables<E> {
         known: &mut Known<'_, OperationKind>,
         admitted: &Admitted<'_>,
         body: &mut Option<Body>,
-    ) -> Result<Response<Payload>, ServiceError> {
+    ) -> Result<Response<ReplyBody>, ServiceError> {
         use OperationKind::*;
         let Admitted { target, grant, version, .. } = admitted;
         let (head, version) = (known.head, *version);
@@ -115,7 +116,7 @@ impl<E: Engine> Served for Tables<E> {
         access::check(grant, kind, resource.table())?;
         let presentation = Presentation::negotiate(kind, &known.query, &head.headers, version, None)?;
         let wants_body = kind.effect() == Effect::Write && !matches!(kind, DeleteEntity | DeleteTable);
-        let bytes = read_body(wants_body, Self::MAX_BODY_BYTES, head, body).await?;
+        let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await?;
         let answer = async {
             if kind == EntityGroupTransaction {
                 let ids = Boundaries::new(&door.ids.next(), &door.ids.next());
@@ -143,7 +144,7 @@ impl<E: Engine> Served for Tables<E> {
             };
             self.carry_out(known, &context, &operation, grant).await
         };
-        admitted.in_time(answer).await
+        Ok(admitted.in_time(answer).await?.map(|page| ReplyBody::pieces(page.into_pieces())))
     }
 
     fn error_dress(&self, known: &Known<'_, OperationKind>, version: ServiceVersion) -> ErrorDress {

@@ -11,6 +11,7 @@ use super::upload::Uploaded;
 use crate::record::{StoredBlob, StoredTier};
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
+use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     AccessTier, BlobPath, BlobType, Checksums, CopyBlob, CopyPace, CopySource, CopyState, CopyStatus,
     CopyTags, NewBlob, OfType, Preconditions, PutBlobFromUrl, RehydratePriority, Reply, Revision,
@@ -24,7 +25,7 @@ const MAX_WAITING_BYTES: u64 = 256 * 1024 * 1024;
 /// How a source that cannot be copied is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Telling {
-    /// Copy Blob tells of it as of any blob.
+    /// Copy Blob tells of it as of any blob of the account.
     Plainly,
     /// The others tell that they could not read it, and with which status.
     AsSource,
@@ -82,7 +83,8 @@ pub(super) async fn copy_blob<S: Snapshot>(
     uploaded: Option<&Uploaded>,
 ) -> Result<Outcome<Step>, ServiceError> {
     let (telling, said) = match &copy.pace {
-        CopyPace::Background => (Telling::Plainly, Checksums::default()),
+        CopyPace::Background if is_own(context, &copy.source) => (Telling::Plainly, Checksums::default()),
+        CopyPace::Background => (Telling::AsSource, Checksums::default()),
         CopyPace::Waiting(said) => (Telling::AsSource, *said),
     };
     let mut edit = Edit::of(context.snapshot);
@@ -120,7 +122,7 @@ pub(super) async fn copy_blob<S: Snapshot>(
         new.tier = tier_of_copy(context, source, copy.tier, copy.priority, new.tier)?;
     }
     let checksums = fill(&mut edit, &mut new, source.as_ref(), uploaded, &said).await?;
-    if telling == Telling::AsSource && new.bytes > MAX_WAITING_BYTES {
+    if matches!(copy.pace, CopyPace::Waiting(_)) && new.bytes > MAX_WAITING_BYTES {
         return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
     }
     let copy_id = guid::print((context.chance)());
@@ -136,6 +138,12 @@ pub(super) async fn copy_blob<S: Snapshot>(
     target.replace(context, &mut edit, &new).await?;
     let status = CopyStatus::Success;
     Ok(edit.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
+}
+
+/// Whether a source belongs to the account that it is copied in, and to a caller who may read all of it.
+fn is_own<S: Snapshot>(context: &Context<'_, S>, source: &CopySource) -> bool {
+    let same = matches!(&source.place, SourcePlace::Here { account, .. } if account == context.account);
+    same && context.source_allowed == Allowed::Fully
 }
 
 pub(super) async fn put_blob_from_url<S: Snapshot>(

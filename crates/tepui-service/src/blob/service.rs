@@ -174,13 +174,16 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         self.decide(&context, operation, Some(&Uploaded::expected(bytes))).await.map(drop)
     }
 
-    /// Gives up bytes that were received for an operation that will not be executed.
-    pub async fn discard(&self, uploaded: Uploaded) {
-        if let Place::Extent(extent) = uploaded.place
-            && let Err(error) = self.extents.free(vec![extent]).await
-        {
-            tracing::warn!(%error, "cannot free bytes that were received in vain; a restart will");
-        }
+    /// Gives up bytes that were received for an operation that will not be executed. Nobody has to wait for
+    /// that: it takes as long as those who are reading now take to read.
+    pub fn discard(&self, uploaded: Uploaded) {
+        let Place::Extent(extent) = uploaded.place else { return };
+        let extents = Arc::clone(&self.extents);
+        tokio::spawn(async move {
+            if let Err(error) = extents.free(vec![extent]).await {
+                tracing::warn!(%error, "cannot free bytes that were received in vain; a restart will");
+            }
+        });
     }
 
     /// Carries out an operation. Its bytes, if it brings some along, have been received.
@@ -201,7 +204,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 Ok(outcome) => outcome,
                 Err(error) => {
                     if let Some(uploaded) = uploaded {
-                        self.discard(uploaded).await;
+                        self.discard(uploaded);
                     }
                     return Err(error);
                 }

@@ -92,6 +92,11 @@ impl<X: Extents> Upload<X> {
 }
 
 impl Uploaded {
+    /// Whether bytes are in the store, where they stay until they are kept or discarded.
+    pub fn is_stored(&self) -> bool {
+        matches!(self.place, Place::Extent(_))
+    }
+
     /// What is decided with before anything was received.
     pub(super) fn expected(bytes: u64) -> Self {
         Self { place: Place::Held(Bytes::new()), bytes, checksums: Checksums::default() }

@@ -148,6 +148,8 @@ fn kill_while_starting(data: &TempDir, after: Duration) {
     let arguments = [
         "serve",
         "--silent",
+        "--blob-port",
+        "0",
         "--queue-port",
         "0",
         "--table-port",

@@ -61,7 +61,10 @@ impl Client {
         let mut bytes = text.into_bytes();
         bytes.extend_from_slice(body);
         self.send(&bytes)?;
-        self.reply()
+        match method {
+            "HEAD" => self.head(),
+            _ => self.reply(),
+        }
     }
 
     /// Sends bytes as they are.
@@ -71,6 +74,19 @@ impl Client {
 
     /// Reads one answer; one that only says "go on" is an answer too.
     pub(crate) fn reply(&mut self) -> io::Result<Reply> {
+        let mut reply = self.head()?;
+        if let Some(length) = reply.header("content-length") {
+            let length = length.parse().map_err(|_| wrong("length", length))?;
+            reply.body.resize(length, 0);
+            self.stream.read_exact(&mut reply.body)?;
+        } else if reply.header("transfer-encoding").is_some() {
+            return Err(wrong("framing", "no answer of this server is chunked"));
+        }
+        Ok(reply)
+    }
+
+    /// Reads an answer up to its body.
+    pub(crate) fn head(&mut self) -> io::Result<Reply> {
         let line = self.line()?;
         let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5));
         let status =
@@ -84,15 +100,7 @@ impl Client {
             let (name, value) = line.split_once(':').ok_or_else(|| wrong("header", &line))?;
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let mut reply = Reply { status, headers, body: Vec::new() };
-        if let Some(length) = reply.header("content-length") {
-            let length = length.parse().map_err(|_| wrong("length", length))?;
-            reply.body.resize(length, 0);
-            self.stream.read_exact(&mut reply.body)?;
-        } else if reply.header("transfer-encoding").is_some() {
-            return Err(wrong("framing", "no answer of this server is chunked"));
-        }
-        Ok(reply)
+        Ok(Reply { status, headers, body: Vec::new() })
     }
 
     /// Says that nothing more will be sent.

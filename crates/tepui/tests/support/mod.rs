@@ -4,6 +4,7 @@
 //! and what it printed is shown when the test fails.
 #![allow(dead_code, reason = "every test file uses another part of it")]
 
+pub(crate) mod blob;
 pub(crate) mod http;
 pub(crate) mod queue;
 pub(crate) mod random;
@@ -28,6 +29,9 @@ pub(crate) fn tepui(arguments: &[&str], data: &Path) -> Command {
     command
 }
 
+/// Every service on a port that nobody uses.
+pub(crate) const FREE_PORTS: &[&str] = &["--blob-port", "0", "--queue-port", "0", "--table-port", "0"];
+
 /// A server that runs.
 pub(crate) struct Server {
     child: Child,
@@ -35,6 +39,8 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     /// Where queues are served.
     pub(crate) queue_port: u16,
+    /// Where blobs are served.
+    pub(crate) blob_port: u16,
     /// From starting the process to its saying that it listens.
     pub(crate) ready_after: Duration,
     /// Where it prints, and where it says its ports.
@@ -44,19 +50,13 @@ pub(crate) struct Server {
 impl Server {
     /// A server that keeps everything in memory, with further arguments.
     pub(crate) fn in_memory(arguments: &[&str]) -> Self {
-        Self::launch(
-            &["serve", "--in-memory", "--silent", "--queue-port", "0", "--table-port", "0"],
-            arguments,
-        )
+        Self::launch(&[&["serve", "--in-memory", "--silent"], FREE_PORTS].concat(), arguments)
     }
 
     /// A server that keeps its data in `directory`.
     pub(crate) fn on_disk(directory: &Path) -> Self {
         let directory = directory.to_str().unwrap();
-        Self::launch(
-            &["serve", "--silent", "--queue-port", "0", "--table-port", "0"],
-            &["--data-dir", directory],
-        )
+        Self::launch(&[&["serve", "--silent"], FREE_PORTS].concat(), &["--data-dir", directory])
     }
 
     fn launch(base: &[&str], more: &[&str]) -> Self {
@@ -75,6 +75,7 @@ impl Server {
             child: command.spawn().unwrap(),
             port: 0,
             queue_port: 0,
+            blob_port: 0,
             ready_after: Duration::ZERO,
             files,
         };
@@ -87,12 +88,16 @@ impl Server {
         let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&ports).unwrap()).unwrap();
         assert_eq!(said["pid"], server.child.id());
         let port = |service: &str| said[service]["port"].as_u64().unwrap_or_default().try_into().unwrap();
-        (server.port, server.queue_port) = (port("table"), port("queue"));
+        (server.port, server.queue_port, server.blob_port) = (port("table"), port("queue"), port("blob"));
         server
     }
 
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.port).unwrap()
+    }
+
+    pub(crate) fn blobs(&self) -> Client {
+        Client::connect(self.blob_port).unwrap()
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -115,9 +120,18 @@ impl Server {
     }
 
     /// The memory that is its own and in use, in KiB.
+    /// The most memory that it has had.
+    pub(crate) fn most_resident_kib(&self) -> u64 {
+        self.status_kib("VmHWM:")
+    }
+
     pub(crate) fn resident_kib(&self) -> u64 {
+        self.status_kib("VmRSS:")
+    }
+
+    fn status_kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches("kB").trim().parse().unwrap()
     }
 

@@ -1,0 +1,246 @@
+//! The requests of the Blob service.
+//!
+//! | | |
+//! | --- | --- |
+//! | `upload.rs` | bytes that come with a request |
+//! | `download.rs` | bytes that follow an answer |
+//! | `copy.rs`, `remote.rs` | bytes that are read from elsewhere: this server, or another |
+//! | `batch.rs` | several requests in one |
+
+mod batch;
+mod copy;
+mod download;
+mod remote;
+mod upload;
+
+pub use remote::RemoteCopies;
+
+use super::{Admitted, FrontDoor, Known, Served, read_body};
+use crate::body::{Body, ReplyBody};
+use hyper::http::{HeaderMap, Response};
+use std::sync::Arc;
+use tepui_engine::Engine;
+use tepui_extents::Extents;
+use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::blob::access::{self, Allowed};
+use tepui_model::blob::{ContainerName, HttpProperties, Operation, OperationKind};
+use tepui_model::grant::Grant;
+use tepui_model::service_properties::CorsRule;
+use tepui_model::{ErrorCode, ServiceError};
+use tepui_service::BlobService;
+use tepui_service::blob::{Answer, Caller};
+use tepui_wire::address::{Service, Target};
+use tepui_wire::auth::{self, SasToken};
+use tepui_wire::blob::classify::classify;
+use tepui_wire::blob::decode::{BodyUse, Prepared, Request, body_of, prepare};
+use tepui_wire::blob::encode::{self, Context, encode};
+use tepui_wire::blob::resource::Resource;
+use tepui_wire::error_body::ErrorDress;
+use tepui_wire::version::ServiceVersion;
+
+/// The Blob service behind the front door.
+pub struct Blobs<E, X> {
+    service: Arc<BlobService<E, X>>,
+    remote: RemoteCopies,
+}
+
+impl<E: Engine, X: Extents> Blobs<E, X> {
+    pub fn new(service: Arc<BlobService<E, X>>, remote: RemoteCopies) -> Self {
+        Self { service, remote }
+    }
+
+    /// Reads a body that is read whole, and what it asks for.
+    async fn decode(
+        &self,
+        known: &Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        prepared: Prepared,
+        max_bytes: usize,
+        body: &mut Option<Body>,
+    ) -> Result<(Operation, bytes::Bytes), ServiceError> {
+        let container = prepared.operation().container().cloned();
+        let decoded = match read_body(true, max_bytes, known.head, body).await {
+            Ok(bytes) => prepared.decode(&bytes).map(|operation| (operation, bytes)),
+            Err(error) => Err(error),
+        };
+        match decoded {
+            Ok(decoded) => Ok(decoded),
+            Err(error) => Err(self.container_first(admitted, container.as_ref(), error).await),
+        }
+    }
+
+    /// Which error wins when there is something wrong with a body. Fidelity: a missing container does.
+    async fn container_first(
+        &self,
+        admitted: &Admitted<'_>,
+        container: Option<&ContainerName>,
+        error: ServiceError,
+    ) -> ServiceError {
+        let Some(container) = container else { return error };
+        let found = self.service.require_container(&admitted.target.account, container);
+        admitted.in_time(found).await.err().unwrap_or(error)
+    }
+
+    /// Carries out an operation that brings no bytes along.
+    async fn carry_out(
+        &self,
+        known: &Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        caller: Caller<'_>,
+        operation: &Operation,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let answer = self.service.execute(caller, operation, None);
+        let answer = admitted.in_time(answer).await?;
+        self.respond(known, admitted, operation, answer).await
+    }
+
+    /// The answer to an operation that succeeded.
+    async fn respond(
+        &self,
+        known: &Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        operation: &Operation,
+        answer: Answer<E::Snapshot, X>,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let overrides = overrides(known, &admitted.grant);
+        let context = Context {
+            base: &admitted.target.base,
+            account: &admitted.target.account,
+            query: &known.query,
+            version: admitted.version,
+            overrides: overrides.as_ref(),
+        };
+        let response = encode(&context, operation, answer.reply)?;
+        match answer.content {
+            Some(content) => download::respond(known, admitted, response, content).await,
+            None => Ok(response.map(ReplyBody::from)),
+        }
+    }
+}
+
+impl<E: Engine, X: Extents> Served for Blobs<E, X> {
+    const SERVICE: Service = Service::Blob;
+    const VERSION_FIRST: bool = true;
+    type Kind = OperationKind;
+
+    async fn cors(&self, account: &str) -> Result<Vec<CorsRule>, ServiceError> {
+        Ok(self.service.service_properties(account).await?.shared.cors.clone())
+    }
+
+    async fn policy(
+        &self,
+        account: &str,
+        token: &SasToken,
+    ) -> Result<Option<SignedIdentifier>, ServiceError> {
+        match (token.policy_id(), token.container().map(ContainerName::parse)) {
+            (Some(id), Some(Ok(container))) => self.service.signed_identifier(account, &container, id).await,
+            _ => Ok(None),
+        }
+    }
+
+    async fn answer(
+        &self,
+        door: &FrontDoor<Self>,
+        known: &mut Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        body: &mut Option<Body>,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let Admitted { target, grant, version, .. } = admitted;
+        let head = known.head;
+        let resource = Resource::parse(&target.path, &known.query)?;
+        let kind = classify(&head.method, &resource, &known.query, &head.headers)?;
+        known.kind = Some(kind);
+        door.check_secondary(target, kind)?;
+        let allowed = allowed(grant, kind, &resource, &head.headers, *version)?;
+        let request = Request {
+            kind,
+            resource: &resource,
+            query: &known.query,
+            headers: &head.headers,
+            version: *version,
+            target,
+            rules: &door.addresses,
+        };
+        let prepared = match prepare(&request) {
+            Ok(prepared) => prepared,
+            Err(error) if is_about_length(&error) => {
+                let container = resource.container_name().ok();
+                return Err(self.container_first(admitted, container.as_ref(), error).await);
+            }
+            Err(error) => return Err(error),
+        };
+        let caller = caller(target, allowed);
+        let answered = match body_of(kind) {
+            BodyUse::Whole { max_bytes } => {
+                let (operation, bytes) = self.decode(known, admitted, prepared, max_bytes, body).await?;
+                match operation {
+                    Operation::Batch { container } => {
+                        self.answer_batch(door, known, admitted, container.as_ref(), &bytes).await
+                    }
+                    operation => self.carry_out(known, admitted, caller, &operation).await,
+                }
+            }
+            BodyUse::Streamed => {
+                let operation = prepared.decode(b"")?;
+                self.answer_upload(known, admitted, caller, operation, body).await
+            }
+            BodyUse::Nothing => {
+                let operation = prepared.decode(b"")?;
+                match operation.source() {
+                    Some(_) => self.answer_copy(door, known, admitted, caller, operation).await,
+                    None => self.carry_out(known, admitted, caller, &operation).await,
+                }
+            }
+        };
+        answered.map_err(|error| told(error, grant, &head.headers, *version))
+    }
+
+    fn error_dress(&self, _known: &Known<'_, OperationKind>, _version: ServiceVersion) -> ErrorDress {
+        ErrorDress::Xml
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.service.health().map_err(|error| error.to_string())
+    }
+}
+
+fn caller(target: &Target, allowed: Allowed) -> Caller<'_> {
+    Caller { allowed, ..Caller::owner(&target.account) }
+}
+
+/// How far the caller may go with an operation.
+fn allowed(
+    grant: &Grant,
+    kind: OperationKind,
+    resource: &Resource,
+    headers: &HeaderMap,
+    version: ServiceVersion,
+) -> Result<Allowed, ServiceError> {
+    let checked = access::check(grant, kind, resource.container()).map_err(ServiceError::from);
+    let allowed = checked.map_err(|error| told(error, grant, headers, version))?;
+    match kind {
+        // Only who comes with a token of a directory gets a key of their own, and tokens are not served.
+        OperationKind::GetUserDelegationKey => Err(ServiceError::new(ErrorCode::AuthenticationFailed)
+            .with_detail("AuthenticationErrorDetail", "Only authentication scheme Bearer is supported")),
+        _ => Ok(allowed),
+    }
+}
+
+/// What a caller is told: without credentials, not whether there is something that is not open to everybody.
+fn told(error: ServiceError, grant: &Grant, headers: &HeaderMap, version: ServiceVersion) -> ServiceError {
+    match (grant, error.code) {
+        (Grant::Anonymous, ErrorCode::ResourceNotFound) => auth::deny_anonymous(headers, version),
+        _ => error,
+    }
+}
+
+/// Errors that a missing container comes before.
+fn is_about_length(error: &ServiceError) -> bool {
+    matches!(error.code, ErrorCode::MissingContentLengthHeader | ErrorCode::RequestBodyTooLarge)
+}
+
+/// What a SAS says instead of the blob.
+fn overrides(known: &Known<'_, OperationKind>, grant: &Grant) -> Option<HttpProperties> {
+    let is_sas = matches!(grant, Grant::AccountSas { .. } | Grant::BlobSas { .. });
+    is_sas.then(|| encode::overrides(&known.query))
+}

@@ -1,0 +1,139 @@
+//! Bytes that are read from elsewhere: who may read them, and where they come from.
+
+use super::Blobs;
+use super::remote::Fetched;
+use crate::body::ReplyBody;
+use crate::pipeline::{Admitted, FrontDoor, Known, Presented};
+use bytes::Bytes;
+use hyper::header::AUTHORIZATION;
+use hyper::http::{HeaderMap, HeaderValue, Method, Response};
+use tepui_engine::{Engine, Snapshot};
+use tepui_extents::Extents;
+use tepui_model::blob::access::{self, Allowed};
+use tepui_model::blob::{CopySource, Operation, OperationKind, SourcePlace};
+use tepui_model::grant::Grant;
+use tepui_model::{ErrorCode, ServiceError};
+use tepui_service::blob::{Caller, Download, Upload, Uploaded};
+use tepui_wire::blob::source::as_request;
+
+impl<E: Engine, X: Extents> Blobs<E, X> {
+    pub(super) async fn answer_copy(
+        &self,
+        door: &FrontDoor<Self>,
+        known: &Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        caller: Caller<'_>,
+        operation: Operation,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let Some(source) = operation.source() else {
+            return self.carry_out(known, admitted, caller, &operation).await;
+        };
+        let source_allowed = self.allowed_of_source(door, known, admitted, source).await;
+        let caller = Caller { source_allowed: source_allowed.map_err(|error| unverified(&error))?, ..caller };
+        let Some(upload) = self.service.begin_upload(&operation) else {
+            return self.carry_out(known, admitted, caller, &operation).await;
+        };
+        admitted.in_time(self.service.check(caller, &operation)).await?;
+        let bytes = self.open(known, admitted, caller, &operation, source).await?;
+        let uploaded = fetch(admitted, upload, bytes).await?;
+        let (operation, answer) = self.keep(admitted, caller, operation, uploaded).await?;
+        self.respond(known, admitted, &operation, answer).await
+    }
+
+    /// How far the caller may read the source. It has credentials of its own in its URL, or those of the
+    /// account that it shares with the destination, or is open to everybody.
+    async fn allowed_of_source(
+        &self,
+        door: &FrontDoor<Self>,
+        known: &Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        source: &CopySource,
+    ) -> Result<Allowed, ServiceError> {
+        let SourcePlace::Here { account, blob, .. } = &source.place else {
+            return self.remote.check(&source.url).map(|()| Allowed::Fully);
+        };
+        let Some((target, query)) = as_request(&source.url, admitted.target, &door.addresses) else {
+            return Err(ErrorCode::InvalidHeaderValue.into());
+        };
+        let brings_none = query.get("sig").is_none() && source.authorization.is_none();
+        if brings_none && *account == admitted.target.account && admitted.grant == Grant::AccountKey {
+            return Ok(Allowed::Fully);
+        }
+        let mut headers = HeaderMap::new();
+        if let Some(text) = &source.authorization {
+            let value = HeaderValue::from_str(text).map_err(|_| ErrorCode::InvalidAuthenticationInfo)?;
+            headers.insert(AUTHORIZATION, value);
+        }
+        let presented = Presented {
+            method: &Method::GET,
+            headers: &headers,
+            query: &query,
+            target: &target,
+            version: admitted.version,
+            peer: admitted.peer,
+            now: known.now,
+        };
+        let grant = admitted.in_time(door.grant(&presented)).await?;
+        Ok(access::check(&grant, OperationKind::GetBlob, Some(blob.container.as_str()))?)
+    }
+
+    async fn open(
+        &self,
+        known: &Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        caller: Caller<'_>,
+        operation: &Operation,
+        source: &CopySource,
+    ) -> Result<Source<E::Snapshot, X>, ServiceError> {
+        let range = operation.source_range();
+        match source.place {
+            SourcePlace::Here { .. } => {
+                let opened = self.service.open_source(caller, source, range);
+                admitted.in_time(opened).await.map(Source::Here)
+            }
+            SourcePlace::Elsewhere => {
+                let opened = self.remote.open(source, range, &known.head.headers);
+                admitted.in_time(opened).await.map(Source::Elsewhere)
+            }
+        }
+    }
+}
+
+/// Bytes that are fetched.
+enum Source<S, X: Extents> {
+    Here(Download<S, X>),
+    Elsewhere(Fetched),
+}
+
+impl<S: Snapshot, X: Extents> Source<S, X> {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ServiceError> {
+        match self {
+            Self::Here(download) => download.next().await,
+            Self::Elsewhere(fetched) => Ok(fetched.next().await?.map(|piece| vec![piece])),
+        }
+    }
+}
+
+/// Fetches all bytes. All of them may take any time, but none of them too long.
+async fn fetch<S: Snapshot, X: Extents>(
+    admitted: &Admitted<'_>,
+    mut upload: Upload<X>,
+    mut source: Source<S, X>,
+) -> Result<Uploaded, ServiceError> {
+    while let Some(pieces) = admitted.in_time(source.next()).await? {
+        for piece in pieces {
+            admitted.in_time(upload.write(piece)).await?;
+        }
+    }
+    admitted.in_time(upload.finish()).await
+}
+
+/// A source that the caller cannot read is told of with the status and the words of its own refusal.
+fn unverified(error: &ServiceError) -> ServiceError {
+    match error.code {
+        ErrorCode::CannotVerifyCopySource => error.clone(),
+        _ => ServiceError::new(ErrorCode::CannotVerifyCopySource)
+            .with_status(error.status())
+            .with_message(error.message()),
+    }
+}

@@ -1,0 +1,111 @@
+//! Bytes that follow an answer: read from the store while they are sent.
+
+use crate::body::{BrokenReply, Pieces, ReplyBody};
+use crate::pipeline::{Admitted, Known};
+use bytes::Bytes;
+use hyper::header::CONTENT_LENGTH;
+use hyper::http::{HeaderMap, Response};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tepui_engine::Snapshot;
+use tepui_extents::Extents;
+use tepui_model::ServiceError;
+use tepui_model::blob::OperationKind;
+use tepui_service::blob::Download;
+use tepui_wire::blob::structured::{self, Encoder};
+
+/// The answer to Get Blob. What is read at once is sent at once, with the headers.
+pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
+    known: &Known<'_, OperationKind>,
+    admitted: &Admitted<'_>,
+    mut response: Response<Vec<u8>>,
+    mut content: Download<S, X>,
+) -> Result<Response<ReplyBody>, ServiceError> {
+    let plain_bytes = declared(response.headers());
+    let mut encoder = None;
+    if structured::is_asked(&known.head.headers)? {
+        structured::mark_download(response.headers_mut(), plain_bytes);
+        encoder = Some(Encoder::new(plain_bytes));
+    }
+    let bytes = declared(response.headers());
+    let first = match (&encoder, plain_bytes) {
+        (None, 0) => return Ok(response.map(ReplyBody::from)),
+        (None, _) => admitted.in_time(content.next()).await?.unwrap_or_default(),
+        (Some(_), _) => Vec::new(),
+    };
+    let read = first.iter().map(Bytes::len).sum::<usize>() as u64;
+    if read == bytes {
+        return Ok(response.map(|_| ReplyBody::pieces(first)));
+    }
+    let reader = Reader { state: State::Waiting(content), encoder, request_id: known.request_id.to_owned() };
+    let rest = bytes.saturating_sub(read);
+    Ok(response.map(|_| ReplyBody::streamed(first, Box::new(reader), rest)))
+}
+
+fn declared(headers: &HeaderMap) -> u64 {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    length.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+type Outcome = Result<Option<Vec<Bytes>>, ServiceError>;
+type Reading<S, X> = dyn Future<Output = (Download<S, X>, Outcome)> + Send;
+
+/// Reads the rest of a blob.
+struct Reader<S, X: Extents> {
+    state: State<S, X>,
+    /// If the caller wants checksums in between.
+    encoder: Option<Encoder>,
+    request_id: String,
+}
+
+enum State<S, X: Extents> {
+    Waiting(Download<S, X>),
+    Reading(Pin<Box<Reading<S, X>>>),
+    Over,
+}
+
+impl<S: Snapshot + 'static, X: Extents> Pieces for Reader<S, X> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<Bytes>>, BrokenReply>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Over => return Poll::Ready(Ok(None)),
+                State::Waiting(mut content) => {
+                    self.state = State::Reading(Box::pin(async move {
+                        let outcome = content.next().await;
+                        (content, outcome)
+                    }));
+                }
+                State::Reading(mut reading) => match reading.as_mut().poll(cx) {
+                    Poll::Pending => {
+                        self.state = State::Reading(reading);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready((content, outcome)) => return Poll::Ready(self.take(content, outcome)),
+                },
+            }
+        }
+    }
+}
+
+impl<S: Snapshot + 'static, X: Extents> Reader<S, X> {
+    fn take(&mut self, content: Download<S, X>, outcome: Outcome) -> Result<Option<Vec<Bytes>>, BrokenReply> {
+        let pieces = outcome.map_err(|error| {
+            tracing::error!(request_id = self.request_id, %error, "a blob cannot be read: the answer is cut off");
+            BrokenReply(error.to_string())
+        })?;
+        let Some(pieces) = pieces else {
+            let mut end = Vec::new();
+            let encoder = self.encoder.take();
+            return Ok(encoder.map(|encoder| {
+                encoder.finish(&mut end);
+                vec![end.into()]
+            }));
+        };
+        self.state = State::Waiting(content);
+        let Some(encoder) = &mut self.encoder else { return Ok(Some(pieces)) };
+        let mut out = Vec::with_capacity(pieces.iter().map(Bytes::len).sum::<usize>() + 64);
+        pieces.iter().for_each(|piece| encoder.push(piece, &mut out));
+        Ok(Some(vec![out.into()]))
+    }
+}

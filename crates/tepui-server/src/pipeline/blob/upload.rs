@@ -1,0 +1,128 @@
+//! Bytes that come with a request: streamed into the store, then kept by the operation that wants them.
+
+use super::Blobs;
+use crate::body::{Body, ReplyBody};
+use crate::limits::SMALL_BODY_BYTES;
+use crate::pipeline::{Admitted, Known, body_error};
+use bytes::Bytes;
+use hyper::header::EXPECT;
+use hyper::http::{Response, request};
+use std::sync::Arc;
+use tepui_engine::Engine;
+use tepui_extents::Extents;
+use tepui_model::blob::{Operation, OperationKind};
+use tepui_model::{ErrorCode, ServiceError};
+use tepui_service::blob::{Answer, Caller, Upload, Uploaded};
+use tepui_wire::blob::structured::{self, Decoder};
+
+impl<E: Engine, X: Extents> Blobs<E, X> {
+    pub(super) async fn answer_upload(
+        &self,
+        known: &Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        caller: Caller<'_>,
+        operation: Operation,
+        body: &mut Option<Body>,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let Some(upload) = self.service.begin_upload(&operation) else {
+            return self.carry_out(known, admitted, caller, &operation).await;
+        };
+        if is_worth_asking(known.head, body.as_ref()) {
+            admitted.in_time(self.service.check(caller, &operation)).await?;
+        }
+        let is_structured = structured::is_asked(&known.head.headers)?;
+        let decoder = is_structured.then(Decoder::new);
+        let said = operation.upload().and_then(|upload| upload.bytes);
+        let uploaded = receive(admitted, upload, decoder, said, body).await?;
+        let (operation, answer) = self.keep(admitted, caller, operation, uploaded).await?;
+        let mut response = self.respond(known, admitted, &operation, answer).await?;
+        if is_structured {
+            structured::mark_upload(response.headers_mut());
+        }
+        Ok(response)
+    }
+
+    /// Carries out an operation whose bytes have been received.
+    pub(super) async fn keep(
+        &self,
+        admitted: &Admitted<'_>,
+        caller: Caller<'_>,
+        operation: Operation,
+        uploaded: Uploaded,
+    ) -> Result<(Operation, Answer<E::Snapshot, X>), ServiceError> {
+        if !uploaded.is_stored() {
+            let answer = self.service.execute(caller, &operation, Some(uploaded));
+            let answer = admitted.in_time(answer).await?;
+            return Ok((operation, answer));
+        }
+        // Bytes in the store are kept or discarded, even if the client goes away meanwhile.
+        let (service, account) = (Arc::clone(&self.service), caller.account.to_owned());
+        let (allowed, source_allowed) = (caller.allowed, caller.source_allowed);
+        let task = tokio::spawn(async move {
+            let caller = Caller { account: &account, allowed, source_allowed };
+            let answer = service.execute(caller, &operation, Some(uploaded)).await;
+            answer.map(|answer| (operation, answer))
+        });
+        let ended = async { task.await.map_err(|error| failed(&error))? };
+        admitted.in_time(ended).await
+    }
+}
+
+/// Whether it is worth asking before the body is received: it is long, or the client waits for the answer.
+fn is_worth_asking(head: &request::Parts, body: Option<&Body>) -> bool {
+    let bytes = body.map_or(Some(0), Body::declared_bytes);
+    head.headers.contains_key(EXPECT) || bytes.is_none_or(|bytes| bytes > SMALL_BODY_BYTES as u64)
+}
+
+/// Receives all bytes. They may take any time, as long as they keep coming; the store may not.
+async fn receive<X: Extents>(
+    admitted: &Admitted<'_>,
+    mut upload: Upload<X>,
+    mut decoder: Option<Decoder>,
+    said: Option<u64>,
+    body: &mut Option<Body>,
+) -> Result<Uploaded, ServiceError> {
+    let mut bytes = 0;
+    while let Some(piece) = next(body).await? {
+        let plain = match &mut decoder {
+            Some(decoder) => unwrapped(decoder, &piece)?,
+            None => piece,
+        };
+        bytes += plain.len() as u64;
+        admitted.in_time(upload.write(plain)).await?;
+    }
+    if let Some(decoder) = decoder {
+        decoder.finish()?;
+    }
+    if said.is_some_and(|said| said != bytes) {
+        let error = ServiceError::new(ErrorCode::InvalidInput);
+        return Err(error.with_cause("the body is not as long as was said"));
+    }
+    admitted.in_time(upload.finish()).await
+}
+
+/// The next bytes of the body, which is gone once it is read or broken.
+async fn next(body: &mut Option<Body>) -> Result<Option<Bytes>, ServiceError> {
+    let Some(reading) = body else { return Ok(None) };
+    match reading.next().await {
+        Ok(Some(piece)) => Ok(Some(piece)),
+        Ok(None) => {
+            *body = None;
+            Ok(None)
+        }
+        Err(error) => {
+            *body = None;
+            Err(body_error(error))
+        }
+    }
+}
+
+fn unwrapped(decoder: &mut Decoder, piece: &[u8]) -> Result<Bytes, ServiceError> {
+    let mut plain = Vec::with_capacity(piece.len());
+    decoder.push(piece, |bytes| plain.extend_from_slice(bytes))?;
+    Ok(plain.into())
+}
+
+fn failed(cause: &impl std::fmt::Display) -> ServiceError {
+    ServiceError::new(ErrorCode::InternalError).with_cause(cause)
+}

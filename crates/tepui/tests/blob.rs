@@ -1,0 +1,377 @@
+//! Blobs over HTTP, as clients see them: bytes in and out, and what is left when something goes wrong.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use support::Server;
+use support::blob::{BLOCK_BLOB, signed};
+use support::random::Random;
+use tempfile::TempDir;
+
+const MIB: usize = 1024 * 1024;
+
+/// Bytes that do not repeat.
+fn noise(length: usize) -> Vec<u8> {
+    let mut random = Random::new(length as u64 + 1);
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        bytes.extend_from_slice(&random.next().to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// How much of the disk the files of a folder take, in bytes.
+fn on_disk(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let files = std::fs::read_dir(folder).unwrap();
+    files.filter_map(|file| file.unwrap().metadata().ok()).map(|data| data.blocks() * 512).sum()
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "not yet: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    let data = TempDir::new().unwrap();
+    let server = Server::on_disk(data.path());
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    for length in [0, 1, 16 * 1024, 16 * 1024 + 1, 300_000, 20 * MIB] {
+        let bytes = noise(length);
+        let put = client.put_blob("/pictures/cat", &bytes);
+        let got = client.get_blob("/pictures/cat");
+        assert_eq!((got.status, got.body == bytes), (200, true), "{length}");
+        assert_eq!(got.header("content-md5"), put.header("content-md5"), "{length}");
+        let head = client.blob("HEAD", "/pictures/cat", &[], b"").unwrap();
+        assert_eq!((head.status, head.header("content-length")), (200, Some(&*length.to_string())));
+        for (first, last) in [(0, 0), (length / 2, length), (length.saturating_sub(1), length + 7)] {
+            let range = format!("bytes={first}-{last}");
+            let part = client.blob("GET", "/pictures/cat", &[("x-ms-range", &range)], b"").unwrap();
+            match bytes.get(first..(last + 1).min(length)) {
+                Some(expected) if !expected.is_empty() => {
+                    assert_eq!((part.status, part.body == expected), (206, true), "{length} {range}");
+                }
+                _ => assert_eq!(part.status, 416, "{length} {range}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_without_a_length_are_taken_too() {
+    let server = Server::in_memory(&[]);
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    let bytes = noise(200_000);
+    let head = format!(
+        "PUT {} HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-blob-type: BlockBlob\r\nTransfer-Encoding: chunked\r\n\r\n",
+        signed("/pictures/cat")
+    );
+    client.send(head.as_bytes()).unwrap();
+    for chunk in bytes.chunks(7_001) {
+        client.send(format!("{:x}\r\n", chunk.len()).as_bytes()).unwrap();
+        client.send(chunk).unwrap();
+        client.send(b"\r\n").unwrap();
+    }
+    client.send(b"0\r\n\r\n").unwrap();
+    assert_eq!(client.reply().unwrap().status, 201);
+    assert_eq!(client.get_blob("/pictures/cat").body, bytes);
+}
+
+#[test]
+fn a_wrong_checksum_leaves_nothing() {
+    let data = TempDir::new().unwrap();
+    let server = Server::on_disk(data.path());
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    for length in [4, 10 * MIB] {
+        let bytes = noise(length);
+        for (name, sum, code) in [
+            ("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA==", "Md5Mismatch"),
+            ("x-ms-content-crc64", "AAAAAAAAAAE=", "Crc64Mismatch"),
+        ] {
+            let reply = client.blob("PUT", "/pictures/cat", &[BLOCK_BLOB, (name, sum)], &bytes).unwrap();
+            assert_eq!((reply.status, reply.code().as_str()), (400, code), "{length}");
+            assert_eq!(client.get_blob("/pictures/cat").status, 404, "{length}");
+        }
+    }
+    wait_until("the space is given back", || on_disk(&data.path().join("extents")) < MIB as u64);
+}
+
+#[test]
+fn a_client_that_breaks_off_leaves_nothing() {
+    let data = TempDir::new().unwrap();
+    let server = Server::on_disk(data.path());
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    let bytes = noise(8 * MIB);
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.blob_port)).unwrap();
+        let head = format!(
+            "PUT {} HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-blob-type: BlockBlob\r\nContent-Length: {}\r\n\r\n",
+            signed("/pictures/cat"),
+            bytes.len() * 2
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&bytes).unwrap();
+    }
+    wait_until("the space is given back", || on_disk(&data.path().join("extents")) < MIB as u64);
+    assert_eq!(client.get_blob("/pictures/cat").status, 404);
+}
+
+#[test]
+fn a_refused_upload_does_not_spoil_the_connection() {
+    let server = Server::in_memory(&[]);
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    for length in [10, MIB] {
+        let reply = client.blob("PUT", "/nowhere/cat", &[BLOCK_BLOB], &noise(length)).unwrap();
+        assert_eq!((reply.status, reply.code().as_str()), (404, "ContainerNotFound"));
+        client.put_blob("/pictures/cat", b"meow");
+        let condition = [BLOCK_BLOB, ("If-None-Match", "*")];
+        let reply = client.blob("PUT", "/pictures/cat", &condition, &noise(length)).unwrap();
+        assert_eq!((reply.status, reply.code().as_str()), (409, "BlobAlreadyExists"));
+        assert_eq!(client.get_blob("/pictures/cat").body, b"meow");
+    }
+}
+
+#[test]
+fn who_waits_for_the_word_is_told_before_sending() {
+    let server = Server::in_memory(&[]);
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    let ask = |more: &str| {
+        format!(
+            "PUT {} HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-blob-type: BlockBlob\r\nExpect: 100-continue\r\n\
+             Content-Length: 5000000000\r\n{more}\r\n",
+            signed("/pictures/cat")
+        )
+    };
+    client.send(ask("If-Match: \"0x8D0000000000000\"\r\n").as_bytes()).unwrap();
+    assert_eq!(client.reply().unwrap().status, 412);
+    let mut client = server.blobs();
+    client.send(ask("").as_bytes()).unwrap();
+    assert_eq!(client.reply().unwrap().status, 100);
+}
+
+#[test]
+fn blocks_become_a_blob() {
+    let server = Server::in_memory(&[]);
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    let (one, two) = (noise(100_000), noise(3 * MIB));
+    for (id, bytes) in [("AAAB", &two), ("AAAA", &one)] {
+        let path = format!("/pictures/cat?comp=block&blockid={id}");
+        assert_eq!(client.blob("PUT", &path, &[], bytes).unwrap().status, 201);
+    }
+    assert_eq!(client.get_blob("/pictures/cat").status, 404);
+    let list = "<BlockList><Latest>AAAA</Latest><Latest>AAAB</Latest><Latest>AAAA</Latest></BlockList>";
+    let put = client.blob("PUT", "/pictures/cat?comp=blocklist", &[], list.as_bytes()).unwrap();
+    assert_eq!(put.status, 201, "{}", put.text());
+    assert_eq!(client.get_blob("/pictures/cat").body, [&one[..], &two, &one].concat());
+}
+
+/// A signature of the account `beta`, as [`support::blob::BLOB_SAS`].
+const BETA: &str = "sv=2021-12-02&ss=b&srt=sco&sp=rwdxlactfi&se=2099-01-01\
+    &sig=p0XRDq4ccz1sCKDeiDobUDUEFkD9cfplz8dPp88TV6w%3D";
+const DEVELOPMENT: &str = "devstoreaccount1:Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+#[test]
+fn blobs_are_copied_between_accounts_by_those_who_may_read_them() {
+    let server = Server::in_memory(&["--account", DEVELOPMENT, "--account", "beta:YmV0YSBvbmU="]);
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    let bytes = noise(3 * MIB);
+    client.put_blob("/pictures/cat", &bytes);
+    let mut of_beta = |path: &str, headers: &[(&str, &str)]| {
+        let join = if path.contains('?') { '&' } else { '?' };
+        let target = format!("/beta{path}{join}{BETA}");
+        client.unsigned("PUT", &target, &[headers, &[("Content-Length", "0")]].concat(), b"").unwrap()
+    };
+    assert_eq!(of_beta("/copies?restype=container", &[]).status, 201);
+    let open = "http://127.0.0.1/devstoreaccount1/pictures/cat".to_owned();
+    let allowed = format!("http://127.0.0.1{}", signed("/pictures/cat"));
+    let forged = allowed.replace("sig=G", "sig=H");
+    for (what, source, more, status, code) in [
+        ("no credentials", &open, &[][..], 404, "CannotVerifyCopySource"),
+        ("a wrong signature", &forged, &[], 403, "CannotVerifyCopySource"),
+        ("a signature", &allowed, &[], 202, ""),
+        ("while the caller waits", &allowed, &[("x-ms-requires-sync", "true")], 202, ""),
+        ("Put Blob From URL", &allowed, &[BLOCK_BLOB], 201, ""),
+        ("another server", &"http://example.com/x".to_owned(), &[BLOCK_BLOB], 403, "CannotVerifyCopySource"),
+    ] {
+        let reply = of_beta("/copies/cat", &[&[("x-ms-copy-source", &**source)], more].concat());
+        assert_eq!((reply.status, reply.code().as_str()), (status, code), "{what}: {}", reply.text());
+    }
+    let part = [("x-ms-copy-source", &*allowed), ("x-ms-source-range", "bytes=10-99")];
+    assert_eq!(of_beta("/copies/part?comp=block&blockid=AAAA", &part).status, 201);
+    let mut copy = |path: &str| client.unsigned("GET", &format!("/beta{path}?{BETA}"), &[], b"").unwrap();
+    assert_eq!(copy("/copies/cat").body, bytes);
+}
+
+#[test]
+fn blobs_are_copied_from_other_servers_if_that_is_allowed() {
+    let source = Server::in_memory(&[]);
+    let mut client = source.blobs();
+    client.create_container("pictures");
+    let bytes = noise(3 * MIB);
+    client.put_blob("/pictures/cat", &bytes);
+
+    let server = Server::in_memory(&["--allow-remote-copy"]);
+    let mut client = server.blobs();
+    client.create_container("copies");
+    let at = |path: &str| format!("http://127.0.0.1:{}{path}", source.blob_port);
+    let unsigned = at("/devstoreaccount1/pictures/cat");
+    for (what, url, status) in [
+        ("allowed", at(&signed("/pictures/cat")), 201),
+        ("not allowed", unsigned.clone(), 404),
+        ("missing", at(&signed("/pictures/dog")), 404),
+        ("encrypted", unsigned.replace("http", "https"), 403),
+        ("nobody there", "http://127.0.0.1:1/x".to_owned(), 500),
+    ] {
+        let headers = [BLOCK_BLOB, ("x-ms-copy-source", &url)];
+        let reply = client.blob("PUT", "/copies/cat", &headers, b"").unwrap();
+        assert_eq!(reply.status, status, "{what}: {}", reply.text());
+    }
+    assert_eq!(client.get_blob("/copies/cat").body, bytes);
+    let url = at(&signed("/pictures/cat"));
+    let part = [("x-ms-copy-source", &*url), ("x-ms-source-range", "bytes=10-99")];
+    assert_eq!(client.blob("PUT", "/copies/part?comp=block&blockid=AAAA", &part, b"").unwrap().status, 201);
+    let list = b"<BlockList><Latest>AAAA</Latest></BlockList>";
+    assert_eq!(client.blob("PUT", "/copies/part?comp=blocklist", &[], list).unwrap().status, 201);
+    assert_eq!(client.get_blob("/copies/part").body, bytes[10..100]);
+}
+
+#[test]
+fn a_batch_deletes_what_it_may() {
+    let server = Server::in_memory(&[]);
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    client.create_container("others");
+    for path in ["/pictures/cat", "/pictures/dog", "/others/cow"] {
+        client.put_blob(path, b"x");
+    }
+    let unsigned = "/devstoreaccount1/pictures/dog".to_owned();
+    let targets = [signed("/pictures/cat"), unsigned, signed("/pictures/none"), signed("/others/cow")];
+    let mut body = String::new();
+    for (index, target) in targets.iter().enumerate() {
+        body += &format!(
+            "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\nContent-ID: {index}\r\n\r\n\
+             DELETE {target} HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
+        );
+    }
+    body += "--b--\r\n";
+    let headers = [("Content-Type", "multipart/mixed; boundary=b")];
+    let path = "/pictures?restype=container&comp=batch";
+    let reply = client.blob("POST", path, &headers, body.as_bytes()).unwrap();
+    assert_eq!(reply.status, 202, "{}", reply.text());
+    let statuses: Vec<String> = reply
+        .text()
+        .split("HTTP/1.1 ")
+        .skip(1)
+        .map(|part| part.split(' ').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(statuses, ["202", "404", "404", "400"], "{}", reply.text());
+    for (path, status) in [("/pictures/cat", 404), ("/pictures/dog", 200), ("/others/cow", 200)] {
+        assert_eq!(client.get_blob(path).status, status, "{path}");
+    }
+}
+
+#[test]
+fn checksums_come_and_go_between_the_bytes() {
+    let server = Server::in_memory(&[]);
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    const FORM: (&str, &str) = ("x-ms-structured-body", "XSM/1.0; properties=crc64");
+    for length in [0, 10, 5 * MIB] {
+        let bytes = noise(length);
+        client.put_blob("/pictures/plain", &bytes);
+        let wrapped = client.blob("GET", "/pictures/plain", &[FORM], b"").unwrap();
+        let plain = wrapped.header("x-ms-structured-content-length").unwrap();
+        assert_eq!((wrapped.status, plain), (200, &*length.to_string()));
+        assert!(wrapped.header("x-ms-structured-body").is_some() && wrapped.body.len() > length);
+        let headers = [BLOCK_BLOB, FORM, ("x-ms-structured-content-length", plain)];
+        let put = client.blob("PUT", "/pictures/unwrapped", &headers, &wrapped.body).unwrap();
+        assert_eq!(put.status, 201, "{}", put.text());
+        assert_eq!(client.get_blob("/pictures/unwrapped").body, bytes);
+        let mut spoiled = wrapped.body.clone();
+        *spoiled.last_mut().unwrap() ^= 1;
+        let put = client.blob("PUT", "/pictures/spoiled", &headers, &spoiled).unwrap();
+        assert_eq!((put.status, put.code().as_str()), (400, "Crc64Mismatch"));
+    }
+}
+
+#[test]
+fn damaged_bytes_are_never_sent() {
+    let data = TempDir::new().unwrap();
+    let bytes = noise(8 * MIB);
+    let server = Server::on_disk(data.path());
+    server.blobs().create_container("pictures");
+    server.blobs().put_blob("/pictures/cat", &bytes);
+    assert_eq!(server.stop().0.code(), Some(0));
+    let volumes = std::fs::read_dir(data.path().join("extents")).unwrap();
+    for volume in volumes.map(|file| file.unwrap().path()) {
+        let mut content = std::fs::read(&volume).unwrap();
+        if let Some(byte) = content.get_mut(6 * MIB) {
+            *byte ^= 1;
+            std::fs::write(&volume, content).unwrap();
+        }
+    }
+    let server = Server::on_disk(data.path());
+    let mut client = server.blobs();
+    client
+        .send(format!("GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", signed("/pictures/cat")).as_bytes())
+        .unwrap();
+    assert_eq!(client.head().unwrap().status, 200);
+    let came = client.rest();
+    assert!(came.len() < bytes.len() && bytes.starts_with(&came), "{} bytes", came.len());
+}
+
+#[test]
+fn memory_does_not_grow_with_blobs() {
+    const PIECES: usize = 160;
+    let data = TempDir::new().unwrap();
+    let server = Server::on_disk(data.path());
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    let piece = noise(MIB);
+    client.put_blob("/pictures/first", &piece);
+    client.get_blob("/pictures/first");
+    let before = server.most_resident_kib();
+    let head = format!(
+        "PUT {} HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-blob-type: BlockBlob\r\nContent-Length: {}\r\n\r\n",
+        signed("/pictures/cat"),
+        PIECES * MIB
+    );
+    client.send(head.as_bytes()).unwrap();
+    for _ in 0..PIECES {
+        client.send(&piece).unwrap();
+    }
+    assert_eq!(client.reply().unwrap().status, 201);
+    let mut stream = TcpStream::connect(("127.0.0.1", server.blob_port)).unwrap();
+    let get =
+        format!("GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", signed("/pictures/cat"));
+    stream.write_all(get.as_bytes()).unwrap();
+    let (mut came, mut space) = (0, vec![0; MIB]);
+    loop {
+        match stream.read(&mut space).unwrap() {
+            0 => break,
+            count => came += count,
+        }
+    }
+    assert!(came > PIECES * MIB, "{came}");
+    let grown = server.most_resident_kib() - before;
+    println!("grown by {grown} KiB");
+    assert!(grown < 48 * 1024, "grown by {grown} KiB");
+}
