@@ -32,8 +32,10 @@ pub struct DiskOptions {
     pub path: PathBuf,
     /// A volume takes no more extents once it is so large. Default: 1 GiB.
     pub volume_bytes: u64,
-    /// How much of an extent is written before it is synced in the background. Up to twice as much may be in
-    /// the operating system's memory and not on disk. Default: 16 MiB.
+    /// Writes past the page cache, where the file system can. Default: true.
+    pub direct: bool,
+    /// Elsewhere, how much of an extent is written before it is synced in the background. Up to twice as much
+    /// may be in the operating system's memory and not on disk. Default: 16 MiB.
     pub sync_step_bytes: u64,
     /// Writes are refused while less than this is free on the disk. Default: 128 MiB.
     pub free_space_reserve_bytes: u64,
@@ -47,6 +49,7 @@ impl DiskOptions {
         Self {
             path: path.into(),
             volume_bytes: 1 << 30,
+            direct: true,
             sync_step_bytes: 16 << 20,
             free_space_reserve_bytes: 128 << 20,
             free_space: Arc::new(volume::free_space),

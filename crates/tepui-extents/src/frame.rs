@@ -9,6 +9,7 @@
 //! Each says where it belongs, so that one read from the wrong place is noticed.
 
 use crate::Extent;
+use crate::aligned::Aligned;
 use bytes::{Buf, Bytes};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
@@ -115,31 +116,22 @@ impl Cover {
 
 /// Cuts content into frames.
 pub(crate) struct Frames {
-    bytes: Vec<u8>,
+    bytes: Aligned,
     max_bytes: usize,
 }
 
 impl Frames {
     pub(crate) fn new(max_frames: usize) -> Self {
-        Self { bytes: Vec::new(), max_bytes: max_frames * FRAME }
+        Self { bytes: Aligned::new(max_frames * FRAME), max_bytes: max_frames * FRAME }
     }
 
     /// Takes as much of the content as fits.
     pub(crate) fn take(&mut self, content: &mut Bytes) {
         while !content.is_empty() && !self.is_full() {
             let used = self.bytes.len() % FRAME;
-            let room = if used == 0 {
-                // What fits into one frame shall not cost a whole buffer, and a buffer not twice its size.
-                let first = HEAD + content.len().min(CONTENT);
-                let rest = self.max_bytes - self.bytes.len();
-                self.bytes.reserve_exact(if self.bytes.is_empty() { first } else { rest });
-                self.bytes.extend_from_slice(&[0; HEAD]);
-                CONTENT
-            } else {
-                FRAME - used
-            };
-            let count = room.min(content.len());
-            self.bytes.extend_from_slice(&content[..count]);
+            let head = if used == 0 { HEAD } else { 0 };
+            let count = content.len().min(FRAME - used - head);
+            self.bytes.extend([&[0; HEAD][..head], &content[..count]]);
             content.advance(count);
         }
     }
@@ -160,10 +152,10 @@ impl Frames {
     /// full, or the extent ends with them.
     pub(crate) fn finish(&mut self, volume: u64, start: u64, offset: u64) -> &[u8] {
         if self.bytes.is_empty() {
-            self.bytes.extend_from_slice(&[0; HEAD]);
+            self.bytes.pad(HEAD);
         }
         let last = (self.bytes.len() - 1) % FRAME + 1 - HEAD;
-        self.bytes.resize(self.bytes.len().next_multiple_of(SECTOR), 0);
+        self.bytes.pad(self.bytes.len().next_multiple_of(SECTOR));
         let frames = self.bytes.len().div_ceil(FRAME);
         for (number, frame) in self.bytes.chunks_mut(FRAME).enumerate() {
             let offset = offset + (number * FRAME) as u64;

@@ -9,6 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 
+mod aligned;
 pub mod contract;
 mod disk;
 mod frame;

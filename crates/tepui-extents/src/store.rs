@@ -112,7 +112,7 @@ impl Store {
             pool.highest
         };
         let create = || {
-            let volume = Volume::create(self.folder(), number)?;
+            let volume = Volume::create(self.folder(), number, self.options.direct)?;
             sync_directory(self.folder())?;
             Ok(volume)
         };

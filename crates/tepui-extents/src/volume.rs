@@ -53,7 +53,17 @@ fn parse(name: &str) -> Option<Found> {
 pub(crate) struct Volume {
     pub(crate) number: u64,
     file: File,
+    way: Way,
     health: Mutex<Health>,
+}
+
+/// The way to the disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Past the page cache: twice as fast, and the memory is left to those who read.
+    Direct,
+    /// Where the file system knows no other.
+    Cached,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,11 +75,21 @@ enum Health {
 
 impl Volume {
     /// Makes the file. It is there for good once the folder is synced.
-    pub(crate) fn create(folder: &Path, number: u64) -> io::Result<Self> {
-        let file = File::options().write(true).create_new(true).open(open_path(folder, number))?;
-        Ok(Self { number, file, health: Mutex::new(Health::Good) })
+    pub(crate) fn create(folder: &Path, number: u64, direct: bool) -> io::Result<Self> {
+        let path = open_path(folder, number);
+        let (file, way) = match direct {
+            true => create_direct(&path)?,
+            false => create_cached(&path)?,
+        };
+        Ok(Self { number, file, way, health: Mutex::new(Health::Good) })
     }
 
+    /// Whether what was written is on its way to the disk before it is synced.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.way == Way::Direct
+    }
+
+    /// Writes whole sectors, which begin at one in memory too.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut file = &self.file;
         let written = file.seek(SeekFrom::Start(offset)).and_then(|_| file.write_all(bytes));
@@ -123,6 +143,31 @@ impl Volume {
     fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes a file that can be written past the page cache, if that is possible here. Some file systems refuse it only when
+/// they are written to, so that is tried.
+fn create_direct(path: &Path) -> io::Result<(File, Way)> {
+    #[cfg(target_os = "linux")]
+    {
+        use crate::{aligned::Aligned, frame::SECTOR};
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+        let created = File::options().write(true).create_new(true).custom_flags(direct).open(path);
+        if let Ok(mut file) = created {
+            let mut sector = Aligned::new(SECTOR);
+            sector.pad(SECTOR);
+            if file.write_all(&sector).is_ok() {
+                return Ok((file, Way::Direct));
+            }
+            std::fs::remove_file(path)?;
+        }
+    }
+    create_cached(path)
+}
+
+fn create_cached(path: &Path) -> io::Result<(File, Way)> {
+    Ok((File::options().write(true).create_new(true).open(path)?, Way::Cached))
 }
 
 /// Reads a part of a file that must be there.

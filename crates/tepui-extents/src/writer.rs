@@ -126,7 +126,7 @@ impl Part {
     /// two such steps behind.
     fn keep_pace(&mut self) -> Result<(), ExtentError> {
         let Some(lease) = &self.lease else { return Ok(()) };
-        if self.disk_bytes - self.synced_bytes < self.store.sync_step_bytes() {
+        if lease.volume.is_direct() || self.disk_bytes - self.synced_bytes < self.store.sync_step_bytes() {
             return Ok(());
         }
         lease.volume.wait_for_sync();

@@ -31,8 +31,10 @@ impl Store {
     }
 
     fn open(&self) -> DiskExtents {
-        let mut options = DiskOptions::new(self.folder());
-        options.sync_step_bytes = 1 << 20;
+        self.open_with(DiskOptions::new(self.folder()))
+    }
+
+    fn open_with(&self, options: DiskOptions) -> DiskExtents {
         DiskExtents::open(options).expect("the folder can be opened")
     }
 }
@@ -109,7 +111,9 @@ fn a_full_disk_is_unavailable() {
 fn a_sync_that_failed_in_the_background_is_not_forgotten() {
     in_child("a_sync_that_failed_in_the_background_is_not_forgotten", async |faults: Faults| {
         let store = Store::new();
-        let extents = store.open();
+        let mut options = DiskOptions::new(store.folder());
+        (options.direct, options.sync_step_bytes) = (false, 1 << 20);
+        let extents = store.open_with(options);
         write(&extents, b"so that there is a volume").await.expect("an extent can be written");
         let mut writer = extents.begin().await.expect("an extent can be begun");
         faults.set("s");

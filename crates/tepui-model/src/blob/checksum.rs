@@ -1,10 +1,10 @@
 //! Checksums that callers send along and answers repeat: MD5 and CRC64, as base64.
 
 use super::crc64::Crc64;
+use super::md5::Md5;
 use crate::{ErrorCode, ServiceError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use md5::{Digest as _, Md5};
 use std::fmt;
 
 /// An MD5.
@@ -13,7 +13,9 @@ pub struct Md5Sum(pub [u8; 16]);
 
 impl Md5Sum {
     pub fn of(bytes: &[u8]) -> Self {
-        Self(Md5::digest(bytes).into())
+        let mut sum = Md5::new();
+        sum.update(bytes);
+        Self(sum.finish())
     }
 
     /// ```
@@ -121,7 +123,7 @@ impl Summing {
     }
 
     pub fn finish(self) -> Checksums {
-        let md5 = self.md5.map(|md5| Md5Sum(md5.finalize().into()));
+        let md5 = self.md5.map(|md5| Md5Sum(md5.finish()));
         Checksums { md5, crc64: Some(Crc64Sum(self.crc64.finish())) }
     }
 }

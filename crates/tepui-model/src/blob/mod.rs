@@ -8,6 +8,7 @@ pub mod crc64;
 pub mod etag;
 pub mod lease;
 pub mod list;
+pub mod md5;
 pub mod name;
 pub mod operation;
 pub mod properties;

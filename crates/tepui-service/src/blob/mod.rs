@@ -14,6 +14,7 @@
 //! | `lease.rs` | the states of a lease, of containers and blobs alike |
 //! | `contents.rs` | extents and lists of pieces, and how often they are referred to |
 //! | `upload.rs`, `download.rs` | bytes on their way in and out |
+//! | `digester.rs` | MD5 of what comes in |
 //! | `reclaim.rs` | space that is given back, and what has expired |
 //! | `edit.rs` | what an operation reads and is going to write |
 
@@ -24,6 +25,7 @@ mod containers;
 mod contents;
 mod copy;
 mod delete;
+mod digester;
 mod download;
 mod edit;
 mod find;

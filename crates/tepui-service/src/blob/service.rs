@@ -1,6 +1,7 @@
 //! The Blob service of all accounts of a server.
 
 use super::copy::Telling;
+use super::digester::Digester;
 use super::download::{Download, Shape};
 use super::precondition::require_not_archived;
 use super::upload::{Place, Upload, Uploaded};
@@ -78,6 +79,7 @@ pub struct BlobService<E, X> {
     options: BlobOptions,
     catalogue: Catalogue,
     settings: Settings<BlobServiceProperties>,
+    digester: Digester,
 }
 
 /// What decisions rest on beside the operation.
@@ -131,14 +133,15 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         options: BlobOptions,
     ) -> Self {
         let (catalogue, settings) = (Catalogue::default(), Settings::of_service("blob"));
-        Self { engine, extents, clock, chance, options, catalogue, settings }
+        let digester = Digester::start();
+        Self { engine, extents, clock, chance, options, catalogue, settings, digester }
     }
 
     /// Begins to receive the bytes that an operation needs: those that come with the request, or those that have
     /// to be fetched from its source ([`BlobService::open_source`] has them, if the source is here). `None` if
     /// it needs none.
     pub fn begin_upload(&self, operation: &Operation) -> Option<Upload<X>> {
-        Upload::of(Arc::clone(&self.extents), operation)
+        Upload::of(Arc::clone(&self.extents), &self.digester, operation)
     }
 
     /// The bytes of a source that is here, as the caller may read them.

@@ -1,10 +1,14 @@
 //! Bytes on their way in: streamed into the store before the operation that wants them is decided.
 
+use super::digester::{Digester, StreamSum};
 use crate::blob::service::extent_error;
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tepui_extents::{Extent, ExtentWriter, Extents};
-use tepui_model::blob::{Checksums, CopyPace, CopySource, Operation, PageWrite, Piece, SourcePlace, Summing};
+use tepui_model::blob::crc64::Crc64;
+use tepui_model::blob::{
+    Checksums, CopyPace, CopySource, Crc64Sum, Operation, PageWrite, Piece, SourcePlace,
+};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// The longest blob that is fetched from elsewhere.
@@ -22,7 +26,8 @@ pub struct Upload<X: Extents> {
     hold: usize,
     bytes: u64,
     max_bytes: u64,
-    summing: Summing,
+    md5: Option<StreamSum>,
+    crc64: Crc64,
 }
 
 /// Bytes that have been received. Whoever has it hands it to
@@ -43,7 +48,7 @@ pub(super) enum Place {
 
 impl<X: Extents> Upload<X> {
     /// `None` if the operation needs no bytes.
-    pub(super) fn of(extents: Arc<X>, operation: &Operation) -> Option<Self> {
+    pub(super) fn of(extents: Arc<X>, digester: &Digester, operation: &Operation) -> Option<Self> {
         let (with_md5, max_bytes) = match (operation.upload(), fetched(operation)) {
             (Some(upload), _) => {
                 let whole = matches!(operation, Operation::PutBlob(_));
@@ -54,8 +59,8 @@ impl<X: Extents> Upload<X> {
         };
         // Of blocks there may be so many that their list could not be committed with the bytes in it.
         let hold = if matches!(operation, Operation::PutBlock(_)) { 0 } else { MAX_INLINE_BYTES };
-        let (held, summing) = (BytesMut::new(), Summing::new(with_md5));
-        Some(Self { extents, held, writer: None, hold, bytes: 0, max_bytes, summing })
+        let (md5, crc64) = (with_md5.then(|| digester.begin()), Crc64::new());
+        Some(Self { extents, held: BytesMut::new(), writer: None, hold, bytes: 0, max_bytes, md5, crc64 })
     }
 
     /// Takes the next bytes. Waits until the store can take more.
@@ -65,7 +70,10 @@ impl<X: Extents> Upload<X> {
             let error = ServiceError::new(ErrorCode::RequestBodyTooLarge);
             return Err(error.with_detail("MaxLimit", self.max_bytes.to_string()));
         }
-        self.summing.update(&bytes);
+        self.crc64.update(&bytes);
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes.clone()).await?;
+        }
         if self.writer.is_none() && self.held.len() + bytes.len() <= self.hold {
             self.held.extend_from_slice(&bytes);
             return Ok(());
@@ -83,11 +91,16 @@ impl<X: Extents> Upload<X> {
 
     /// All bytes are there, and on disk when this returns.
     pub async fn finish(self) -> Result<Uploaded, ServiceError> {
+        let md5 = match self.md5 {
+            Some(md5) => Some(md5.finish().await?),
+            None => None,
+        };
+        let crc64 = Some(Crc64Sum(self.crc64.finish()));
         let place = match self.writer {
             Some(writer) => Place::Extent(writer.finish().await.map_err(extent_error)?),
             None => Place::Held(self.held.freeze()),
         };
-        Ok(Uploaded { place, bytes: self.bytes, checksums: self.summing.finish() })
+        Ok(Uploaded { place, bytes: self.bytes, checksums: Checksums { md5, crc64 } })
     }
 }
 

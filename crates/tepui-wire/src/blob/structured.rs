@@ -265,19 +265,19 @@ impl Decoder {
     }
 
     fn segment_sum(&mut self, field: &[u8]) -> Result<(), ServiceError> {
-        same(u64_at(field, 0), self.segment)?;
+        same(u64_at(field, 0), &self.segment)?;
         self.after_segment();
         Ok(())
     }
 
     fn sum(&mut self, field: &[u8]) -> Result<(), ServiceError> {
-        same(u64_at(field, 0), self.all)?;
+        same(u64_at(field, 0), &self.all)?;
         self.state = State::Done;
         Ok(())
     }
 }
 
-fn same(said: u64, computed: Crc64) -> Result<(), ServiceError> {
+fn same(said: u64, computed: &Crc64) -> Result<(), ServiceError> {
     let of = |sum| Checksums { md5: None, crc64: Some(Crc64Sum(sum)) };
     of(said).check(&of(computed.finish()))
 }

@@ -1,0 +1,203 @@
+//! MD5, of several streams at once.
+//!
+//! Every step of it waits for the one before, so that most of what a core could do lies idle. The streams of
+//! several callers do not wait for each other: [`Lanes`] sums up four of them in little more time than one.
+
+mod block;
+
+use block::{Block, State};
+use bytes::{Buf, Bytes};
+use std::collections::VecDeque;
+use wide::u32x4;
+
+const BLOCK: usize = block::BYTES;
+
+/// How many streams are summed up at once.
+pub const LANES: usize = 4;
+
+/// The MD5 of bytes that come piece by piece.
+///
+/// ```
+/// use tepui_model::blob::md5::Md5;
+/// let mut sum = Md5::new();
+/// sum.update(b"Hello ");
+/// sum.update(b"World");
+/// assert_eq!(sum.finish()[..4], [0xb1, 0x0a, 0x8d, 0xb1]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Md5 {
+    state: State<u32>,
+    /// The beginning of a block.
+    begun: [u8; BLOCK],
+    /// All bytes so far.
+    bytes: u64,
+}
+
+impl Md5 {
+    pub fn new() -> Self {
+        Self { state: block::START, begun: [0; BLOCK], bytes: 0 }
+    }
+
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        let begun = self.begun_bytes();
+        if begun > 0 {
+            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - begun));
+            self.begun[begun..][..now.len()].copy_from_slice(now);
+            self.bytes += now.len() as u64;
+            bytes = later;
+            if self.begun_bytes() > 0 {
+                return;
+            }
+            self.state = block::add(self.state, block::words(&self.begun));
+        }
+        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+        for whole in blocks {
+            self.state = block::add(self.state, block::words(whole));
+        }
+        self.begun[..rest.len()].copy_from_slice(rest);
+        self.bytes += bytes.len() as u64;
+    }
+
+    pub fn finish(mut self) -> [u8; 16] {
+        let bits = self.bytes.wrapping_mul(8).to_le_bytes();
+        // A one, zeros as long as needed, and the length at the end of a block.
+        let mut end = [0; 2 * BLOCK];
+        end[0] = 0x80;
+        let zeros = (2 * BLOCK - 9 - self.begun_bytes()) % BLOCK;
+        end[1 + zeros..][..8].copy_from_slice(&bits);
+        self.update(&end[..1 + zeros + 8]);
+        let mut sum = [0; 16];
+        for (bytes, word) in sum.as_chunks_mut::<4>().0.iter_mut().zip(self.state) {
+            *bytes = word.to_le_bytes();
+        }
+        sum
+    }
+
+    fn begun_bytes(&self) -> usize {
+        (self.bytes % BLOCK as u64) as usize
+    }
+}
+
+impl Default for Md5 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A stream, and the next bytes of it.
+#[derive(Debug)]
+pub struct Lane<T> {
+    pub sum: Md5,
+    pub pieces: VecDeque<Bytes>,
+    /// Whose it is.
+    pub owner: T,
+}
+
+impl<T> Lane<T> {
+    /// Sums up, without the others, what does not make whole blocks at the beginning of its first piece. How many
+    /// whole blocks there are then; `None` if nothing is left.
+    fn align(&mut self) -> Option<usize> {
+        loop {
+            let first = self.pieces.front_mut()?;
+            let begun = self.sum.begun_bytes();
+            let odd = if begun > 0 { BLOCK - begun } else { 0 };
+            let alone = if first.len() < odd + BLOCK { first.len() } else { odd };
+            if alone == 0 && !first.is_empty() {
+                return Some(first.len() / BLOCK);
+            }
+            self.sum.update(&first.split_to(alone));
+            if first.is_empty() {
+                self.pieces.pop_front();
+            }
+        }
+    }
+
+    fn block(&self, index: usize) -> &Block {
+        let first = self.pieces.front().map(|first| first.as_chunks::<BLOCK>().0);
+        first.and_then(|blocks| blocks.get(index)).unwrap_or(&[0; BLOCK])
+    }
+
+    fn advance(&mut self, blocks: usize) {
+        if let Some(first) = self.pieces.front_mut() {
+            first.advance(blocks * BLOCK);
+            self.sum.bytes += (blocks * BLOCK) as u64;
+        }
+    }
+}
+
+/// Sums up several streams at once.
+#[derive(Debug)]
+pub struct Lanes<T> {
+    lanes: Vec<Lane<T>>,
+}
+
+impl<T> Lanes<T> {
+    pub fn new() -> Self {
+        Self { lanes: Vec::with_capacity(LANES) }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.lanes.len() == LANES
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Takes one more. Not to be called when it is full.
+    pub fn add(&mut self, lane: Lane<T>) {
+        self.lanes.push(lane);
+    }
+
+    /// Goes on until the bytes of one stream are summed up; its pieces are empty then.
+    pub fn run(&mut self) -> Option<Lane<T>> {
+        loop {
+            let mut blocks = usize::MAX;
+            for at in 0..self.lanes.len() {
+                match self.lanes[at].align() {
+                    Some(whole) => blocks = blocks.min(whole),
+                    None => return Some(self.lanes.swap_remove(at)),
+                }
+            }
+            match &mut self.lanes[..] {
+                [] => return None,
+                [lane] => {
+                    // Nothing to be gained from lanes.
+                    let first = lane.pieces.pop_front()?;
+                    lane.sum.update(&first);
+                }
+                several => abreast(several, blocks),
+            }
+        }
+    }
+}
+
+impl<T> Default for Lanes<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Sums up the same number of blocks of each. Lanes that nobody uses go along.
+fn abreast<T>(lanes: &mut [Lane<T>], blocks: usize) {
+    let word = |index: usize| {
+        u32x4::new(std::array::from_fn(|lane| lanes.get(lane).map_or(0, |lane| lane.sum.state[index])))
+    };
+    let mut state: State<u32x4> = std::array::from_fn(word);
+    for index in 0..blocks {
+        let of_lanes: [[u32; 16]; LANES] = std::array::from_fn(|lane| {
+            lanes.get(lane).map_or([0; 16], |lane| block::words(lane.block(index)))
+        });
+        let words = std::array::from_fn(|word| u32x4::new(std::array::from_fn(|lane| of_lanes[lane][word])));
+        state = block::add(state, words);
+    }
+    let state = state.map(u32x4::to_array);
+    for (at, lane) in lanes.iter_mut().enumerate() {
+        lane.sum.state = std::array::from_fn(|word| state[word][at]);
+        lane.advance(blocks);
+    }
+}
+
+#[cfg(test)]
+#[path = "md5/tests.rs"]
+mod tests;
