@@ -1,7 +1,7 @@
 """Snapshots, and what soft delete keeps."""
 
 import pytest
-from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
+from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.blob import RetentionPolicy
 from support import collect, names, put, read, refused
 
@@ -62,17 +62,6 @@ async def test_delete(api, container):
     assert await names(container, "snapshots") == ["a"]
     assert await read(blob) == b"base"
     await blob.delete_blob()
-
-
-async def test_written_by_nobody(api, container):
-    blob = await put(container, "a", b"base")
-    old = api.blob(container.container_name, "a", snapshot=await blob.create_snapshot())
-    for call in (lambda: old.set_blob_metadata({"a": "1"}), lambda: old.acquire_lease()):
-        with pytest.raises(HttpResponseError) as info:
-            await call()
-        assert info.value.status_code == 400
-    assert await read(old) == b"base"
-    await blob.delete_blob(delete_snapshots="include")
 
 
 async def test_go_back(api, container):
