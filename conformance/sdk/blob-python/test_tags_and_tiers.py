@@ -2,6 +2,7 @@
 
 import pytest
 from azure.core.exceptions import HttpResponseError
+from azure.storage.blob import StandardBlobTier
 from support import collect, names, put, read, refused, unique_name
 
 
@@ -79,7 +80,7 @@ async def test_tiers(container):
         assert (after.blob_tier, bool(after.blob_tier_inferred), after.etag) == (tier, False, found.etag)
         assert after.blob_tier_change_time
     assert [each.blob_tier async for each in container.list_blobs()] == ["Hot"]
-    await put(container, "b", standard_blob_tier="Cool")
+    await put(container, "b", standard_blob_tier=StandardBlobTier.COOL)
     assert (await container.get_blob_client("b").get_blob_properties()).blob_tier == "Cool"
     async with refused(400, "InvalidHeaderValue"):
         await blob.set_standard_blob_tier("Lukewarm")
