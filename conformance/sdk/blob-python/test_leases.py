@@ -47,10 +47,11 @@ async def test_life_of_a_lease(container):
     assert lease.id != wanted
     async with refused(409, "LeaseIdMismatchWithLeaseOperation"):
         await again.renew()
+    last = lease.id
     await lease.release()
     assert (await blob.get_blob_properties()).lease.state == "available"
     async with refused(412, "LeaseNotPresentWithBlobOperation"):
-        await blob.set_blob_metadata({}, lease=lease)
+        await blob.set_blob_metadata({}, lease=last)
 
 
 async def test_break(container):
