@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from files import address, blobs, files, write
 
-# The token's owner is unknown to AzCopy, and a server that is no host of Azure's as well: --from-to says what is what.
+# The server's name is none of Azure's, so that AzCopy needs --from-to to know what is what.
 QUIET = ["--skip-version-check", "--output-type=json", "--log-level=ERROR"]
 
 
