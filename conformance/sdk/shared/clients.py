@@ -11,8 +11,14 @@ import pytest
 import pytest_asyncio
 from azure.core.exceptions import HttpResponseError
 
-LISTINGS = ("list_entities", "query_entities", "list_tables", "query_tables", "list_queues", "receive_messages")
-CHILDREN = ("get_table_client", "get_queue_client")
+LISTINGS = (
+    "list_entities", "query_entities", "list_tables", "query_tables",
+    "list_queues", "receive_messages",
+    "list_containers", "list_blobs", "list_blob_names", "walk_blobs", "find_blobs_by_tags", "list_page_ranges", "chunks",
+)  # fmt: skip
+# These are awaited, and then give items.
+BATCHES = ("delete_blobs", "set_standard_blob_tier_blobs")
+CHILDREN = ("get_table_client", "get_queue_client", "get_container_client", "get_blob_client")
 
 
 class Blocking:
@@ -33,6 +39,8 @@ class Blocking:
 
         async def call(*args, **kwargs):
             result = attribute(*args, **kwargs)
+            if name in BATCHES:
+                return BlockingItems(result)
             return Blocking(result, self._child) if isinstance(result, self._child) else result
 
         return call
@@ -72,7 +80,7 @@ class BlockingPages:
 class Clients:
     """Makes clients of one kind, `sync` or `async`, and closes them at the end. A suite says of which service."""
 
-    # The library's blocking client of a single table or queue.
+    # The library's blocking client of a single table or queue. Of blobs there are several kinds, in a tuple.
     child = None
 
     def __init__(self, kind):

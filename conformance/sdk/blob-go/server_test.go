@@ -1,0 +1,1 @@
+../shared/server_test.go
