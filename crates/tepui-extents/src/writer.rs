@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::task::{JoinError, JoinHandle};
 
 /// How many frames are written at once.
-const CHUNK_FRAMES: usize = 8;
+const CHUNK_FRAMES: usize = 16;
 
 /// An extent that is being written to a [`DiskExtents`](crate::DiskExtents).
 pub struct DiskWriter {

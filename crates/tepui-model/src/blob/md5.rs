@@ -140,6 +140,10 @@ impl<T> Lanes<T> {
         self.lanes.len() == LANES
     }
 
+    pub fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }

@@ -3,19 +3,23 @@
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tepui_model::blob::Md5Sum;
-use tepui_model::blob::md5::{Lane, Lanes, Md5};
-use tepui_model::{ErrorCode, ServiceError};
-use tokio::sync::oneshot;
+use tepui_model::blob::md5::{LANES, Lane, Lanes, Md5};
+use tokio::sync::Notify;
 
 /// So much of a stream is handed over at once.
 const STEP_BYTES: usize = 256 * 1024;
 /// So much is not worth handing over.
 const SMALL_BYTES: usize = 32 * 1024;
+/// A stream with more than this to be summed up waits.
+const MAX_WAITING_BYTES: usize = 1024 * 1024;
+/// How long a thread waits for other streams to go along with those it has, and how often it goes without
+/// them after it waited in vain.
+const PATIENCE: Duration = Duration::from_millis(1);
+const ROUNDS_WITHOUT: u32 = 16;
 /// One thread sums up more than a gigabyte a second. It is one in so many cores.
 const CORES_PER_THREAD: usize = 4;
-
-type Job = Lane<oneshot::Sender<Md5>>;
 
 /// Threads that sum up. They end when it is dropped.
 pub(super) struct Digester {
@@ -30,8 +34,27 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    jobs: VecDeque<Job>,
+    /// Those with something to sum up that no thread has.
+    streams: VecDeque<Arc<Stream>>,
+    /// How many streams hand over what they have.
+    open: usize,
     is_closed: bool,
+}
+
+/// What an upload and a thread share.
+#[derive(Default)]
+struct Stream {
+    state: Mutex<State>,
+    /// Something was taken or summed up.
+    progress: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Not there while a thread has it.
+    sum: Option<Md5>,
+    pieces: VecDeque<Bytes>,
+    bytes: usize,
 }
 
 impl Digester {
@@ -50,8 +73,8 @@ impl Digester {
     }
 
     pub(super) fn begin(&self) -> StreamSum {
-        let queue = Arc::clone(&self.queue);
-        StreamSum { queue, sum: Place::Here(Md5::new()), pieces: VecDeque::new(), bytes: 0 }
+        let place = Place::Here(Md5::new());
+        StreamSum { queue: Arc::clone(&self.queue), place, pieces: VecDeque::new(), bytes: 0 }
     }
 }
 
@@ -64,93 +87,173 @@ impl Drop for Digester {
 
 impl Queue {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     fn run(&self) {
         let mut lanes = Lanes::new();
+        let mut rounds_without = 0;
         loop {
-            let is_idle = |waiting: &mut Waiting| waiting.jobs.is_empty() && !waiting.is_closed;
-            let mut waiting = self.waiting();
-            if lanes.is_empty() {
-                waiting = self.changed.wait_while(waiting, is_idle).unwrap_or_else(PoisonError::into_inner);
-            }
-            while !lanes.is_full()
-                && let Some(job) = waiting.jobs.pop_front()
-            {
-                lanes.add(job);
-            }
-            drop(waiting);
-            match lanes.run() {
-                // Nobody waits for it if the upload was given up.
-                Some(done) => drop(done.owner.send(done.sum)),
-                None => return,
+            self.fill(&mut lanes, &mut rounds_without);
+            let Some(done) = lanes.run() else { return };
+            if let Some(more) = Stream::go_on(done) {
+                lanes.add(more);
             }
         }
+    }
+
+    /// Takes as many streams as there are lanes for. There are none only when it is closed and all is done.
+    fn fill(&self, lanes: &mut Lanes<Arc<Stream>>, rounds_without: &mut u32) {
+        let mut waiting = self.waiting();
+        if lanes.is_empty() {
+            let idle = |waiting: &mut Waiting| waiting.streams.is_empty() && !waiting.is_closed;
+            waiting = self.changed.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
+        }
+        *rounds_without = rounds_without.saturating_sub(1);
+        if *rounds_without == 0 {
+            // Together they take hardly longer than alone.
+            let taken = lanes.len();
+            let few = |waiting: &mut Waiting| {
+                taken + waiting.streams.len() < LANES.min(waiting.open) && !waiting.is_closed
+            };
+            let waited = self.changed.wait_timeout_while(waiting, PATIENCE, few);
+            let timeout;
+            (waiting, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            *rounds_without = if timeout.timed_out() { ROUNDS_WITHOUT } else { 0 };
+        }
+        while !lanes.is_full()
+            && let Some(stream) = waiting.streams.pop_front()
+        {
+            if let Some(lane) = stream.into_lane() {
+                lanes.add(lane);
+            }
+        }
+    }
+}
+
+impl Stream {
+    fn into_lane(self: Arc<Self>) -> Option<Lane<Arc<Self>>> {
+        let mut state = lock(&self.state);
+        let sum = state.sum.take()?;
+        let pieces = state.take_pieces();
+        drop(state);
+        self.progress.notify_one();
+        Some(Lane { sum, pieces, owner: self })
+    }
+
+    /// Gives back the sum, or takes the pieces that have come meanwhile.
+    fn go_on(mut lane: Lane<Arc<Self>>) -> Option<Lane<Arc<Self>>> {
+        let mut state = lock(&lane.owner.state);
+        lane.pieces = state.take_pieces();
+        let is_done = lane.pieces.is_empty();
+        if is_done {
+            state.sum = Some(std::mem::take(&mut lane.sum));
+        }
+        drop(state);
+        lane.owner.progress.notify_one();
+        (!is_done).then_some(lane)
+    }
+
+    async fn until(&self, holds: impl Fn(&State) -> bool) {
+        while !holds(&lock(&self.state)) {
+            self.progress.notified().await;
+        }
+    }
+}
+
+impl State {
+    fn take_pieces(&mut self) -> VecDeque<Bytes> {
+        self.bytes = 0;
+        std::mem::take(&mut self.pieces)
+    }
+
+    fn is_summed_up(&self) -> bool {
+        self.sum.is_some() && self.pieces.is_empty()
     }
 }
 
 /// The MD5 of one upload.
 pub(super) struct StreamSum {
     queue: Arc<Queue>,
-    sum: Place,
+    place: Place,
     /// Not yet handed over.
     pieces: VecDeque<Bytes>,
     bytes: usize,
 }
 
 enum Place {
+    /// Little has come so far.
     Here(Md5),
-    Away(oneshot::Receiver<Md5>),
+    Shared(Arc<Stream>),
 }
 
 impl StreamSum {
-    /// Adds the next bytes. Waits if those before them are not summed up yet.
-    pub(super) async fn update(&mut self, bytes: Bytes) -> Result<(), ServiceError> {
+    /// Adds the next bytes. Waits if many of those before them are not summed up yet.
+    pub(super) async fn update(&mut self, bytes: Bytes) {
         self.bytes += bytes.len();
         self.pieces.push_back(bytes);
-        if self.bytes < STEP_BYTES {
-            return Ok(());
+        if self.bytes >= STEP_BYTES {
+            self.hand_over().until(|state| state.bytes <= MAX_WAITING_BYTES).await;
         }
-        self.hand_over().await
     }
 
-    pub(super) async fn finish(mut self) -> Result<Md5Sum, ServiceError> {
+    pub(super) async fn finish(mut self) -> Md5Sum {
         if self.bytes > SMALL_BYTES {
-            self.hand_over().await?;
+            self.hand_over();
         }
-        let mut sum = self.take().await?;
+        let mut sum = match &mut self.place {
+            Place::Here(sum) => std::mem::take(sum),
+            Place::Shared(stream) => {
+                stream.until(State::is_summed_up).await;
+                lock(&stream.state).sum.take().unwrap_or_default()
+            }
+        };
         self.pieces.iter().for_each(|piece| sum.update(piece));
-        Ok(Md5Sum(sum.finish()))
+        Md5Sum(sum.finish())
     }
 
-    async fn hand_over(&mut self) -> Result<(), ServiceError> {
-        let mut sum = self.take().await?;
+    fn hand_over(&mut self) -> Arc<Stream> {
         let pieces = std::mem::take(&mut self.pieces);
-        self.bytes = 0;
+        let bytes = std::mem::take(&mut self.bytes);
         let mut waiting = self.queue.waiting();
-        if waiting.is_closed {
-            drop(waiting);
-            pieces.iter().for_each(|piece| sum.update(piece));
-            self.sum = Place::Here(sum);
-            return Ok(());
+        let stream = match &mut self.place {
+            Place::Shared(stream) => Arc::clone(stream),
+            Place::Here(sum) => {
+                let state = State { sum: Some(std::mem::take(sum)), ..State::default() };
+                let stream = Arc::new(Stream { state: Mutex::new(state), ..Stream::default() });
+                waiting.open += 1;
+                self.place = Place::Shared(Arc::clone(&stream));
+                stream
+            }
+        };
+        let mut state = lock(&stream.state);
+        let is_new = state.is_summed_up();
+        match &mut state.sum {
+            Some(sum) if is_new && waiting.is_closed => pieces.iter().for_each(|piece| sum.update(piece)),
+            _ => {
+                state.pieces.extend(pieces);
+                state.bytes += bytes;
+                if is_new {
+                    waiting.streams.push_back(Arc::clone(&stream));
+                    self.queue.changed.notify_all();
+                }
+            }
         }
-        let (owner, done) = oneshot::channel();
-        waiting.jobs.push_back(Lane { sum, pieces, owner });
-        drop(waiting);
-        self.queue.changed.notify_one();
-        self.sum = Place::Away(done);
-        Ok(())
+        drop(state);
+        stream
     }
+}
 
-    async fn take(&mut self) -> Result<Md5, ServiceError> {
-        match &mut self.sum {
-            Place::Here(sum) => Ok(std::mem::take(sum)),
-            Place::Away(done) => done.await.map_err(|_| {
-                ServiceError::new(ErrorCode::InternalError).with_cause("nobody computes checksums any more")
-            }),
+impl Drop for StreamSum {
+    fn drop(&mut self) {
+        if matches!(self.place, Place::Shared(_)) {
+            self.queue.waiting().open -= 1;
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -166,9 +269,9 @@ mod tests {
                 let whole: Vec<u8> =
                     (0..stream * 77_777).map(|index| (index * (stream + 3) % 251) as u8).collect();
                 for piece in whole.chunks(10_000 + stream as usize) {
-                    sum.update(Bytes::copy_from_slice(piece)).await.unwrap();
+                    sum.update(Bytes::copy_from_slice(piece)).await;
                 }
-                assert_eq!(sum.finish().await.unwrap(), Md5Sum::of(&whole), "{stream}");
+                assert_eq!(sum.finish().await, Md5Sum::of(&whole), "{stream}");
             })
         });
         for task in tasks.collect::<Vec<_>>() {

@@ -72,7 +72,7 @@ impl<X: Extents> Upload<X> {
         }
         self.crc64.update(&bytes);
         if let Some(md5) = &mut self.md5 {
-            md5.update(bytes.clone()).await?;
+            md5.update(bytes.clone()).await;
         }
         if self.writer.is_none() && self.held.len() + bytes.len() <= self.hold {
             self.held.extend_from_slice(&bytes);
@@ -92,7 +92,7 @@ impl<X: Extents> Upload<X> {
     /// All bytes are there, and on disk when this returns.
     pub async fn finish(self) -> Result<Uploaded, ServiceError> {
         let md5 = match self.md5 {
-            Some(md5) => Some(md5.finish().await?),
+            Some(md5) => Some(md5.finish().await),
             None => None,
         };
         let crc64 = Some(Crc64Sum(self.crc64.finish()));
