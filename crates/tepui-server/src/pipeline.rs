@@ -22,6 +22,7 @@ use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use hyper::http::{HeaderMap, Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
@@ -367,10 +368,11 @@ impl<S: Served> Handler for FrontDoor<S> {
 }
 
 impl Admitted<'_> {
-    /// Ends an answer that takes too long.
+    /// Ends an answer that takes too long. It is pinned, for it is large, and every hand that it passes through
+    /// would copy it.
     async fn in_time<T>(
         &self,
-        answer: impl Future<Output = Result<T, ServiceError>>,
+        answer: Pin<&mut impl Future<Output = Result<T, ServiceError>>>,
     ) -> Result<T, ServiceError> {
         match tokio::time::timeout(self.time, answer).await {
             Ok(answered) => answered,

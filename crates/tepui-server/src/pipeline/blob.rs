@@ -20,6 +20,7 @@ use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
 use crate::limits::Limits;
 use hyper::http::{HeaderMap, Response};
+use std::pin::pin;
 use std::sync::Arc;
 use tepui_engine::Engine;
 use tepui_extents::Extents;
@@ -81,7 +82,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
     ) -> ServiceError {
         let Some(container) = container else { return error };
         let found = self.service.require_container(&admitted.target.account, container);
-        admitted.in_time(found).await.err().unwrap_or(error)
+        admitted.in_time(pin!(found)).await.err().unwrap_or(error)
     }
 
     /// Carries out an operation that brings no bytes along.
@@ -93,7 +94,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         operation: &Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let answer = self.service.execute(caller, operation, None);
-        let answer = admitted.in_time(answer).await?;
+        let answer = admitted.in_time(pin!(answer)).await?;
         self.respond(known, admitted, operation, answer).await
     }
 
@@ -178,7 +179,8 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
                 let (operation, bytes) = self.decode(known, admitted, prepared, max_bytes, body).await?;
                 match operation {
                     Operation::Batch { container } => {
-                        self.answer_batch(door, known, admitted, container.as_ref(), &bytes).await
+                        // Boxed: it is large, and rare.
+                        Box::pin(self.answer_batch(door, known, admitted, container.as_ref(), &bytes)).await
                     }
                     operation => self.carry_out(known, admitted, caller, &operation).await,
                 }
@@ -190,7 +192,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
             BodyUse::Nothing => {
                 let operation = prepared.decode(b"")?;
                 match operation.source() {
-                    Some(_) => self.answer_copy(door, known, admitted, caller, operation).await,
+                    Some(_) => Box::pin(self.answer_copy(door, known, admitted, caller, operation)).await,
                     None => self.carry_out(known, admitted, caller, &operation).await,
                 }
             }

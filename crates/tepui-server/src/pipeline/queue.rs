@@ -3,6 +3,7 @@
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
 use hyper::http::Response;
+use std::pin::pin;
 use std::sync::Arc;
 use tepui_engine::Engine;
 use tepui_model::access_policy::SignedIdentifier;
@@ -101,7 +102,7 @@ impl<E: Engine> Served for Queues<E> {
             };
             Ok(encode(&context, &operation, reply)?.map(ReplyBody::from))
         };
-        admitted.in_time(answer).await
+        admitted.in_time(pin!(answer)).await
     }
 
     fn error_dress(&self, _known: &Known<'_, OperationKind>, _version: ServiceVersion) -> ErrorDress {

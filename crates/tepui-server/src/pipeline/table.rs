@@ -5,6 +5,7 @@ use crate::body::{Body, ReplyBody};
 use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
 use hyper::header::HeaderValue;
 use hyper::http::Response;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_engine::Engine;
@@ -144,7 +145,7 @@ impl<E: Engine> Served for Tables<E> {
             };
             self.carry_out(known, &context, &operation, grant).await
         };
-        Ok(admitted.in_time(answer).await?.map(|page| ReplyBody::pieces(page.into_pieces())))
+        Ok(admitted.in_time(pin!(answer)).await?.map(|page| ReplyBody::pieces(page.into_pieces())))
     }
 
     fn error_dress(&self, known: &Known<'_, OperationKind>, version: ServiceVersion) -> ErrorDress {

@@ -6,6 +6,7 @@ use crate::pipeline::{Admitted, FrontDoor, Known, Presented};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::task::Poll;
 use tepui_engine::Engine;
 use tepui_extents::Extents;
@@ -45,7 +46,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             }
             Ok(answers)
         };
-        let answers = admitted.in_time(answers).await?;
+        let answers = admitted.in_time(pin!(answers)).await?;
         Ok(batch::encode(&door.ids.next(), &answers).map(ReplyBody::from))
     }
 

@@ -7,6 +7,7 @@ use crate::pipeline::{Admitted, FrontDoor, Known, Presented};
 use bytes::Bytes;
 use hyper::header::AUTHORIZATION;
 use hyper::http::{HeaderMap, HeaderValue, Method, Response};
+use std::pin::pin;
 use tepui_engine::{Engine, Snapshot};
 use tepui_extents::Extents;
 use tepui_model::blob::access::{self, Allowed};
@@ -33,7 +34,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let Some(upload) = self.service.begin_upload(&operation) else {
             return self.carry_out(known, admitted, caller, &operation).await;
         };
-        admitted.in_time(self.service.check(caller, &operation)).await?;
+        admitted.in_time(pin!(self.service.check(caller, &operation))).await?;
         let bytes = self.open(known, admitted, caller, &operation, source).await?;
         let uploaded = fetch(admitted, upload, bytes).await?;
         let (operation, answer) = self.keep(admitted, caller, operation, uploaded).await?;
@@ -73,7 +74,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             peer: admitted.peer,
             now: known.now,
         };
-        let grant = admitted.in_time(door.grant(&presented)).await?;
+        let grant = admitted.in_time(pin!(door.grant(&presented))).await?;
         Ok(access::check(&grant, OperationKind::GetBlob, Some(blob.container.as_str()))?)
     }
 
@@ -89,11 +90,11 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         match source.place {
             SourcePlace::Here { .. } => {
                 let opened = self.service.open_source(caller, source, range);
-                admitted.in_time(opened).await.map(Source::Here)
+                admitted.in_time(pin!(opened)).await.map(Source::Here)
             }
             SourcePlace::Elsewhere => {
                 let opened = self.remote.open(source, range, &known.head.headers);
-                admitted.in_time(opened).await.map(Source::Elsewhere)
+                admitted.in_time(pin!(opened)).await.map(Source::Elsewhere)
             }
         }
     }
@@ -120,12 +121,12 @@ async fn fetch<S: Snapshot, X: Extents>(
     mut upload: Upload<X>,
     mut source: Source<S, X>,
 ) -> Result<Uploaded, ServiceError> {
-    while let Some(pieces) = admitted.in_time(source.next()).await? {
+    while let Some(pieces) = admitted.in_time(pin!(source.next())).await? {
         for piece in pieces {
-            admitted.in_time(upload.write(piece)).await?;
+            admitted.in_time(pin!(upload.write(piece))).await?;
         }
     }
-    admitted.in_time(upload.finish()).await
+    admitted.in_time(pin!(upload.finish())).await
 }
 
 /// A source that the caller cannot read is told of with the status and the words of its own refusal.

@@ -8,6 +8,7 @@ use hyper::header::CONTENT_LENGTH;
 use hyper::http::{HeaderMap, Response};
 use std::future::Future;
 use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tepui_engine::Snapshot;
@@ -56,7 +57,7 @@ pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
         (None, 0) => return Ok(response.map(ReplyBody::from)),
         (None, _) => {
             let read = content.next_up_to(piece_bytes(room.as_ref()));
-            admitted.in_time(read).await?.unwrap_or_default()
+            admitted.in_time(pin!(read)).await?.unwrap_or_default()
         }
         (Some(_), _) => Vec::new(),
     };

@@ -7,6 +7,7 @@ use crate::pipeline::{Admitted, Known, body_error};
 use bytes::Bytes;
 use hyper::header::EXPECT;
 use hyper::http::{Response, request};
+use std::pin::pin;
 use std::sync::Arc;
 use tepui_engine::Engine;
 use tepui_extents::Extents;
@@ -31,7 +32,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             return self.carry_out(known, admitted, caller, &operation).await;
         };
         if is_worth_asking(known.head, body.as_ref()) {
-            admitted.in_time(self.service.check(caller, &operation)).await?;
+            admitted.in_time(pin!(self.service.check(caller, &operation))).await?;
         }
         let is_structured = structured::is_asked(&known.head.headers)?;
         let decoder = is_structured.then(Decoder::new);
@@ -55,7 +56,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
     ) -> Result<(Operation, Answer<E::Snapshot, X>), ServiceError> {
         if !uploaded.is_stored() {
             let answer = self.service.execute(caller, &operation, Some(uploaded));
-            let answer = admitted.in_time(answer).await?;
+            let answer = admitted.in_time(pin!(answer)).await?;
             return Ok((operation, answer));
         }
         // Bytes in the store are kept or discarded, even if the client goes away meanwhile.
@@ -67,7 +68,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             answer.map(|answer| (operation, answer))
         });
         let ended = async { task.await.map_err(|error| failed(&error))? };
-        admitted.in_time(ended).await
+        admitted.in_time(pin!(ended)).await
     }
 }
 
@@ -95,7 +96,7 @@ async fn receive<X: Extents>(
             None => piece,
         };
         bytes += plain.len() as u64;
-        admitted.in_time(upload.write(plain)).await?;
+        admitted.in_time(pin!(upload.write(plain))).await?;
     }
     if let Some(decoder) = decoder {
         decoder.finish()?;
@@ -104,7 +105,7 @@ async fn receive<X: Extents>(
         let error = ServiceError::new(ErrorCode::InvalidInput);
         return Err(error.with_cause("the body is not as long as was said"));
     }
-    admitted.in_time(upload.finish()).await
+    admitted.in_time(pin!(upload.finish())).await
 }
 
 /// The next bytes of the body, which is gone once it is read or broken.
