@@ -215,7 +215,7 @@ impl Timestamp {
 
     /// The moment as a date of HTTP: `Tue, 10 Mar 2026 08:15:30 GMT`.
     pub fn to_http(self) -> String {
-        self.http_bytes().map(char::from).iter().collect()
+        String::from_utf8_lossy(&self.http_bytes()).into_owned()
     }
 
     /// The same in bytes, for answers that hold many.

@@ -131,6 +131,9 @@ fn push_container(listed: &ListedContainer, with_metadata: bool, body: &mut Prin
     });
 }
 
+/// An entry of a list of blobs takes about so much.
+const ENTRY_BYTES: usize = 800;
+
 /// The body of List Blobs.
 pub(super) fn print_blobs(context: &Context<'_>, operation: &Operation, page: &BlobPage) -> Vec<u8> {
     let (container, include) = match operation {
@@ -145,6 +148,7 @@ pub(super) fn print_blobs(context: &Context<'_>, operation: &Operation, page: &B
         ("delimiter", "Delimiter"),
     ];
     list(context, Some(container), &echoed, page.next.as_ref().map(marker::print_blobs), |body| {
+        body.reserve(page.blobs.len() * ENTRY_BYTES);
         body.parent("Blobs", |body| {
             for listed in &page.blobs {
                 match listed {
@@ -225,7 +229,6 @@ fn push_properties(
     context: &Context<'_>,
     body: &mut Printer,
 ) {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let http = &properties.http;
     if context.version.says_creation_time() {
         body.leaf("Creation-Time", &properties.created.to_http());
@@ -234,12 +237,12 @@ fn push_properties(
     body.leaf("Etag", &etag::to_text(properties.changed.0));
     body.leaf("Content-Length", &properties.bytes.to_string());
     // These are there also where they are not set.
-    body.leaf("Content-Type", &text(&http.content_type));
-    body.leaf("Content-Encoding", &text(&http.content_encoding));
-    body.leaf("Content-Language", &text(&http.content_language));
+    body.leaf("Content-Type", http.content_type.as_deref().unwrap_or_default());
+    body.leaf("Content-Encoding", http.content_encoding.as_deref().unwrap_or_default());
+    body.leaf("Content-Language", http.content_language.as_deref().unwrap_or_default());
     body.leaf("Content-MD5", &http.content_md5.map(|md5| md5.to_string()).unwrap_or_default());
-    body.leaf("Cache-Control", &text(&http.cache_control));
-    body.leaf("Content-Disposition", &text(&http.content_disposition));
+    body.leaf("Cache-Control", http.cache_control.as_deref().unwrap_or_default());
+    body.leaf("Content-Disposition", http.content_disposition.as_deref().unwrap_or_default());
     if let Some(accessed) = properties.last_accessed {
         body.leaf("LastAccessTime", &accessed.to_http());
     }
