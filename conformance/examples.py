@@ -2,7 +2,8 @@
 """Runs the examples of README.md as they stand there, against a server that is listening.
 
     conformance/examples.py --endpoint http://127.0.0.1:PORT/devstoreaccount1 \\
-        --queue-endpoint http://127.0.0.1:PORT/devstoreaccount1
+        --queue-endpoint http://127.0.0.1:PORT/devstoreaccount1 \\
+        --blob-endpoint http://127.0.0.1:PORT/devstoreaccount1
 
 Only the ports are exchanged. The clients are those that conformance/sdk/run installs.
 """
@@ -21,6 +22,7 @@ ROOT = HERE.parent
 SDK = ROOT / ".work" / "sdk"
 TABLES_IN_README = "http://127.0.0.1:10002/devstoreaccount1"
 QUEUES_IN_README = "http://127.0.0.1:10001/devstoreaccount1"
+BLOBS_IN_README = "http://127.0.0.1:10000/devstoreaccount1"
 
 
 def blocks(language):
@@ -39,6 +41,10 @@ def python(code, folder, suite="python"):
 
 def queue_python(code, folder):
     return python(code, folder, "queue-python")
+
+
+def blob_python(code, folder):
+    return python(code, folder, "blob-python")
 
 
 def javascript(code, folder):
@@ -63,6 +69,7 @@ def shell(code, folder):
 EXAMPLES = [
     ("python3", "python", 0, python, "Ada 36"),
     ("python3", "python", 1, queue_python, "resize photo 7"),
+    ("python3", "python", 2, blob_python, "2026/ada.jpg 20 b'not really a picture'"),
     ("node", "js", 0, javascript, "Ada 36"),
     ("go", "go", 0, go, '"Name":"Ada"'),
     ("curl", "sh", 1, shell, '"Name":"Ada","Age":36'),
@@ -73,10 +80,11 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--endpoint", required=True)
     options.add_argument("--queue-endpoint", required=True)
+    options.add_argument("--blob-endpoint", required=True)
     endpoints = options.parse_args()
     passed = failed = skipped = 0
     # Only what is missing.
-    suites = ["python-sync", "queue-python-sync", "javascript", "go"]
+    suites = ["python-sync", "queue-python-sync", "blob-python-sync", "javascript", "go"]
     subprocess.run([HERE / "sdk" / "run", "--prepare", *suites], check=True)
     for tool, mark, index, runner, expected in EXAMPLES:
         if shutil.which(tool) is None:
@@ -85,7 +93,7 @@ def main():
             skipped, failed = skipped + (missing == "skipped"), failed + (missing == "failed")
             continue
         code = blocks(mark)[index].replace(TABLES_IN_README, endpoints.endpoint)
-        code = code.replace(QUEUES_IN_README, endpoints.queue_endpoint)
+        code = code.replace(QUEUES_IN_README, endpoints.queue_endpoint).replace(BLOBS_IN_README, endpoints.blob_endpoint)
         with tempfile.TemporaryDirectory() as folder:
             status, output = runner(code, Path(folder))
         if status == 0 and expected in output:
