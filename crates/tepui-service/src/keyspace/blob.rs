@@ -260,6 +260,20 @@ pub(crate) fn retained_blob(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>, Re
     Some((container, name, read_revision(rest)?))
 }
 
+/// The note that a copy is under way, by its id.
+pub(crate) fn pending_copy(id: &str) -> Key {
+    KeyWriter::new(space::PENDING_COPY).last_text(id).finish()
+}
+
+pub(crate) fn all_pending_copies() -> KeyRange {
+    whole(KeyWriter::new(space::PENDING_COPY))
+}
+
+/// The id inside a key of [`all_pending_copies`].
+pub(crate) fn pending_copy_id(key: &[u8]) -> Option<Cow<'_, str>> {
+    read_text(key.get(1..)?)
+}
+
 fn of_content(space: u8, content: ContentId) -> KeyWriter {
     let key = KeyWriter::with_capacity(space, 25);
     content.0.to_be_bytes().into_iter().fold(key, KeyWriter::byte)
@@ -408,5 +422,7 @@ mod tests {
         assert_eq!(place_of_extent(&free_extent(one)), Some((3, u64::MAX)));
         assert!(holds(&extents_of_volume(3), &extent(one)) && !holds(&extents_of_volume(4), &extent(one)));
         assert_eq!(dropped_content_id(&dropped_content(ContentId(9))), Some(ContentId(9)));
+        assert_eq!(pending_copy_id(&pending_copy("some-id")), Some("some-id".into()));
+        assert!(holds(&all_pending_copies(), &pending_copy("some-id")));
     }
 }

@@ -224,6 +224,28 @@ impl StoredBlock {
     }
 }
 
+/// Where the destination of a copy is that is under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PendingCopy {
+    pub(crate) container: Incarnation,
+    pub(crate) name: String,
+}
+
+impl PendingCopy {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.container.0);
+        out.text(&self.name);
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        let read =
+            |mut from: Reader<'_>| Some(Self { container: Incarnation(from.number()?), name: from.text()? });
+        Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("pending copy"))
+    }
+}
+
 /// How often an extent is referred to: by contents, by blobs, and by blocks that are not committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredExtent {
