@@ -251,6 +251,25 @@ impl ServiceError {
         self
     }
 
+    /// Tells what was said of the source of a copy that could not be read.
+    pub fn with_copy_source(self, status: u16, code: Option<&str>, message: Option<&str>) -> Self {
+        let told = self.with_detail("CopySourceStatusCode", status.to_string());
+        let told = match code {
+            Some(code) => told.with_detail("CopySourceErrorCode", code),
+            None => told,
+        };
+        match message {
+            Some(message) => told.with_detail("CopySourceErrorMessage", message),
+            None => told,
+        }
+    }
+
+    /// For callers who do not know what [`ServiceError::with_copy_source`] tells.
+    pub fn without_copy_source(mut self) -> Self {
+        self.details.retain(|(name, _)| !name.starts_with("CopySource"));
+        self
+    }
+
     /// Tells the log why.
     pub fn with_cause(mut self, cause: impl fmt::Display) -> Self {
         self.cause = Some(cause.to_string());

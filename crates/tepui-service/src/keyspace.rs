@@ -64,6 +64,10 @@ mod space {
     pub(super) const EXTENT: u8 = 0xA5;
     /// What can be restored, or is to expire: ticks, incarnation of the container, name, revision.
     pub(super) const RETAINED: u8 = 0xA6;
+    /// Copies that are under way: id of the copy.
+    pub(super) const PENDING_COPY: u8 = 0xA7;
+    /// Contents of few bytes: id of the content.
+    pub(super) const SMALL_CONTENT: u8 = 0xA8;
 }
 
 /// The number of a table, queue or container that was created. Never used twice, so a table that is

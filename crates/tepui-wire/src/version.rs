@@ -103,6 +103,8 @@ gates! {
     has_large_appends = "2022-11-02";
     /// A user delegation SAS signs for whom it was made.
     signs_delegated_user = "2025-07-05";
+    /// Copies that cannot read their source tell what was said of it.
+    tells_of_copy_source = "2025-11-05";
     /// A user delegation SAS signs which headers and parameters a request must have.
     signs_required_headers = "2026-04-06";
     has_smart_tier = "2026-06-06";

@@ -5,11 +5,13 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use support::Server;
 use support::blob::{BLOCK_BLOB, signed};
+use support::http::Client;
 use support::random::Random;
 use tempfile::TempDir;
 
@@ -266,6 +268,148 @@ fn a_batch_deletes_what_it_may() {
     }
     let unsigned = "/devstoreaccount1/pictures/dog".to_owned();
     let targets = [signed("/pictures/cat"), unsigned, signed("/pictures/none"), signed("/others/cow")];
+    let statuses = batch_of_deletions(&mut client, "/pictures?restype=container&comp=batch", &targets);
+    assert_eq!(statuses, ["202", "404", "404", "400"]);
+    for (path, status) in [("/pictures/cat", 404), ("/pictures/dog", 200), ("/others/cow", 200)] {
+        assert_eq!(client.get_blob(path).status, status, "{path}");
+    }
+}
+
+/// A server that sends the first half of a body, and the rest when it is told to. It listens once.
+struct SlowSource {
+    url: String,
+    go_on: mpsc::Sender<Rest>,
+}
+
+enum Rest {
+    Send,
+    BreakOff,
+}
+
+impl SlowSource {
+    fn start(body: Vec<u8>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/cat.png?token=secret", listener.local_addr().unwrap());
+        let (go_on, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 4096];
+            let length = stream.read(&mut asked).unwrap();
+            assert!(asked[..length].starts_with(b"GET /cat.png?token=secret HTTP/1.1"));
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nContent-Type: image/png\r\nCache-Control: no-store\r\n\
+                 x-ms-meta-color: red\r\nETag: \"1\"\r\n\r\n",
+                body.len()
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            let (first, second) = body.split_at(body.len() / 2);
+            stream.write_all(first).unwrap();
+            if let Ok(Rest::Send) = told.recv() {
+                let _ = stream.write_all(second);
+            }
+        });
+        Self { url, go_on }
+    }
+}
+
+fn copy_header(client: &mut Client, name: &str) -> String {
+    let head = client.blob("HEAD", "/copies/cat", &[], b"").unwrap();
+    head.header(name).unwrap_or_default().to_owned()
+}
+
+fn start_copy(client: &mut Client, source: &SlowSource) -> String {
+    let reply = client.blob("PUT", "/copies/cat", &[("x-ms-copy-source", &source.url)], b"").unwrap();
+    assert_eq!((reply.status, reply.header("x-ms-copy-status")), (202, Some("pending")), "{}", reply.text());
+    reply.header("x-ms-copy-id").unwrap().to_owned()
+}
+
+#[test]
+fn a_copy_from_another_server_goes_on_after_the_answer() {
+    let server = Server::in_memory(&["--allow-remote-copy"]);
+    let mut client = server.blobs();
+    client.create_container("copies");
+    client.put_blob("/copies/cat", b"before");
+    let bytes = noise(2 * MIB);
+    let source = SlowSource::start(bytes.clone());
+    start_copy(&mut client, &source);
+    wait_until("half of it is there", || {
+        copy_header(&mut client, "x-ms-copy-progress") == format!("{MIB}/{}", 2 * MIB)
+    });
+    assert_eq!(client.get_blob("/copies/cat").body, b"");
+    let put = client.blob("PUT", "/copies/cat", &[BLOCK_BLOB], b"x").unwrap();
+    assert_eq!((put.status, put.code().as_str()), (409, "PendingCopyOperation"));
+    source.go_on.send(Rest::Send).unwrap();
+    wait_until("it is done", || copy_header(&mut client, "x-ms-copy-status") == "success");
+    let got = client.get_blob("/copies/cat");
+    assert!(got.body == bytes);
+    for (name, value) in [
+        ("content-type", "image/png"),
+        ("cache-control", "no-store"),
+        ("x-ms-meta-color", "red"),
+        ("x-ms-copy-progress", "2097152/2097152"),
+    ] {
+        assert_eq!(got.header(name), Some(value), "{name}");
+    }
+    assert!(!got.header("x-ms-copy-source").unwrap().contains("secret"));
+}
+
+#[test]
+fn a_copy_from_another_server_is_aborted_or_fails() {
+    let server = Server::in_memory(&["--allow-remote-copy"]);
+    let mut client = server.blobs();
+    client.create_container("copies");
+    let source = SlowSource::start(noise(2 * MIB));
+    let id = start_copy(&mut client, &source);
+    let abort = format!("/copies/cat?comp=copy&copyid={id}");
+    let reply = client.blob("PUT", &abort, &[("x-ms-copy-action", "abort")], b"").unwrap();
+    assert_eq!(reply.status, 204, "{}", reply.text());
+    assert_eq!(copy_header(&mut client, "x-ms-copy-status"), "aborted");
+    assert_eq!(copy_header(&mut client, "content-length"), "0");
+
+    let source = SlowSource::start(noise(2 * MIB));
+    start_copy(&mut client, &source);
+    source.go_on.send(Rest::BreakOff).unwrap();
+    wait_until("it has failed", || copy_header(&mut client, "x-ms-copy-status") == "failed");
+    assert!(copy_header(&mut client, "x-ms-copy-status-description").contains("Copy failed"));
+    client.put_blob("/copies/cat", b"free again");
+}
+
+#[test]
+fn a_copy_from_another_server_does_not_outlive_this_one() {
+    let data = TempDir::new().unwrap();
+    let server = Server::on_disk_with(data.path(), &["--allow-remote-copy"]);
+    let mut client = server.blobs();
+    client.create_container("copies");
+    let source = SlowSource::start(noise(2 * MIB));
+    start_copy(&mut client, &source);
+    drop(client);
+    server.stop();
+    let server = Server::on_disk(data.path());
+    let mut client = server.blobs();
+    wait_until("it has failed", || copy_header(&mut client, "x-ms-copy-status") == "failed");
+    client.put_blob("/copies/cat", b"free again");
+}
+
+#[test]
+fn who_cannot_copy_is_told_what_the_source_said() {
+    let server = Server::in_memory(&[]);
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    let missing = format!("http://127.0.0.1{}", signed("/pictures/none"));
+    for (version, status, code) in
+        [("2025-11-05", Some("404"), Some("BlobNotFound")), ("2025-07-05", None, None)]
+    {
+        let headers = [BLOCK_BLOB, ("x-ms-copy-source", &missing), ("x-ms-version", version)];
+        let reply = client.blob("PUT", "/pictures/cat", &headers, b"").unwrap();
+        assert_eq!((reply.status, reply.code().as_str()), (404, "CannotVerifyCopySource"));
+        assert_eq!(reply.header("x-ms-copy-source-status-code"), status, "{version}");
+        assert_eq!(reply.header("x-ms-copy-source-error-code"), code, "{version}");
+        assert_eq!(reply.text().contains("<CopySourceErrorMessage>"), status.is_some(), "{version}");
+    }
+}
+
+/// Sends a batch that deletes, and has the status of each answer in it.
+fn batch_of_deletions(client: &mut Client, path: &str, targets: &[String]) -> Vec<String> {
     let mut body = String::new();
     for (index, target) in targets.iter().enumerate() {
         body += &format!(
@@ -275,19 +419,26 @@ fn a_batch_deletes_what_it_may() {
     }
     body += "--b--\r\n";
     let headers = [("Content-Type", "multipart/mixed; boundary=b")];
-    let path = "/pictures?restype=container&comp=batch";
     let reply = client.blob("POST", path, &headers, body.as_bytes()).unwrap();
     assert_eq!(reply.status, 202, "{}", reply.text());
-    let statuses: Vec<String> = reply
-        .text()
-        .split("HTTP/1.1 ")
-        .skip(1)
-        .map(|part| part.split(' ').next().unwrap().to_owned())
-        .collect();
-    assert_eq!(statuses, ["202", "404", "404", "400"], "{}", reply.text());
-    for (path, status) in [("/pictures/cat", 404), ("/pictures/dog", 200), ("/others/cow", 200)] {
-        assert_eq!(client.get_blob(path).status, status, "{path}");
+    let text = reply.text();
+    text.split("HTTP/1.1 ").skip(1).map(|part| part.split(' ').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_batch_of_an_account_may_call_it_a_container() {
+    let server = Server::in_memory(&[]);
+    let mut client = server.blobs();
+    for path in ["?comp=batch", "?comp=batch&restype=container"] {
+        client.blob("PUT", "/pictures?restype=container", &[], b"").unwrap();
+        client.blob("PUT", "/others?restype=container", &[], b"").unwrap();
+        client.put_blob("/pictures/cat", b"x");
+        client.put_blob("/others/cow", b"x");
+        let targets = [signed("/pictures/cat"), signed("/others/cow"), signed("/others/cow")];
+        assert_eq!(batch_of_deletions(&mut client, path, &targets), ["202", "202", "404"], "{path}");
     }
+    let reply = client.blob("PUT", "?restype=container", &[], b"").unwrap();
+    assert_eq!(reply.status, 400, "{}", reply.text());
 }
 
 #[test]

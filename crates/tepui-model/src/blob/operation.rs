@@ -248,6 +248,17 @@ pub enum SourcePlace {
     Here { account: String, blob: BlobPath, revision: Revision },
     /// Has to be fetched.
     Elsewhere,
+    /// Is being fetched: its server has begun to answer.
+    Fetched(Box<SourceHead>),
+}
+
+/// What the server of a source says before the bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourceHead {
+    pub http: HttpProperties,
+    pub metadata: Metadata,
+    /// `None`: it does not say.
+    pub bytes: Option<u64>,
 }
 
 /// Whose tags a copy has.
@@ -284,6 +295,13 @@ pub struct CopyBlob {
     pub legal_hold: Option<bool>,
     pub encryption: Encryption,
     pub preconditions: Preconditions,
+}
+
+impl CopyBlob {
+    /// Whether the copy goes on after the answer: nobody waits, and the source is not here.
+    pub fn goes_on(&self) -> bool {
+        self.pace == CopyPace::Background && !matches!(self.source.place, SourcePlace::Here { .. })
+    }
 }
 
 /// Whether the caller waits for a copy.

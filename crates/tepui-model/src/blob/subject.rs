@@ -1,7 +1,9 @@
 //! What an operation is about: its container, its blob, the bytes it brings along and the source it reads.
 
 use super::name::{BlobPath, ContainerName};
-use super::operation::{CopySource, NewContent, Operation, PageWrite, Piece, Upload};
+use super::operation::{
+    CopySource, NewContent, Operation, PageWrite, Piece, SourceHead, SourcePlace, Upload,
+};
 use super::range::ByteRange;
 
 impl Operation {
@@ -98,6 +100,21 @@ impl Operation {
                 Piece::Sent(_) => None,
             },
         }
+    }
+
+    /// Notes what the server of a source that is fetched has said of it.
+    pub fn set_source_head(&mut self, head: SourceHead) {
+        let source = match self {
+            Self::PutBlobFromUrl(put) => &mut put.source,
+            Self::CopyBlob(copy) => &mut copy.source,
+            _ => return,
+        };
+        source.place = SourcePlace::Fetched(Box::new(head));
+    }
+
+    /// Whether it is a copy that goes on after the answer: its source is not here.
+    pub fn goes_on(&self) -> bool {
+        matches!(self, Self::CopyBlob(copy) if copy.goes_on())
     }
 
     /// Which of the bytes of the source are read. `None`: all.

@@ -5,8 +5,10 @@
 //! | `upload.rs` | bytes that come with a request |
 //! | `download.rs` | bytes that follow an answer |
 //! | `copy.rs`, `remote.rs` | bytes that are read from elsewhere: this server, or another |
+//! | `background.rs` | copies that go on after the answer |
 //! | `batch.rs` | several requests in one |
 
+mod background;
 mod batch;
 mod copy;
 mod download;
@@ -15,6 +17,7 @@ mod upload;
 
 pub use remote::RemoteCopies;
 
+use self::background::Turns;
 use self::download::SendMemory;
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
@@ -46,11 +49,12 @@ pub struct Blobs<E, X> {
     service: Arc<BlobService<E, X>>,
     remote: RemoteCopies,
     memory: SendMemory,
+    turns: Turns,
 }
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub fn new(service: Arc<BlobService<E, X>>, remote: RemoteCopies, limits: &Limits) -> Self {
-        Self { service, remote, memory: SendMemory::new(limits) }
+        Self { service, remote, memory: SendMemory::new(limits), turns: Turns::default() }
     }
 
     /// Reads a body that is read whole, and what it asks for.
@@ -192,6 +196,9 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
             BodyUse::Nothing => {
                 let operation = prepared.decode(b"")?;
                 match operation.source() {
+                    Some(_) if operation.goes_on() => {
+                        Box::pin(self.answer_background(known, admitted, caller, operation)).await
+                    }
                     Some(_) => Box::pin(self.answer_copy(door, known, admitted, caller, operation)).await,
                     None => self.carry_out(known, admitted, caller, &operation).await,
                 }
@@ -235,6 +242,9 @@ fn allowed(
 fn told(error: ServiceError, grant: &Grant, headers: &HeaderMap, version: ServiceVersion) -> ServiceError {
     match (grant, error.code) {
         (Grant::Anonymous, ErrorCode::ResourceNotFound) => auth::deny_anonymous(headers, version),
+        (_, ErrorCode::CannotVerifyCopySource) if !version.tells_of_copy_source() => {
+            error.without_copy_source()
+        }
         _ => error,
     }
 }

@@ -83,7 +83,7 @@ async fn add_piece<S: Snapshot>(
                 (fresh, ContentHead { references: 1, end: blob.bytes, parent: Some((content, blob.bytes)) })
             }
         }
-        Content::Inline(_) | Content::Extent(_) => {
+        Content::Inline(_) | Content::Small(_) | Content::Extent(_) => {
             (fresh, ContentHead { references: 1, end: blob.bytes, parent: None })
         }
     };

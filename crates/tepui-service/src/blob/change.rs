@@ -4,6 +4,7 @@ use super::contents;
 use super::edit::Edit;
 use super::lease::Lease;
 use super::pages;
+use super::pending;
 use super::precondition::{check_key, require_not_archived};
 use super::service::{Context, Step};
 use super::target::{More, Target, written};
@@ -158,6 +159,7 @@ pub(super) async fn hold<S: Snapshot>(
     let mut edit = Edit::of(context.snapshot);
     let target = Target::find(context, &mut edit, path).await?;
     let (mut blob, revision) = target.revision(&edit, revision).await?;
+    pending::require_none(&blob)?;
     let reply = change(&mut blob)?;
     blob.stamp = context.now.max(blob.stamp.next());
     edit.put_stamped(target.key(revision), blob.encode());

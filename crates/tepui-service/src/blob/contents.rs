@@ -5,8 +5,9 @@
 
 use super::edit::{Edit, Rows};
 use crate::keyspace::{self, ContentId};
-use crate::record::{self, Content, ContentHead, Piece, Pieces, Source, StoredExtent};
+use crate::record::{self, Content, ContentHead, Piece, Pieces, SmallContent, Source, StoredExtent};
 use crate::transact::engine_error;
+use bytes::Bytes;
 use std::ops::Range;
 use tepui_engine::{ScanLimit, Snapshot};
 use tepui_extents::Extent;
@@ -79,6 +80,25 @@ pub(super) async fn release_extent<S: Snapshot>(
     Ok(())
 }
 
+/// Few bytes, to which one blob refers.
+pub(super) fn put_small<S: Snapshot>(edit: &mut Edit<'_, S>, content: ContentId, bytes: Bytes) {
+    edit.put(keyspace::small_content(content), SmallContent { references: 1, bytes }.encode());
+}
+
+async fn stored_small<S: Snapshot>(
+    edit: &Edit<'_, S>,
+    content: ContentId,
+) -> Result<SmallContent, ServiceError> {
+    let row = edit.get(&keyspace::small_content(content)).await?;
+    SmallContent::decode(&row.ok_or_else(|| missing("content"))?)
+}
+
+/// The bytes of a small content.
+pub(super) async fn small<S: Snapshot>(snapshot: &S, content: ContentId) -> Result<Bytes, ServiceError> {
+    let row = snapshot.get(&keyspace::small_content(content)).await.map_err(engine_error)?;
+    Ok(SmallContent::decode(&row.ok_or_else(|| missing("content"))?)?.bytes)
+}
+
 /// The head of a list of pieces.
 pub(super) async fn head<S: Snapshot>(
     edit: &Edit<'_, S>,
@@ -95,6 +115,12 @@ pub(super) async fn share<S: Snapshot>(
 ) -> Result<(), ServiceError> {
     match content {
         Content::Inline(_) => Ok(()),
+        Content::Small(content) => {
+            let mut stored = stored_small(edit, *content).await?;
+            stored.references += 1;
+            edit.put(keyspace::small_content(*content), stored.encode());
+            Ok(())
+        }
         Content::Extent(extent) => share_extent(edit, *extent).await,
         Content::Listed(content) => {
             let mut head = head(edit, *content).await?;
@@ -112,6 +138,15 @@ pub(super) async fn release<S: Snapshot>(
 ) -> Result<(), ServiceError> {
     match content {
         Content::Inline(_) => Ok(()),
+        Content::Small(content) => {
+            let mut stored = stored_small(edit, *content).await?;
+            stored.references = stored.references.saturating_sub(1);
+            match stored.references {
+                0 => edit.delete(keyspace::small_content(*content)),
+                _ => edit.put(keyspace::small_content(*content), stored.encode()),
+            }
+            Ok(())
+        }
         Content::Extent(extent) => release_extent(edit, *extent).await,
         Content::Listed(content) => {
             let mut head = head(edit, *content).await?;

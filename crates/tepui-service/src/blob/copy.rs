@@ -2,21 +2,24 @@
 
 use super::contents;
 use super::edit::Edit;
+use super::pending;
 use super::precondition::require_not_archived;
 use super::put::{new_blob, no_bytes, store};
 use super::service::{Context, Step};
 use super::target::{More, Target, written};
 use super::tier;
 use super::upload::Uploaded;
+use crate::keyspace::ContentId;
 use crate::record::{StoredBlob, StoredTier};
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     AccessTier, BlobPath, BlobType, Checksums, CopyBlob, CopyPace, CopySource, CopyState, CopyStatus,
-    CopyTags, NewBlob, OfType, Preconditions, PutBlobFromUrl, RehydratePriority, Reply, Revision,
-    SourcePlace, Tags, Unmet, Validators,
+    CopyTags, HttpProperties, NewBlob, OfType, Preconditions, PutBlobFromUrl, RehydratePriority, Reply,
+    Revision, SourcePlace, Tags, Unmet, Validators,
 };
+use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, guid};
 
 /// The longest blob that is copied while the caller waits.
@@ -37,6 +40,7 @@ impl Telling {
             Self::Plainly => error,
             Self::AsSource => ServiceError::new(ErrorCode::CannotVerifyCopySource)
                 .with_status(error.status())
+                .with_copy_source(error.status(), Some(error.code.name()), Some(error.message()))
                 .with_message(error.message().to_owned()),
         }
     }
@@ -114,30 +118,82 @@ pub(super) async fn copy_blob<S: Snapshot>(
         return Ok(edit.finish(Step::More));
     }
     let mut new = new_blob(context, &target, &given, of_type);
+    let origin = Origin::of(source.as_ref(), &copy.source);
+    new.http = origin.http;
+    if new.metadata.is_empty() {
+        new.metadata = origin.metadata;
+    }
     if let Some(source) = &source {
-        new.http = source.http.clone();
-        if new.metadata.is_empty() {
-            new.metadata = source.metadata.clone();
-        }
         new.tier = tier_of_copy(context, source, copy.tier, copy.priority, new.tier)?;
     }
-    let checksums = fill(&mut edit, &mut new, source.as_ref(), uploaded, &said).await?;
+    if copy.goes_on() {
+        return start(context, edit, &target, new, copy).await;
+    }
+    let checksums = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &said).await?;
     if matches!(copy.pace, CopyPace::Waiting(_)) && new.bytes > MAX_WAITING_BYTES {
         return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
     }
     let copy_id = guid::print((context.chance)());
-    new.copy = Some(CopyState {
-        id: copy_id.clone(),
+    let (status, progress) = (CopyStatus::Success, (new.bytes, new.bytes));
+    let completed = Some(new.changed);
+    new.copy = Some(CopyState { completed, ..state(copy, &copy_id, status, progress) });
+    target.replace(context, &mut edit, &new).await?;
+    Ok(edit.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
+}
+
+fn state(copy: &CopyBlob, id: &str, status: CopyStatus, progress: (u64, u64)) -> CopyState {
+    CopyState {
+        id: id.to_owned(),
         source: without_signature(&copy.source.url),
-        status: CopyStatus::Success,
-        progress: (new.bytes, new.bytes),
-        completed: Some(new.changed),
+        status,
+        progress,
+        completed: None,
         description: None,
         incremental: None,
-    });
+    }
+}
+
+/// Puts an empty blob in the place of a copy that goes on.
+async fn start<S: Snapshot>(
+    context: &Context<'_, S>,
+    mut edit: Edit<'_, S>,
+    target: &Target<'_>,
+    mut new: StoredBlob,
+    copy: &CopyBlob,
+) -> Result<Outcome<Step>, ServiceError> {
+    let copy_id = match context.starting {
+        Some(starting) => starting.id().to_owned(),
+        None => guid::print((context.chance)()),
+    };
+    let total = match &copy.source.place {
+        SourcePlace::Fetched(head) => head.bytes.unwrap_or(0),
+        SourcePlace::Here { .. } | SourcePlace::Elsewhere => 0,
+    };
+    let status = CopyStatus::Pending;
+    new.copy = Some(state(copy, &copy_id, status, (0, total)));
+    pending::note(&mut edit, target, &copy_id);
     target.replace(context, &mut edit, &new).await?;
-    let status = CopyStatus::Success;
+    let checksums = Checksums::default();
     Ok(edit.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
+}
+
+/// What a copy takes over from its source beside the bytes.
+#[derive(Default)]
+struct Origin {
+    http: HttpProperties,
+    metadata: Metadata,
+}
+
+impl Origin {
+    fn of(found: Option<&StoredBlob>, source: &CopySource) -> Self {
+        match (found, &source.place) {
+            (Some(blob), _) => Self { http: blob.http.clone(), metadata: blob.metadata.clone() },
+            (None, SourcePlace::Fetched(head)) => {
+                Self { http: head.http.clone(), metadata: head.metadata.clone() }
+            }
+            (None, SourcePlace::Here { .. } | SourcePlace::Elsewhere) => Self::default(),
+        }
+    }
 }
 
 /// Whether a source belongs to the account that it is copied in, and to a caller who may read all of it.
@@ -169,20 +225,19 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
         return Ok(edit.finish(Step::More));
     }
     let mut new = new_blob(context, &target, &given, OfType::Block);
-    if let Some(source) = &source {
-        if put.copy_properties {
-            let (http, theirs) = (&mut new.http, source.http.clone());
-            http.content_type = http.content_type.take().or(theirs.content_type);
-            http.content_encoding = http.content_encoding.take().or(theirs.content_encoding);
-            http.content_language = http.content_language.take().or(theirs.content_language);
-            http.content_disposition = http.content_disposition.take().or(theirs.content_disposition);
-            http.cache_control = http.cache_control.take().or(theirs.cache_control);
-        }
-        if new.metadata.is_empty() {
-            new.metadata = source.metadata.clone();
-        }
+    let origin = Origin::of(source.as_ref(), &put.source);
+    if put.copy_properties {
+        let (http, theirs) = (&mut new.http, origin.http);
+        http.content_type = http.content_type.take().or(theirs.content_type);
+        http.content_encoding = http.content_encoding.take().or(theirs.content_encoding);
+        http.content_language = http.content_language.take().or(theirs.content_language);
+        http.content_disposition = http.content_disposition.take().or(theirs.content_disposition);
+        http.cache_control = http.cache_control.take().or(theirs.cache_control);
     }
-    let checksums = fill(&mut edit, &mut new, source.as_ref(), uploaded, &put.checksums).await?;
+    if new.metadata.is_empty() {
+        new.metadata = origin.metadata;
+    }
+    let checksums = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &put.checksums).await?;
     if let Some(md5) = checksums.md5 {
         new.http.content_md5 = Some(md5);
     }
@@ -192,6 +247,7 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
 
 /// Gives a copy its content: bytes that were fetched, or else those of the source, which both then share.
 async fn fill<S: Snapshot>(
+    context: &Context<'_, S>,
     edit: &mut Edit<'_, S>,
     new: &mut StoredBlob,
     source: Option<&StoredBlob>,
@@ -201,7 +257,8 @@ async fn fill<S: Snapshot>(
     if let Some(uploaded) = uploaded {
         let computed = uploaded.check(said)?;
         new.bytes = uploaded.bytes;
-        new.content = store(edit, uploaded).await?;
+        let fresh = ContentId::new(context.now, (context.chance)());
+        new.content = store(edit, uploaded, fresh).await?;
         return Ok(computed);
     }
     let source = source.ok_or_else(no_bytes)?;

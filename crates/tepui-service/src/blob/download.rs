@@ -1,6 +1,6 @@
 //! Bytes on their way out: read from the store piece by piece while they are sent.
 
-use super::contents::{Part, parts};
+use super::contents::{self, Part, parts};
 use super::layers::{Seen, Span, layered};
 use crate::blob::service::extent_error;
 use crate::keyspace::ContentId;
@@ -52,6 +52,10 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
             // There are no pages yet.
             Content::Inline(_) if shape == Shape::Sparse => download.parts.push_back(zeros(&range)),
             Content::Inline(bytes) => download.parts.push_back(Part { source: Source::Inline(bytes), range }),
+            Content::Small(content) => {
+                let source = Source::Inline(contents::small(&snapshot, content).await?);
+                download.parts.push_back(Part { source, range });
+            }
             Content::Extent(extent) => {
                 download.parts.push_back(Part { source: Source::Extent(extent), range });
             }

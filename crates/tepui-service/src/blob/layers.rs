@@ -124,7 +124,7 @@ pub(super) async fn own_layer<S: Snapshot>(
             // The blob's reference goes over to the layer.
             Some((content, blob.bytes))
         }
-        Content::Inline(_) | Content::Extent(_) => None,
+        Content::Inline(_) | Content::Small(_) | Content::Extent(_) => None,
     };
     let content = ContentId::new(context.now, (context.chance)());
     let head = ContentHead { references: 1, end: 0, parent };

@@ -8,7 +8,7 @@
 //! | `precondition.rs` | what must hold before an operation goes ahead |
 //! | `put.rs`, `blocks.rs`, `append.rs` | blobs that come whole, in blocks, and bit by bit |
 //! | `pages.rs`, `layers.rs` | blobs of pages, and how they share what they have in common |
-//! | `copy.rs` | blobs that are made of others |
+//! | `copy.rs`, `pending.rs` | blobs that are made of others; copies that take their time |
 //! | `read.rs`, `list.rs`, `find.rs` | what is read without a change |
 //! | `change.rs`, `tier.rs`, `delete.rs` | changes of what is known of a blob; its end |
 //! | `lease.rs` | the states of a lease, of containers and blobs alike |
@@ -33,6 +33,7 @@ mod layers;
 pub(crate) mod lease;
 mod list;
 mod pages;
+mod pending;
 mod precondition;
 mod put;
 mod read;
@@ -43,5 +44,6 @@ mod tier;
 mod upload;
 
 pub use download::{Download, READ_BYTES};
+pub use pending::CopyUnderWay;
 pub use service::{Answer, BlobOptions, BlobService, Caller, Chance};
 pub use upload::{Upload, Uploaded};

@@ -3,6 +3,7 @@
 //! operations".
 
 use super::lease::{Leased, Use};
+use super::pending;
 use super::tier;
 use crate::record::StoredBlob;
 use tepui_model::blob::access::Allowed;
@@ -40,12 +41,19 @@ impl<'a> Asked<'a> {
 
     /// Whether a blob that is there may be changed or deleted.
     pub(super) fn check_write(&self, blob: &'a StoredBlob) -> Result<(), ErrorCode> {
+        pending::require_none(blob)?;
+        self.check_holder(blob)
+    }
+
+    /// Whether the caller may do what only the holder of a lease may.
+    pub(super) fn check_holder(&self, blob: &'a StoredBlob) -> Result<(), ErrorCode> {
         self.lease(blob, Use::Write)?;
         self.check_conditions(blob)
     }
 
     /// Whether something may be done with a blob that does not change it: its lease is checked if one is named.
     pub(super) fn check_use(&self, blob: &'a StoredBlob) -> Result<(), ErrorCode> {
+        pending::require_none(blob)?;
         self.lease(blob, Use::Read)?;
         self.check_conditions(blob)
     }
@@ -70,6 +78,7 @@ impl<'a> Asked<'a> {
         if allowed == Allowed::IfAbsent {
             return Err(ErrorCode::UnauthorizedBlobOverwrite);
         }
+        pending::require_none(blob)?;
         require_type(blob, new_type)?;
         require_not_archived(blob, self.now)?;
         require_mutable(blob, self.now)?;

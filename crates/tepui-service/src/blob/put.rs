@@ -7,6 +7,7 @@ use super::service::{Context, Step};
 use super::target::{More, Target, written};
 use super::tier;
 use super::upload::{Place, Uploaded};
+use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob};
 use crate::transact::Outcome;
 use bytes::Bytes;
@@ -44,7 +45,7 @@ pub(super) async fn put_blob<S: Snapshot>(
     match (&put.content, uploaded) {
         (NewContent::Block(_), Some(uploaded)) => {
             new.bytes = uploaded.bytes;
-            new.content = store(&mut edit, uploaded).await?;
+            new.content = store(&mut edit, uploaded, ContentId::new(context.now, (context.chance)())).await?;
         }
         (NewContent::Page { bytes, .. }, _) => new.bytes = *bytes,
         (NewContent::Block(_) | NewContent::Append, _) => {}
@@ -90,13 +91,21 @@ pub(super) fn new_blob<S: Snapshot>(
     }
 }
 
-/// Refers to bytes that were received.
+/// Up to this length, bytes are in the blob's own row: lists, which read it, hardly notice them.
+const MAX_INLINE_BYTES: usize = 256;
+
+/// Refers to bytes that were received. If they need a number, it is `fresh`.
 pub(super) async fn store<S: Snapshot>(
     edit: &mut Edit<'_, S>,
     uploaded: &Uploaded,
+    fresh: ContentId,
 ) -> Result<Content, ServiceError> {
     match &uploaded.place {
-        Place::Held(bytes) => Ok(Content::Inline(bytes.clone())),
+        Place::Held(bytes) if bytes.len() <= MAX_INLINE_BYTES => Ok(Content::Inline(bytes.clone())),
+        Place::Held(bytes) => {
+            contents::put_small(edit, fresh, bytes.clone());
+            Ok(Content::Small(fresh))
+        }
         Place::Extent(extent) => {
             contents::keep_extent(edit, *extent).await?;
             Ok(Content::Extent(*extent))

@@ -3,7 +3,7 @@
 use super::edit::Edit;
 use super::precondition::{check_key, require_not_archived};
 use super::service::{Context, Located, shape};
-use super::target::{Target, view};
+use super::target::Target;
 use crate::record::StoredBlob;
 use tepui_engine::Snapshot;
 use tepui_model::blob::{
@@ -51,7 +51,7 @@ pub(super) async fn get_blob<S: Snapshot>(
         }
     }
     let content = Content {
-        properties: view(&blob, revision, context.now),
+        properties: context.view(&blob, revision),
         range: get.range.map(|_| within.start..=within.end - 1),
         checksums: Checksums::default(),
     };
@@ -68,5 +68,5 @@ pub(super) async fn get_properties<S: Snapshot>(
 ) -> Result<BlobProperties, ServiceError> {
     let (blob, revision) = find(context, path, revision, preconditions).await?;
     check_key(&blob, encryption)?;
-    Ok(view(&blob, revision, context.now))
+    Ok(context.view(&blob, revision))
 }

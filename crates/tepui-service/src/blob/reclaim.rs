@@ -65,6 +65,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     /// Works off all notes that are there.
     pub async fn reclaim_once(&self) -> Result<(), ServiceError> {
+        self.fail_interrupted_copies().await?;
         while let Some((note, _)) = self.first(keyspace::retained_until(self.clock.now())).await? {
             self.forget_deleted(note).await?;
         }

@@ -3,9 +3,10 @@
 use super::copy::Telling;
 use super::digester::Digester;
 use super::download::{Download, Shape};
+use super::pending::{Copies, CopyUnderWay};
 use super::precondition::require_not_archived;
 use super::upload::{Place, Upload, Uploaded};
-use super::{append, blocks, change, containers, copy, delete, find, list, pages, put, read};
+use super::{append, blocks, change, containers, copy, delete, find, list, pages, pending, put, read};
 use crate::catalogue::Catalogue;
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
@@ -19,9 +20,9 @@ use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     self, BlobServiceProperties, ByteRange, Changed, Checksums, ContainerName, CopySource, ImmutabilityMode,
-    OfType, Operation, PublicAccess, RangeChecksum, Reply, Revision, Summing,
+    OfType, Operation, PublicAccess, RangeChecksum, Reply, Summing,
 };
-use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
+use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
 
 /// How the Blob service behaves where there is a choice.
 #[derive(Debug, Clone)]
@@ -75,11 +76,12 @@ pub struct BlobService<E, X> {
     pub(super) engine: Arc<E>,
     pub(super) extents: Arc<X>,
     pub(super) clock: Arc<dyn Clock>,
-    chance: Chance,
+    pub(super) chance: Chance,
     options: BlobOptions,
     catalogue: Catalogue,
     settings: Settings<BlobServiceProperties>,
     digester: Digester,
+    pub(super) copies: Arc<Copies>,
 }
 
 /// What decisions rest on beside the operation.
@@ -94,6 +96,9 @@ pub(super) struct Context<'a, S> {
     pub(super) chance: &'a (dyn Fn() -> u128 + Send + Sync),
     pub(super) options: &'a BlobOptions,
     pub(super) settings: Arc<BlobServiceProperties>,
+    pub(super) copies: &'a Copies,
+    /// The copy that the operation starts, if it goes on after the answer.
+    pub(super) starting: Option<&'a CopyUnderWay>,
 }
 
 /// What a decision comes to.
@@ -134,7 +139,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     ) -> Self {
         let (catalogue, settings) = (Catalogue::default(), Settings::of_service("blob"));
         let digester = Digester::start();
-        Self { engine, extents, clock, chance, options, catalogue, settings, digester }
+        let copies = Arc::default();
+        Self { engine, extents, clock, chance, options, catalogue, settings, digester, copies }
     }
 
     /// Begins to receive the bytes that an operation needs: those that come with the request, or those that have
@@ -189,6 +195,18 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         });
     }
 
+    /// Starts a copy that goes on after the answer ([`Operation::goes_on`]). Its source has been found. Whoever
+    /// starts it fetches the bytes then, and ends it with [`BlobService::finish_copy`].
+    pub async fn start_copy(
+        &self,
+        caller: Caller<'_>,
+        operation: &Operation,
+    ) -> Result<(Answer<E::Snapshot, X>, CopyUnderWay), ServiceError> {
+        let copy = Copies::begin(&self.copies, guid::print((self.chance)()))?;
+        let answer = self.execute_with(caller, operation, None, Some(&copy)).await?;
+        Ok((answer, copy))
+    }
+
     /// Carries out an operation. Its bytes, if it brings some along, have been received.
     pub async fn execute(
         &self,
@@ -196,11 +214,21 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         operation: &Operation,
         uploaded: Option<Uploaded>,
     ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
+        self.execute_with(caller, operation, uploaded, None).await
+    }
+
+    async fn execute_with(
+        &self,
+        caller: Caller<'_>,
+        operation: &Operation,
+        uploaded: Option<Uploaded>,
+        starting: Option<&CopyUnderWay>,
+    ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
         for _ in 0..MAX_ATTEMPTS {
             // Before the snapshot: what it sees stays readable.
             let reading = self.extents.reading();
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-            let context = self.context(&snapshot, caller).await?;
+            let context = Context { starting, ..self.context(&snapshot, caller).await? };
             let decided = self.decide(&context, operation, uploaded.as_ref()).await;
             drop(context);
             let outcome = match decided {
@@ -214,9 +242,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             };
             match commit(&*self.engine, &snapshot, outcome).await? {
                 Attempt::Done(Step::Done(reply)) => {
-                    if matches!(operation, Operation::SetServiceProperties(_)) {
-                        self.settings.forget(caller.account);
-                    }
+                    self.heed(caller.account, operation);
                     return Ok(Answer { reply, content: None });
                 }
                 Attempt::Done(Step::Content(content, located)) => {
@@ -226,6 +252,15 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
         }
         Err(ErrorCode::ServerBusy.into())
+    }
+
+    /// Does what follows from an operation for what is in memory.
+    fn heed(&self, account: &str, operation: &Operation) {
+        match operation {
+            Operation::SetServiceProperties(_) => self.settings.forget(account),
+            Operation::AbortCopy { copy_id, .. } => self.copies.abort(&copy_id.to_ascii_lowercase()),
+            _ => {}
+        }
     }
 
     /// The answer with bytes, and with their checksum if that was asked for.
@@ -271,6 +306,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             chance: &*self.chance,
             options: &self.options,
             settings: self.settings.of_account(&*self.engine, caller.account).await?,
+            copies: &self.copies,
+            starting: None,
         })
     }
 
@@ -284,10 +321,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             Operation::PutBlob(put) => put::put_blob(context, put, uploaded).await,
             Operation::PutBlobFromUrl(put) => copy::put_blob_from_url(context, put, uploaded).await,
             Operation::CopyBlob(copy) => copy::copy_blob(context, copy, uploaded).await,
-            Operation::AbortCopy { blob, preconditions, .. } => {
-                // Copies are done when they are answered, so there is never one to abort.
-                read::find(context, blob, Revision::Base, preconditions).await?;
-                Err(ErrorCode::NoPendingCopyOperation.into())
+            Operation::AbortCopy { blob, copy_id, preconditions } => {
+                pending::abort(context, blob, copy_id, preconditions).await
             }
             Operation::GetBlob(get) => {
                 let (content, located) = read::get_blob(context, get).await?;

@@ -268,34 +268,34 @@ pub(super) fn written(blob: &StoredBlob) -> Written {
     }
 }
 
-/// Everything that answers say about a state of a blob.
-pub(super) fn view(blob: &StoredBlob, revision: Revision, now: Timestamp) -> BlobProperties {
-    let is_base = revision == Revision::Base && blob.deleted.is_none();
-    BlobProperties {
-        changed: Changed(blob.changed),
-        created: blob.created,
-        bytes: blob.bytes,
-        http: blob.http.clone(),
-        metadata: blob.metadata.clone(),
-        tags: blob.tags.clone(),
-        of_type: blob.of_type,
-        tier: tier::view(blob, now),
-        lease: is_base.then(|| blob.lease.view(now)),
-        copy: blob.copy.clone(),
-        encryption: blob.encryption.clone(),
-        immutability: blob.immutability,
-        legal_hold: blob.legal_hold,
-        last_accessed: None,
-        version: blob.version.map(|id| VersionView { id, is_current: is_base }),
-    }
-}
-
 /// Whether the caller has shown no credentials.
 fn is_anonymous(allowed: Allowed) -> bool {
     matches!(allowed, Allowed::IfPublic(_))
 }
 
 impl<S> Context<'_, S> {
+    /// Everything that answers say about a state of a blob.
+    pub(super) fn view(&self, blob: &StoredBlob, revision: Revision) -> BlobProperties {
+        let is_base = revision == Revision::Base && blob.deleted.is_none();
+        BlobProperties {
+            changed: Changed(blob.changed),
+            created: blob.created,
+            bytes: blob.bytes,
+            http: blob.http.clone(),
+            metadata: blob.metadata.clone(),
+            tags: blob.tags.clone(),
+            of_type: blob.of_type,
+            tier: tier::view(blob, self.now),
+            lease: is_base.then(|| blob.lease.view(self.now)),
+            copy: blob.copy.clone().map(|copy| self.copies.with_progress(copy)),
+            encryption: blob.encryption.clone(),
+            immutability: blob.immutability,
+            legal_hold: blob.legal_hold,
+            last_accessed: None,
+            version: blob.version.map(|id| VersionView { id, is_current: is_base }),
+        }
+    }
+
     pub(super) fn keeps_versions(&self) -> bool {
         self.options.versioned_accounts.iter().any(|account| account == self.account)
     }

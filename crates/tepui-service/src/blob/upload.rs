@@ -11,10 +11,12 @@ use tepui_model::blob::{
 };
 use tepui_model::{ErrorCode, ServiceError};
 
-/// The longest blob that is fetched from elsewhere.
+/// The longest blob that is fetched from elsewhere while the caller waits.
 const MAX_FETCHED_BYTES: u64 = 5000 * 1024 * 1024;
-/// Up to this length, bytes are stored with what is known of the blob.
-const MAX_INLINE_BYTES: usize = 16 * 1024;
+/// The longest blob that there is: as many blocks as it can have, as long as they can be.
+const MAX_BLOB_BYTES: u64 = 50_000 * 4000 * 1024 * 1024;
+/// Up to this length, bytes are stored with what is known of blobs, and not as an extent.
+const MAX_HELD_BYTES: usize = 16 * 1024;
 
 /// Bytes that are being received. Dropping it leaves nothing behind.
 pub struct Upload<X: Extents> {
@@ -58,7 +60,7 @@ impl<X: Extents> Upload<X> {
             (None, None) => return None,
         };
         // Of blocks there may be so many that their list could not be committed with the bytes in it.
-        let hold = if matches!(operation, Operation::PutBlock(_)) { 0 } else { MAX_INLINE_BYTES };
+        let hold = if matches!(operation, Operation::PutBlock(_)) { 0 } else { MAX_HELD_BYTES };
         let (md5, crc64) = (with_md5.then(|| digester.begin()), Crc64::new());
         Some(Self { extents, held: BytesMut::new(), writer: None, hold, bytes: 0, max_bytes, md5, crc64 })
     }
@@ -131,7 +133,7 @@ struct Fetched {
 /// Copies of blobs that are here share what they are made of, unless the caller says what their bytes must be.
 fn fetched(operation: &Operation) -> Option<Fetched> {
     let of_copy = |source: &CopySource, said: &Checksums, max_bytes| {
-        let needed = source.place == SourcePlace::Elsewhere || *said != Checksums::default();
+        let needed = !matches!(source.place, SourcePlace::Here { .. }) || *said != Checksums::default();
         needed.then_some(Fetched { with_md5: true, max_bytes })
     };
     let of_piece = |piece: &Piece| match piece {
@@ -143,7 +145,7 @@ fn fetched(operation: &Operation) -> Option<Fetched> {
     match operation {
         Operation::PutBlobFromUrl(put) => of_copy(&put.source, &put.checksums, MAX_FETCHED_BYTES),
         Operation::CopyBlob(copy) => match &copy.pace {
-            CopyPace::Background => of_copy(&copy.source, &Checksums::default(), MAX_FETCHED_BYTES),
+            CopyPace::Background => of_copy(&copy.source, &Checksums::default(), MAX_BLOB_BYTES),
             CopyPace::Waiting(said) => of_copy(&copy.source, said, MAX_FETCHED_BYTES),
         },
         Operation::PutBlock(put) => of_piece(&put.piece),

@@ -14,7 +14,7 @@ const SNAPSHOT: u8 = 0x01;
 const VERSION: u8 = 0x02;
 const BASE: u8 = 0x03;
 
-/// The number of a content that is a list of pieces. Never used twice; later ones are greater, roughly.
+/// The number of a content that is in rows of its own. Never used twice; later ones are greater, roughly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ContentId(pub(crate) u128);
 
@@ -197,6 +197,11 @@ pub(crate) fn content(content: ContentId) -> Key {
     of_content(space::CONTENT, content).finish()
 }
 
+/// A content of few bytes.
+pub(crate) fn small_content(content: ContentId) -> Key {
+    of_content(space::SMALL_CONTENT, content).finish()
+}
+
 /// The pieces of a content that end with the byte before `end`.
 pub(crate) fn pieces(content: ContentId, end: u64) -> Key {
     of_content(space::PIECES, content).number(end).finish()
@@ -258,6 +263,20 @@ pub(crate) fn retained_blob(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>, Re
     let container = Incarnation(number_at(key, 9)?);
     let (name, rest) = first_text(key.get(17..)?)?;
     Some((container, name, read_revision(rest)?))
+}
+
+/// The note that a copy is under way, by its id.
+pub(crate) fn pending_copy(id: &str) -> Key {
+    KeyWriter::new(space::PENDING_COPY).last_text(id).finish()
+}
+
+pub(crate) fn all_pending_copies() -> KeyRange {
+    whole(KeyWriter::new(space::PENDING_COPY))
+}
+
+/// The id inside a key of [`all_pending_copies`].
+pub(crate) fn pending_copy_id(key: &[u8]) -> Option<Cow<'_, str>> {
+    read_text(key.get(1..)?)
 }
 
 fn of_content(space: u8, content: ContentId) -> KeyWriter {
@@ -408,5 +427,7 @@ mod tests {
         assert_eq!(place_of_extent(&free_extent(one)), Some((3, u64::MAX)));
         assert!(holds(&extents_of_volume(3), &extent(one)) && !holds(&extents_of_volume(4), &extent(one)));
         assert_eq!(dropped_content_id(&dropped_content(ContentId(9))), Some(ContentId(9)));
+        assert_eq!(pending_copy_id(&pending_copy("some-id")), Some("some-id".into()));
+        assert!(holds(&all_pending_copies(), &pending_copy("some-id")));
     }
 }

@@ -106,6 +106,8 @@ pub(crate) struct StoredBlob {
 pub(crate) enum Content {
     /// Here.
     Inline(Bytes),
+    /// In a row of its own, which lists need not read. Snapshots, versions and copies share it.
+    Small(ContentId),
     /// All in one extent.
     Extent(Extent),
     /// In pieces, which are in rows of their own. Snapshots, versions and copies share them.
@@ -157,6 +159,10 @@ impl StoredBlob {
                 out.number(2);
                 out.wide_number(content.0);
             }
+            Content::Small(content) => {
+                out.number(3);
+                out.wide_number(content.0);
+            }
         }
         out.finish()
     }
@@ -197,6 +203,7 @@ impl StoredBlob {
                 0 => Content::Inline(bytes.slice(bytes.len() - from.0.len()..)),
                 1 => Content::Extent(from.extent()?),
                 2 => Content::Listed(ContentId(from.wide_number()?)),
+                3 => Content::Small(ContentId(from.wide_number()?)),
                 _ => return None,
             },
         })
@@ -224,6 +231,28 @@ impl StoredBlock {
     }
 }
 
+/// Where the destination of a copy is that is under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PendingCopy {
+    pub(crate) container: Incarnation,
+    pub(crate) name: String,
+}
+
+impl PendingCopy {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.container.0);
+        out.text(&self.name);
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
+        let read =
+            |mut from: Reader<'_>| Some(Self { container: Incarnation(from.number()?), name: from.text()? });
+        Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("pending copy"))
+    }
+}
+
 /// How often an extent is referred to: by contents, by blobs, and by blocks that are not committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredExtent {
@@ -242,6 +271,29 @@ impl StoredExtent {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
         let read = |mut from: Reader<'_>| Some(Self { bytes: from.number()?, references: from.number()? });
         Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("extent"))
+    }
+}
+
+/// A content of few bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SmallContent {
+    pub(crate) references: u64,
+    pub(crate) bytes: Bytes,
+}
+
+impl SmallContent {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Writer::new();
+        out.number(self.references);
+        out.0.extend_from_slice(&self.bytes);
+        out.finish()
+    }
+
+    pub(crate) fn decode(row: &Bytes) -> Result<Self, ServiceError> {
+        let read = |mut from: Reader<'_>| {
+            Some(Self { references: from.number()?, bytes: row.slice(row.len() - from.0.len()..) })
+        };
+        Reader::new(row).and_then(read).ok_or_else(|| corrupt("content"))
     }
 }
 

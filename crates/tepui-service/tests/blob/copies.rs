@@ -138,3 +138,116 @@ async fn parts_of_blobs_become_blocks() {
     bench.put_list("b", &[("1", BlockSearch::Latest)]).await.unwrap();
     assert_eq!(bench.get("b").await.unwrap(), b"World");
 }
+
+fn from_elsewhere(to: &str, bytes: Option<u64>) -> Operation {
+    let head = SourceHead {
+        http: HttpProperties { content_type: Some("image/png".to_owned()), ..HttpProperties::default() },
+        metadata: Metadata::new(pairs("color", "red")).unwrap(),
+        bytes,
+    };
+    let url = "http://elsewhere.example/cat?sig=secret".to_owned();
+    let place = SourcePlace::Fetched(Box::new(head));
+    let source = CopySource { url, place, authorization: None, conditions: Conditions::default() };
+    Operation::CopyBlob(copy(source, to, CopyPace::Background))
+}
+
+/// Starts a copy from elsewhere. Returns its id, too.
+async fn start(bench: &Bench, operation: &Operation) -> Result<(String, CopyUnderWay), ErrorCode> {
+    let started = bench.service.start_copy(Caller::owner(ACCOUNT), operation).await;
+    let (answer, copy) = started.map_err(|error| error.code)?;
+    match answer.reply {
+        Reply::CopyStarted { copy_id, status: CopyStatus::Pending, .. } => Ok((copy_id, copy)),
+        other => panic!("not pending: {other:?}"),
+    }
+}
+
+async fn fetched(bench: &Bench, operation: &Operation, bytes: &[u8]) -> Uploaded {
+    let mut upload = bench.service.begin_upload(operation).unwrap();
+    upload.write(Bytes::copy_from_slice(bytes)).await.unwrap();
+    upload.finish().await.unwrap()
+}
+
+async fn abort(bench: &Bench, name: &str, copy_id: &str) -> Result<Reply, ErrorCode> {
+    let (blob, copy_id) = (path(name), copy_id.to_owned());
+    bench.run(Operation::AbortCopy { blob, copy_id, preconditions: Preconditions::default() }).await
+}
+
+#[tokio::test]
+async fn a_copy_from_elsewhere_takes_its_time() {
+    let bench = Bench::new().await;
+    bench.put("a", b"before").await;
+    let operation = from_elsewhere("a", Some(LARGE as u64));
+    let (id, copy) = start(&bench, &operation).await.unwrap();
+    copy.add(7);
+    let state = bench.properties("a").await.unwrap();
+    let shown = state.copy.unwrap();
+    assert_eq!((shown.status, shown.progress, state.bytes), (CopyStatus::Pending, (7, LARGE as u64), 0));
+    assert_eq!((shown.id, shown.source.as_str()), (id, "http://elsewhere.example/cat"));
+    let lease = LeaseAction::Acquire { duration: LeaseDuration::Infinite, proposed: None };
+    let lease = Operation::LeaseBlob { blob: path("a"), action: lease, conditions: Conditions::default() };
+    let pending = ErrorCode::PendingCopyOperation;
+    assert_eq!(bench.run(lease).await, Err(pending));
+    assert_eq!(bench.put_if("a", b"x", Preconditions::default()).await.map(drop), Err(pending));
+    assert_eq!(bench.put_block("a", "1", b"x").await, Err(pending));
+    assert_eq!(bench.delete("a", Revision::Base, None).await, Err(pending));
+    assert_eq!(start(&bench, &operation).await.map(drop), Err(pending));
+    // Cleaning up does not take it for one that was left behind.
+    bench.service.reclaim_once().await.unwrap();
+    let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
+    bench.service.finish_copy(&copy, Ok(uploaded)).await;
+    drop(copy);
+    let state = bench.properties("a").await.unwrap();
+    let shown = state.copy.unwrap();
+    assert_eq!((shown.status, shown.progress), (CopyStatus::Success, (LARGE as u64, LARGE as u64)));
+    assert!(shown.completed.is_some() && state.http.content_type.as_deref() == Some("image/png"));
+    assert_eq!(state.metadata.iter().collect::<Vec<_>>(), [("color", "red")]);
+    assert!(bench.get("a").await.unwrap() == bytes(LARGE, 3));
+    bench.delete("a", Revision::Base, None).await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(bench.extents.count(), 0);
+}
+
+#[tokio::test]
+async fn a_copy_from_elsewhere_is_aborted() {
+    let bench = Bench::new().await;
+    let operation = from_elsewhere("a", None);
+    let (id, copy) = start(&bench, &operation).await.unwrap();
+    assert_eq!(abort(&bench, "a", "other").await, Err(ErrorCode::CopyIdMismatch));
+    assert_eq!(abort(&bench, "a", &id).await, Ok(Reply::CopyAborted));
+    tokio::time::timeout(Duration::from_secs(5), copy.aborted()).await.unwrap();
+    assert_eq!(abort(&bench, "a", &id).await, Err(ErrorCode::NoPendingCopyOperation));
+    // What was fetched all the same is not kept.
+    let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
+    bench.service.finish_copy(&copy, Ok(uploaded)).await;
+    let state = bench.properties("a").await.unwrap();
+    assert_eq!((state.bytes, state.copy.unwrap().status), (0, CopyStatus::Aborted));
+    tokio::task::yield_now().await;
+    assert_eq!(bench.extents.count(), 0);
+    bench.put("a", b"free again").await;
+}
+
+#[tokio::test]
+async fn a_copy_from_elsewhere_fails() {
+    let bench = Bench::new().await;
+    let (_, copy) = start(&bench, &from_elsewhere("a", None)).await.unwrap();
+    bench.service.finish_copy(&copy, Err("404 BlobNotFound \"gone\"".to_owned())).await;
+    let shown = bench.properties("a").await.unwrap().copy.unwrap();
+    assert_eq!(shown.status, CopyStatus::Failed);
+    assert_eq!(shown.description.as_deref(), Some("404 BlobNotFound \"gone\""));
+    // One that nobody ends, as after a restart.
+    let (_, lost) = start(&bench, &from_elsewhere("b", None)).await.unwrap();
+    drop(lost);
+    bench.service.fail_interrupted_copies().await.unwrap();
+    let shown = bench.properties("b").await.unwrap().copy.unwrap();
+    assert!(shown.status == CopyStatus::Failed && shown.description.unwrap().contains("stopped"));
+    bench.put("b", b"free again").await;
+    // And one whose container is gone.
+    let operation = from_elsewhere("c", None);
+    let (_, copy) = start(&bench, &operation).await.unwrap();
+    bench.delete_container().await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
+    bench.service.finish_copy(&copy, Ok(uploaded)).await;
+    tokio::task::yield_now().await;
+    assert_eq!(bench.extents.count(), 0);
+}

@@ -99,3 +99,100 @@ async fn what_is_included() {
         }
     }
 }
+
+/// Names, with what is special about them and which have versions only.
+async fn with_versions(bench: &Bench, include: &BlobInclude, page_size: usize) -> Vec<String> {
+    let mut query = ListBlobs { include: *include, ..query("", None, page_size) };
+    let mut found = Vec::new();
+    loop {
+        let page = page(bench, query.clone()).await;
+        for entry in &page.blobs {
+            let only = matches!(entry, ListedBlob::Blob(entry) if entry.has_versions_only);
+            found.push(summary(entry) + if only { " only" } else { "" });
+        }
+        query.from = page.next;
+        if query.from.is_none() {
+            return found;
+        }
+    }
+}
+
+#[tokio::test]
+async fn versions_of_what_is_gone() {
+    let versioned_accounts = vec![ACCOUNT.to_owned()];
+    let bench = Bench::with(BlobOptions { versioned_accounts, ..BlobOptions::default() }).await;
+    bench.retain_deleted(7).await;
+    for name in ["a", "b", "c", "dir/d"] {
+        bench.put(name, b"old").await;
+        bench.advance(1);
+    }
+    let first = bench.put("b", b"new").await.version.unwrap();
+    bench.snapshot("b").await;
+    bench.put("c", b"new").await;
+    bench.delete("c", Revision::Base, None).await.unwrap();
+    bench.delete("dir/d", Revision::Base, None).await.unwrap();
+    bench.delete("b", Revision::Version(first), None).await.unwrap();
+    let none = BlobInclude::default();
+    for (case, include, expected) in [
+        ("nothing", none, &["a", "b"][..]),
+        ("deleted", BlobInclude { deleted: true, ..none }, &["a", "b"]),
+        (
+            "versions",
+            BlobInclude { versions: true, ..none },
+            &["a", "b version", "b", "c version", "c version", "dir/d version"],
+        ),
+        (
+            "versions and deleted",
+            BlobInclude { versions: true, deleted: true, ..none },
+            &["a", "b version", "b version deleted", "b", "c version", "c version", "dir/d version"],
+        ),
+        (
+            "deleted with versions",
+            BlobInclude { deleted_with_versions: true, ..none },
+            &["a", "b", "c version only", "dir/d version only"],
+        ),
+        (
+            "versions and deleted with versions",
+            BlobInclude { versions: true, deleted_with_versions: true, ..none },
+            &["a", "b version", "b", "c version", "c version only", "dir/d version only"],
+        ),
+        (
+            "snapshots and versions",
+            BlobInclude { versions: true, snapshots: true, ..none },
+            &["a", "b snapshot", "b version", "b", "c version", "c version", "dir/d version"],
+        ),
+    ] {
+        for page_size in [1, 2, 3, 100] {
+            assert_eq!(with_versions(&bench, &include, page_size).await, expected, "{case} {page_size}");
+        }
+    }
+    let mut folded = query("", Some("/"), 10);
+    folded.include.deleted_with_versions = true;
+    assert_eq!(all(&bench, folded).await.concat(), ["a", "b", "c version", "[dir/]"]);
+}
+
+#[tokio::test]
+async fn a_page_ends_when_enough_was_read() {
+    let bench = Bench::new().await;
+    let names: Vec<String> = (0..3000).map(|number| format!("{number:04}")).collect();
+    for name in &names {
+        bench.put(name, b"").await;
+        let metadata = Metadata::new(pairs("k", &"v".repeat(8000))).unwrap();
+        bench
+            .run(Operation::SetBlobMetadata {
+                blob: path(name),
+                metadata,
+                preconditions: Preconditions::default(),
+                encryption: Encryption::default(),
+            })
+            .await
+            .unwrap();
+    }
+    let pages = all(&bench, query("", None, 5000)).await;
+    assert_eq!((pages.len(), pages[0].len() < 2200), (2, true), "{}", pages[0].len());
+    assert_eq!(pages.concat(), names);
+    // What is skipped counts, too: these have old versions of every name in between.
+    let mut of_all = query("", None, 5000);
+    of_all.include.deleted_with_versions = true;
+    assert_eq!(all(&bench, of_all).await.concat(), names);
+}

@@ -177,3 +177,22 @@ async fn changes_of_what_is_known() {
     bench.advance(6);
     assert_eq!(bench.get("a").await.unwrap(), b"1");
 }
+
+/// Contents of every kind: in the blob's row, in a row of their own, in an extent.
+#[tokio::test]
+async fn what_is_shared_lasts_as_long_as_the_last_one_has_it() {
+    let bench = Bench::new().await;
+    for length in [0, 256, 257, 4096, 16 * 1024, 16 * 1024 + 1, 100_000] {
+        let (old, new) = (bytes(length, 1), bytes(length, 2));
+        bench.put("a", &old).await;
+        let first = bench.snapshot("a").await;
+        let second = bench.snapshot("a").await;
+        bench.put("a", &new).await;
+        bench.delete("a", Revision::Snapshot(first), None).await.unwrap();
+        assert_eq!(bench.get_revision("a", Revision::Snapshot(second)).await.unwrap(), old, "{length}");
+        assert_eq!(bench.get_revision("a", Revision::Base).await.unwrap(), new, "{length}");
+        bench.delete("a", Revision::Snapshot(second), None).await.unwrap();
+        assert_eq!(bench.get_revision("a", Revision::Base).await.unwrap(), new, "{length}");
+        bench.delete("a", Revision::Base, None).await.unwrap();
+    }
+}

@@ -23,6 +23,8 @@ pub fn classify(
         ("account", _) if comp == "properties" => account_information(method),
         ("", Resource::Service) | ("service", Resource::Service) => service(method, &restype, &comp),
         ("container", Resource::Container(_)) => container(method, &comp, headers),
+        // Fidelity: JavaScript's client takes an account in the path for a container when it sends a batch.
+        ("container", Resource::Service) if comp == "batch" => service(method, "", &comp),
         ("", Resource::Blob(..)) => blob(method, &comp, query, headers),
         ("account" | "service" | "container" | "", _) => return Err(ErrorCode::InvalidUri.into()),
         _ => return Err(parameters::invalid_value("restype", given_as_sent(query, "restype"), "")),

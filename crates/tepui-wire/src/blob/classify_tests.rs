@@ -29,6 +29,7 @@ fn requests_are_classified() {
         ("HEAD /c?restype=account&comp=properties", GetAccountInformation),
         ("GET /c/b?restype=account&comp=properties", GetAccountInformation),
         ("POST /?comp=batch", Batch),
+        ("POST /?restype=container&comp=batch", Batch),
         ("POST /c?restype=container&comp=batch", ContainerBatch),
         ("GET /?comp=blobs&where=a", FindBlobsByTags),
         ("GET /c?restype=container&comp=blobs&where=a", FindBlobsByTagsInContainer),

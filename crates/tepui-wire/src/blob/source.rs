@@ -4,12 +4,14 @@ use super::conditions;
 use super::headers::{self, COPY_SOURCE, COPY_SOURCE_AUTHORIZATION, given};
 use super::resource::Resource;
 use crate::address::{self, AddressRules, Target};
+use crate::metadata;
 use crate::percent;
 use crate::query::Query;
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Uri};
 use tepui_model::ServiceError;
-use tepui_model::blob::{CopySource, Revision, SourcePlace};
+use tepui_model::blob::{CopySource, HttpProperties, Md5Sum, Revision, SourceHead, SourcePlace};
+use tepui_model::metadata::Metadata;
 
 const MAX_URL_BYTES: usize = 2048;
 
@@ -34,6 +36,28 @@ pub(super) fn decode(
         authorization: given(headers, COPY_SOURCE_AUTHORIZATION).map(str::to_owned),
         conditions: conditions::of_source(headers)?,
     })
+}
+
+/// What the server of a source says of it in the headers of its answer. What is no use to a blob is left out.
+pub fn head(headers: &HeaderMap) -> SourceHead {
+    let text = |name: &str| given(headers, name).map(str::to_owned);
+    let md5 = given(headers, headers::BLOB_CONTENT_MD5).or_else(|| given(headers, headers::CONTENT_MD5));
+    let mut metadata = metadata::decode(headers).unwrap_or_default();
+    if metadata.iter().any(|(_, value)| value.trim().is_empty()) {
+        metadata = Metadata::default();
+    }
+    SourceHead {
+        http: HttpProperties {
+            content_type: text("content-type"),
+            content_encoding: text("content-encoding"),
+            content_language: text("content-language"),
+            content_disposition: text("content-disposition"),
+            cache_control: text("cache-control"),
+            content_md5: md5.and_then(|text| Md5Sum::parse(text).ok()),
+        },
+        metadata,
+        bytes: given(headers, headers::CONTENT_LENGTH).and_then(|text| text.parse().ok()),
+    }
 }
 
 /// With everything escaped that a URL cannot hold but some clients send.
@@ -124,7 +148,7 @@ mod tests {
         let rules = AddressRules { own_hosts, ..AddressRules::new(Service::Blob) };
         let place = locate(&ascii(url), target, &rules)?;
         Some(match place {
-            SourcePlace::Elsewhere => "elsewhere".to_owned(),
+            SourcePlace::Elsewhere | SourcePlace::Fetched(_) => "elsewhere".to_owned(),
             SourcePlace::Here { account, blob, revision } => {
                 let revision = match revision {
                     Revision::Base => "",
@@ -189,6 +213,30 @@ mod tests {
         assert_eq!((source.account.as_str(), source.path.as_str()), ("other", "c01/b"));
         assert_eq!(query.get("sig"), Some("x+y"));
         assert!(as_request("http://example.com/other/c01/b", &target, &rules).is_none());
+    }
+
+    #[test]
+    fn what_a_source_says_of_itself() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("content-type", "image/png"),
+            ("content-language", "de"),
+            ("cache-control", "no-store"),
+            ("content-length", "12"),
+            ("x-ms-meta-color", "red"),
+            ("content-md5", "not a sum"),
+            ("server", "other"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        let said = head(&headers);
+        assert_eq!(said.http.content_type.as_deref(), Some("image/png"));
+        assert_eq!(said.http.content_language.as_deref(), Some("de"));
+        assert_eq!(said.http.cache_control.as_deref(), Some("no-store"));
+        assert_eq!((said.http.content_md5, said.bytes), (None, Some(12)));
+        assert_eq!(said.metadata.iter().collect::<Vec<_>>(), [("color", "red")]);
+        headers.insert("x-ms-meta-bad-name", HeaderValue::from_static("x"));
+        assert!(head(&headers).metadata.is_empty());
     }
 
     proptest! {

@@ -55,8 +55,12 @@ impl Server {
 
     /// A server that keeps its data in `directory`.
     pub(crate) fn on_disk(directory: &Path) -> Self {
-        let directory = directory.to_str().unwrap();
-        Self::launch(&[&["serve", "--silent"], FREE_PORTS].concat(), &["--data-dir", directory])
+        Self::on_disk_with(directory, &[])
+    }
+
+    pub(crate) fn on_disk_with(directory: &Path, arguments: &[&str]) -> Self {
+        let directory = ["--data-dir", directory.to_str().unwrap()];
+        Self::launch(&[&["serve", "--silent"], FREE_PORTS].concat(), &[&directory, arguments].concat())
     }
 
     fn launch(base: &[&str], more: &[&str]) -> Self {

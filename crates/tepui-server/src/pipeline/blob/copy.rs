@@ -24,7 +24,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         known: &Known<'_, OperationKind>,
         admitted: &Admitted<'_>,
         caller: Caller<'_>,
-        operation: Operation,
+        mut operation: Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let Some(source) = operation.source() else {
             return self.carry_out(known, admitted, caller, &operation).await;
@@ -36,6 +36,9 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         };
         admitted.in_time(pin!(self.service.check(caller, &operation))).await?;
         let bytes = self.open(known, admitted, caller, &operation, source).await?;
+        if let Source::Elsewhere(fetched) = &bytes {
+            operation.set_source_head(fetched.head.clone());
+        }
         let uploaded = fetch(admitted, upload, bytes).await?;
         let (operation, answer) = self.keep(admitted, caller, operation, uploaded).await?;
         self.respond(known, admitted, &operation, answer).await
@@ -92,7 +95,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
                 let opened = self.service.open_source(caller, source, range);
                 admitted.in_time(pin!(opened)).await.map(Source::Here)
             }
-            SourcePlace::Elsewhere => {
+            SourcePlace::Elsewhere | SourcePlace::Fetched(_) => {
                 let opened = self.remote.open(source, range, &known.head.headers);
                 admitted.in_time(pin!(opened)).await.map(Source::Elsewhere)
             }
@@ -135,6 +138,7 @@ fn unverified(error: &ServiceError) -> ServiceError {
         ErrorCode::CannotVerifyCopySource => error.clone(),
         _ => ServiceError::new(ErrorCode::CannotVerifyCopySource)
             .with_status(error.status())
+            .with_copy_source(error.status(), Some(error.code.name()), Some(error.message()))
             .with_message(error.message()),
     }
 }

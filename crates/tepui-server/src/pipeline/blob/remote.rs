@@ -5,14 +5,15 @@ use crate::body::ReplyBody;
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, RANGE};
+use hyper::header::{AUTHORIZATION, ETAG, HOST, HeaderName, HeaderValue, RANGE};
 use hyper::http::{HeaderMap, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::Pin;
-use tepui_model::blob::{ByteRange, CopySource};
+use tepui_model::blob::{ByteRange, CopySource, SourceHead};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_wire::blob::source::head as head_of_source;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
@@ -24,11 +25,12 @@ pub enum RemoteCopies {
 }
 
 /// Conditions on the source, and what they are called where it is.
-const CONDITIONS: [(&str, &str); 4] = [
+const CONDITIONS: [(&str, &str); 5] = [
     ("x-ms-source-if-match", "if-match"),
     ("x-ms-source-if-none-match", "if-none-match"),
     ("x-ms-source-if-modified-since", "if-modified-since"),
     ("x-ms-source-if-unmodified-since", "if-unmodified-since"),
+    ("x-ms-source-if-tags", "x-ms-if-tags"),
 ];
 
 impl RemoteCopies {
@@ -73,10 +75,12 @@ impl RemoteCopies {
         let response = sender.send_request(request).await.map_err(unreachable)?;
         match (response.status(), range) {
             (StatusCode::PARTIAL_CONTENT, _) | (StatusCode::OK, None) => {
-                Ok(Fetched { body: response.into_body(), _connection: task })
+                let (head, body) = response.into_parts();
+                let etag = head.headers.get(ETAG).cloned();
+                Ok(Fetched { head: head_of_source(&head.headers), etag, body, _connection: task })
             }
             (StatusCode::OK, Some(_)) => Err(unreachable("the source does not serve ranges")),
-            (status, _) => Err(refused_with(status)),
+            (status, _) => Err(refused_with(status, response.headers())),
         }
     }
 }
@@ -113,12 +117,24 @@ fn ask(
 
 /// A body on its way from another server.
 pub(super) struct Fetched {
+    /// What the server said before the bytes.
+    pub(super) head: SourceHead,
+    etag: Option<HeaderValue>,
     body: Incoming,
     /// Ends with this.
     _connection: JoinSet<()>,
 }
 
 impl Fetched {
+    /// Headers that ask for the same source once more, as it was found.
+    pub(super) fn ask_again(&self, headers: &HeaderMap) -> HeaderMap {
+        let mut again = headers.clone();
+        if let Some(etag) = &self.etag {
+            again.insert(HeaderName::from_static(CONDITIONS[0].0), etag.clone());
+        }
+        again
+    }
+
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ServiceError> {
         loop {
             match poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await {
@@ -139,8 +155,10 @@ fn unreachable(cause: impl Display) -> ServiceError {
 }
 
 /// The source's own status; one that is no refusal is none that a caller could use.
-fn refused_with(status: StatusCode) -> ServiceError {
+fn refused_with(status: StatusCode, headers: &HeaderMap) -> ServiceError {
     let error = ServiceError::new(ErrorCode::CannotVerifyCopySource).with_cause(status);
     let tells = status == StatusCode::NOT_MODIFIED || status.is_client_error();
-    if tells { error.with_status(status.as_u16()) } else { error }
+    let error = if tells { error.with_status(status.as_u16()) } else { error };
+    let code = headers.get("x-ms-error-code").and_then(|code| code.to_str().ok());
+    error.with_copy_source(status.as_u16(), code, None)
 }

@@ -1,0 +1,135 @@
+//! Copies that go on after the answer: their sources are on other servers.
+//!
+//! The source is asked before the answer, so that one which cannot be read is told of at once. Only so many are
+//! read at a time; the others wait for their turn, and then ask again for what they have found.
+
+use super::Blobs;
+use super::remote::{Fetched, RemoteCopies};
+use crate::body::ReplyBody;
+use crate::pipeline::{Admitted, Known};
+use hyper::http::{HeaderMap, Response};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tepui_engine::Engine;
+use tepui_extents::Extents;
+use tepui_model::blob::{Operation, OperationKind};
+use tepui_model::{ErrorCode, ServiceError};
+use tepui_service::BlobService;
+use tepui_service::blob::{Caller, CopyUnderWay, Upload, Uploaded};
+use tokio::sync::{Semaphore, oneshot};
+
+/// How many sources are read at a time.
+const AT_A_TIME: usize = 16;
+/// How long a source may keep silent.
+const MAX_SILENCE: Duration = Duration::from_secs(60);
+
+/// Whose turn it is to be read.
+#[derive(Clone)]
+pub(super) struct Turns(Arc<Semaphore>);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_A_TIME)))
+    }
+}
+
+impl<E: Engine, X: Extents> Blobs<E, X> {
+    pub(super) async fn answer_background(
+        &self,
+        known: &Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        caller: Caller<'_>,
+        mut operation: Operation,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let Some(source) = operation.source() else { return Err(ErrorCode::InternalError.into()) };
+        self.remote.check(&source.url)?;
+        admitted.in_time(pin!(self.service.check(caller, &operation))).await?;
+        let headers = &known.head.headers;
+        let fetched = admitted.in_time(pin!(self.remote.open(source, None, headers))).await?;
+        operation.set_source_head(fetched.head.clone());
+        let (service, account) = (Arc::clone(&self.service), caller.account.to_owned());
+        let (allowed, source_allowed) = (caller.allowed, caller.source_allowed);
+        let copied = operation.clone();
+        let job = Job {
+            service: Arc::clone(&service),
+            remote: self.remote,
+            turns: self.turns.clone(),
+            headers: headers.clone(),
+            operation: copied,
+        };
+        let (tell, told) = oneshot::channel();
+        // A copy that has begun goes on even if the client goes away meanwhile.
+        tokio::spawn(async move {
+            let caller = Caller { account: &account, allowed, source_allowed };
+            match service.start_copy(caller, &job.operation).await {
+                Ok((answer, copy)) => {
+                    let _ = tell.send(Ok(answer));
+                    job.run(copy, fetched).await;
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            }
+        });
+        let answered = async { told.await.unwrap_or_else(|_| Err(ErrorCode::InternalError.into())) };
+        let answer = admitted.in_time(pin!(answered)).await?;
+        self.respond(known, admitted, &operation, answer).await
+    }
+}
+
+/// What it takes to fetch a source.
+struct Job<E, X> {
+    service: Arc<BlobService<E, X>>,
+    remote: RemoteCopies,
+    turns: Turns,
+    /// Of the request.
+    headers: HeaderMap,
+    operation: Operation,
+}
+
+impl<E: Engine, X: Extents> Job<E, X> {
+    async fn run(self, copy: CopyUnderWay, fetched: Fetched) {
+        let outcome = tokio::select! {
+            fetched = self.fetch(&copy, fetched) => fetched.map_err(|error| describe(&error)),
+            () = copy.aborted() => Err("the copy was aborted".to_owned()),
+        };
+        self.service.finish_copy(&copy, outcome).await;
+    }
+
+    async fn fetch(&self, copy: &CopyUnderWay, fetched: Fetched) -> Result<Uploaded, ServiceError> {
+        let (_turn, mut fetched) = match self.turns.0.try_acquire() {
+            Ok(turn) => (turn, fetched),
+            Err(_) => {
+                let headers = fetched.ask_again(&self.headers);
+                drop(fetched);
+                let turn = self.turns.0.acquire().await.map_err(|_| ErrorCode::InternalError)?;
+                let source = self.operation.source().ok_or(ErrorCode::InternalError)?;
+                (turn, in_time(self.remote.open(source, None, &headers)).await?)
+            }
+        };
+        let upload: Option<Upload<X>> = self.service.begin_upload(&self.operation);
+        let mut upload = upload.ok_or(ErrorCode::InternalError)?;
+        while let Some(piece) = in_time(fetched.next()).await? {
+            let bytes = piece.len() as u64;
+            upload.write(piece).await?;
+            copy.add(bytes);
+        }
+        upload.finish().await
+    }
+}
+
+async fn in_time<T>(answer: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
+    match tokio::time::timeout(MAX_SILENCE, answer).await {
+        Ok(answered) => answered,
+        Err(_) => Err(ErrorCode::OperationTimedOut.into()),
+    }
+}
+
+/// What is said of a copy that has failed: status, code and words.
+fn describe(error: &ServiceError) -> String {
+    let told =
+        |name: &str| error.details.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str());
+    let status = told("CopySourceStatusCode").map_or_else(|| error.status().to_string(), str::to_owned);
+    let code = told("CopySourceErrorCode").unwrap_or(error.code.name());
+    format!("{status} {code} \"Copy failed when reading the source.\"")
+}
