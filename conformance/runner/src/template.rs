@@ -97,6 +97,7 @@ impl Scope {
         match name {
             "repeat" => {
                 let (text, count) = arguments.rsplit_once(':')?;
+                let count = self.text(count).ok()?;
                 out.extend_from_slice(text.repeat(count.parse().ok()?).as_bytes());
             }
             "base64" => out.extend_from_slice(STANDARD.encode(vec![0; arguments.parse().ok()?]).as_bytes()),
@@ -288,6 +289,7 @@ mod tests {
             (r#"{"x":{}}"#, r#"{"x":{}}"#),
             ("{a}-{a:03}", "7-007"),
             ("{repeat:xy:3}", "xyxyxy"),
+            ("{repeat:x:{a}}", "xxxxxxx"),
             (r#"{join:,:1..3:"P{i}":{i}}"#, r#""P1":1,"P2":2,"P3":3"#),
             ("{base64:3}", "AAAA"),
             ("{tag|etag}", "W/\"datetime'2026-03-10T08%3A15%3A30Z'\""),
