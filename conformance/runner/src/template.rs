@@ -85,10 +85,17 @@ impl Scope {
             return self.call(name, arguments, out).unwrap_or_else(|| Err(unknown()));
         }
         let (name, change) = inner.split_once('|').map_or((inner, None), |(name, how)| (name, Some(how)));
+        if change == Some("later") {
+            out.extend_from_slice(format!("{{{name}}}").as_bytes());
+            return Ok(());
+        }
         let value = match self.variables.get(name) {
             Some(value) => value.clone(),
             None => built_in(name).ok_or_else(unknown)?,
         };
+        if change == Some("filled") {
+            return self.fill(&value, out);
+        }
         out.extend_from_slice(changed(value, change).ok_or_else(unknown)?.as_bytes());
         Ok(())
     }
@@ -300,6 +307,9 @@ mod tests {
         }
         assert_eq!(scope.bytes("{bytes:ff 00}").unwrap(), [255, 0]);
         assert!(scope.text("{nobody}").is_err());
+        scope.set("cell", scope.text("{b|later}").unwrap());
+        scope.set("b", "8");
+        assert_eq!(scope.text("{cell|filled}").unwrap(), "8");
     }
 
     #[test]
