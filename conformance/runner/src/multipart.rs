@@ -200,10 +200,8 @@ fn answer(piece: &str) -> Result<Response, String> {
     // An empty body leaves its blank line to the delimiter's line end, with blobs altogether.
     let of_blobs = !mime.contains("Content-Transfer-Encoding");
     let without_body = http.strip_suffix("\r\n").filter(|_| of_blobs).map(|head| (head, ""));
-    let (head, body) = http
-        .split_once("\r\n\r\n")
-        .or(without_body)
-        .ok_or_else(|| format!("no blank line: {http:?}"))?;
+    let (head, body) =
+        http.split_once("\r\n\r\n").or(without_body).ok_or_else(|| format!("no blank line: {http:?}"))?;
     if head.replace("\r\n", "").contains(['\r', '\n']) {
         return Err(format!("a bare line end: {head:?}"));
     }
