@@ -1,6 +1,8 @@
 //! Filling in `{…}` in a scenario's text, and the scenario's own table names.
 
 use crate::clock;
+use crate::credentials::Credentials;
+use crate::request::Endpoint;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -13,6 +15,8 @@ pub(crate) struct Scope {
     /// As written, and as sent.
     names: Vec<(String, String)>,
     prefix: String,
+    /// Where SAS tokens are good.
+    endpoint: Option<Endpoint>,
 }
 
 impl Scope {
@@ -27,6 +31,11 @@ impl Scope {
         let mut scope = Self { prefix: prefix.clone(), ..Self::default() };
         scope.set("prefix", prefix);
         scope
+    }
+
+    /// The same, for scenarios that write SAS tokens themselves.
+    pub(crate) fn of(endpoint: &Endpoint) -> Self {
+        Self { endpoint: Some(endpoint.clone()), ..Self::new() }
     }
 
     pub(crate) fn set(&mut self, name: &str, value: impl Into<String>) {
@@ -106,6 +115,12 @@ impl Scope {
                 let (text, count) = arguments.rsplit_once(':')?;
                 let count = self.text(count).ok()?;
                 out.extend_from_slice(text.repeat(count.parse().ok()?).as_bytes());
+            }
+            "sas" => {
+                let endpoint = self.endpoint.as_ref()?;
+                let sas = Credentials::parse(&self.text(arguments).ok()?, self).ok()?;
+                let (query, _) = sas.apply(endpoint, "GET", "", &[]).ok()?;
+                out.extend_from_slice(query.trim_start_matches('?').as_bytes());
             }
             "base64" => out.extend_from_slice(STANDARD.encode(vec![0; arguments.parse().ok()?]).as_bytes()),
             "bytes" => {
