@@ -1,8 +1,10 @@
 //! Batches: building their bodies from a scenario's operations, and taking answers apart. Answers are
 //! read strictly, line end by line end, because clients do.
 
+use crate::clock;
+use crate::credentials::Credentials;
 use crate::http::Response;
-use crate::request::encode_target;
+use crate::request::{Endpoint, encode_target};
 use crate::scenario::{Operation, Section, SectionKind};
 use crate::template::Scope;
 
@@ -15,10 +17,11 @@ pub(crate) fn boundary(content_type: &str) -> Option<String> {
 /// The body of a batch request.
 pub(crate) fn build(
     scope: &Scope,
-    base: &str,
+    endpoint: &Endpoint,
     boundary: &str,
     sections: &[Section],
 ) -> Result<Vec<u8>, String> {
+    let base = &endpoint.base();
     let mut out = Vec::new();
     let mut last_end = "\r\n";
     for section in sections {
@@ -46,6 +49,19 @@ pub(crate) fn build(
                     }
                 }
                 out.extend_from_slice(format!("--{inner}--{end}").as_bytes());
+            }
+            SectionKind::Parts => {
+                let mut number = 0;
+                for operation in &section.operations {
+                    let (name, first, last) = operation.repeat.clone().unwrap_or_default();
+                    for i in first..=last {
+                        let mut scope = scope.clone();
+                        scope.set(&name, i.to_string());
+                        out.extend_from_slice(format!("--{boundary}{end}").as_bytes());
+                        out.extend(numbered_part(&scope, endpoint, operation, number, end)?);
+                        number += 1;
+                    }
+                }
             }
         }
     }
@@ -86,6 +102,46 @@ fn part(
     Ok(())
 }
 
+/// A part of a batch of blobs: a path without a host, and credentials of its own.
+fn numbered_part(
+    scope: &Scope,
+    endpoint: &Endpoint,
+    operation: &Operation,
+    number: usize,
+    end: &str,
+) -> Result<Vec<u8>, String> {
+    let request = scope.text(&operation.request)?;
+    let (verb, target) = request.split_once(' ').ok_or_else(|| format!("not a request: {request}"))?;
+    let mut headers = vec![("x-ms-date".to_owned(), clock::rfc1123(clock::now()))];
+    for header in &operation.headers {
+        let header = scope.text(header)?;
+        let (name, value) = header.split_once(':').ok_or_else(|| format!("not a header: {header}"))?;
+        headers.push((name.trim().to_owned(), value.trim().to_owned()));
+    }
+    headers.push(("Content-Length".to_owned(), "0".to_owned()));
+    // A target that starts with two slashes is sent without the account.
+    let target = match target.strip_prefix("//") {
+        Some(rest) => format!("/{rest}"),
+        None => format!("{}{target}", endpoint.path()),
+    };
+    let auth = scope.text(operation.auth.as_deref().unwrap_or("sharedkey"))?;
+    let (target, authorization) =
+        Credentials::parse(&auth, scope)?.apply(endpoint, verb, &encode_target(&target), &headers)?;
+    headers.extend(authorization.map(|authorization| ("Authorization".to_owned(), authorization)));
+    let mut lines = vec![
+        "Content-Type: application/http".to_owned(),
+        "Content-Transfer-Encoding: binary".to_owned(),
+        format!("Content-ID: {number}"),
+    ];
+    for header in &operation.mime {
+        lines.push(scope.text(header)?);
+    }
+    lines.extend([String::new(), format!("{verb} {target} HTTP/1.1")]);
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+    lines.push(String::new());
+    Ok(lines.iter().map(|line| format!("{line}{end}")).collect::<String>().into_bytes())
+}
+
 /// The answers inside a batch answer.
 pub(crate) fn parts(response: &Response) -> Result<Vec<Response>, String> {
     let content_type = response.header("Content-Type").unwrap_or_default();
@@ -116,7 +172,8 @@ fn pieces<'a>(body: &'a str, boundary: &str) -> Result<Vec<&'a str>, String> {
     let mut pieces = Vec::new();
     loop {
         if let Some(after) = rest.strip_prefix("--") {
-            return if after == "\r\n" {
+            // The blob service ends there, the table service with a line end.
+            return if ["\r\n", ""].contains(&after) {
                 Ok(pieces)
             } else {
                 Err(format!("after the last boundary: {after:?}"))
@@ -130,10 +187,21 @@ fn pieces<'a>(body: &'a str, boundary: &str) -> Result<Vec<&'a str>, String> {
 }
 
 fn answer(piece: &str) -> Result<Response, String> {
-    let wanted = "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
-    let http = piece.strip_prefix(wanted).ok_or_else(|| format!("not an HTTP part: {piece:?}"))?;
-    // An empty body leaves its blank line to the delimiter's line end.
-    let (head, body) = http.split_once("\r\n\r\n").ok_or_else(|| format!("no blank line: {http:?}"))?;
+    let (mime, http) = piece.split_once("\r\n\r\n").ok_or_else(|| format!("no blank line: {piece:?}"))?;
+    let number = match mime {
+        "Content-Type: application/http\r\nContent-Transfer-Encoding: binary" => None,
+        // Of the blob service. The answer to a batch that cannot be read has no number.
+        "Content-Type: application/http" => None,
+        _ => Some(
+            mime.strip_prefix("Content-Type: application/http\r\nContent-ID: ")
+                .ok_or_else(|| format!("not an HTTP part: {piece:?}"))?,
+        ),
+    };
+    // An empty body leaves its blank line to the delimiter's line end, with blobs altogether.
+    let of_blobs = !mime.contains("Content-Transfer-Encoding");
+    let without_body = http.strip_suffix("\r\n").filter(|_| of_blobs).map(|head| (head, ""));
+    let (head, body) =
+        http.split_once("\r\n\r\n").or(without_body).ok_or_else(|| format!("no blank line: {http:?}"))?;
     if head.replace("\r\n", "").contains(['\r', '\n']) {
         return Err(format!("a bare line end: {head:?}"));
     }
@@ -142,6 +210,7 @@ fn answer(piece: &str) -> Result<Response, String> {
     let mut words = first.splitn(3, ' ');
     let status = words.nth(1).and_then(|status| status.parse().ok());
     let mut headers = Vec::new();
+    headers.extend(number.map(|number| ("Content-ID".to_owned(), number.to_owned())));
     for line in lines {
         let (name, value) = line.split_once(": ").ok_or_else(|| format!("not a header: {line:?}"))?;
         headers.push((name.to_owned(), value.to_owned()));
@@ -158,6 +227,7 @@ fn answer(piece: &str) -> Result<Response, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Service;
 
     fn response(body: &str) -> Response {
         Response {
@@ -186,7 +256,7 @@ mod tests {
         let good = format!("--b\r\n{HTTP}HTTP/1.1 200 OK\r\nA: b\r\n\r\n{{}}\r\n--b--\r\n");
         assert_eq!(parts(&response(&good)).unwrap().len(), 1);
         for bad in
-            [good.replace("\r\n", "\n"), good.replace("--b--\r\n", "--b--"), good.replace("OK\r\n", "OK\n")]
+            [good.replace("\r\n", "\n"), good.replace("--b--\r\n", "--b--\n"), good.replace("OK\r\n", "OK\n")]
         {
             assert!(parts(&response(&bad)).is_err(), "{bad}");
         }
@@ -201,10 +271,11 @@ mod tests {
             ..Operation::default()
         };
         let section = Section { kind: SectionKind::ChangeSet, end: "\r\n", operations: vec![operation] };
-        let body = build(&Scope::new(), "http://h/a", "b", &[section]).unwrap();
+        let endpoint = Endpoint::parse(Service::Table, "http://h:1/a", None, "AAAA").unwrap();
+        let body = build(&Scope::new(), &endpoint, "b", &[section]).unwrap();
         let text = String::from_utf8(body).unwrap();
         assert_eq!(
-            text.matches("POST http://h/a/T HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{").count(),
+            text.matches("POST http://h:1/a/T HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{").count(),
             2
         );
         assert!(

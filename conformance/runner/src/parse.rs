@@ -210,6 +210,7 @@ impl<'a> Reader<'a> {
                     "auth" => step.auth = value,
                     "send" => step.send = value,
                     "address" => step.address = value,
+                    "with" => step.more_headers = value,
                     _ => step.headers.push((name.to_owned(), value)),
                 }
             }
@@ -230,13 +231,17 @@ impl<'a> Reader<'a> {
                 step.body =
                     Body::Lines { end: if word == "lf" { "\n" } else { "\r\n" }, lines: self.piped() };
             }
-            "changeset" | "query" => {
+            "changeset" | "query" | "parts" => {
                 let mut sections = Vec::new();
-                while let (word @ ("changeset" | "query"), end) =
+                while let (word @ ("changeset" | "query" | "parts"), end) =
                     section_words(self.peek().unwrap_or_default())
                 {
                     self.at += 1;
-                    let kind = if word == "query" { SectionKind::Query } else { SectionKind::ChangeSet };
+                    let kind = match word {
+                        "query" => SectionKind::Query,
+                        "parts" => SectionKind::Parts,
+                        _ => SectionKind::ChangeSet,
+                    };
                     sections.push(Section { kind, end, operations: self.operations()? });
                 }
                 step.body = Body::Batch(sections);
@@ -288,6 +293,8 @@ impl<'a> Reader<'a> {
                 operation.repeat = Some(parse_for(rest)?);
             } else if let Some(header) = text.strip_prefix("mime ") {
                 operation.mime.push(header.to_owned());
+            } else if let Some(auth) = text.strip_prefix("auth: ") {
+                operation.auth = Some(auth.to_owned());
             } else if operation.request.is_empty() {
                 operation.request = text.to_owned();
             } else if operation.body.is_empty()

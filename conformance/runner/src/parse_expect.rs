@@ -42,7 +42,7 @@ fn split_inline(text: &str) -> Vec<&str> {
         let is_name = |name: &str| {
             !name.is_empty()
                 && (name.starts_with("body ")
-                    || name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@[]*{}".contains(&byte)))
+                    || name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@[]*{}/".contains(&byte)))
         };
         if name.is_some_and(is_name) && !name.is_some_and(|name| name.starts_with("http")) {
             pieces.push(&text[start..at]);

@@ -41,6 +41,11 @@ impl Endpoint {
         format!("http://{host}{path}")
     }
 
+    /// What comes before paths within the account.
+    pub(crate) fn path(&self) -> String {
+        self.place(&Address::default()).1
+    }
+
     /// The same for `address: host-style`.
     pub(crate) fn host_base(&self) -> String {
         let (host, path) = self.place(&Address { host_style: true, ..Address::default() });
@@ -111,6 +116,9 @@ pub(crate) fn build(endpoint: &Endpoint, scope: &Scope, step: &Step) -> Result<O
     for (name, value) in &step.headers {
         headers.0.push((name.clone(), scope.bytes(value)?));
     }
+    for (name, value) in more_headers(&scope.text(&step.more_headers)?)? {
+        headers.0.push((name, value.into_bytes()));
+    }
     let body = body(endpoint, scope, step, &mut headers)?;
     let auth = scope.text(&step.auth)?;
     let target = format!("{before}{}", encode_target(&scope.text(&step.target)?));
@@ -167,6 +175,18 @@ pub(crate) fn build(endpoint: &Endpoint, scope: &Scope, step: &Step) -> Result<O
     Ok(Outgoing { head, body, waits, is_head: verb == "HEAD" })
 }
 
+/// The headers of `x-ms-page-write: update; x-ms-range: bytes=0-511`.
+fn more_headers(text: &str) -> Result<Vec<(String, String)>, String> {
+    text.split("; ")
+        .filter(|header| !header.trim().is_empty())
+        .map(|header| {
+            let (name, value) =
+                header.split_once(':').ok_or_else(|| format!("not a header in with: {header}"))?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        })
+        .collect()
+}
+
 #[derive(Debug, Clone, Default)]
 struct Headers(Vec<(String, Vec<u8>)>);
 
@@ -199,7 +219,7 @@ fn body(
             let content_type =
                 String::from_utf8_lossy(headers.get("Content-Type").unwrap_or_default()).into_owned();
             let boundary = multipart::boundary(&content_type).unwrap_or_else(|| "batch_none".to_owned());
-            multipart::build(scope, &endpoint.base(), &boundary, sections).map(Some)
+            multipart::build(scope, endpoint, &boundary, sections).map(Some)
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Failure {
 
 /// Runs a scenario on a connection and with tables or queues of its own. An empty list means that it passed.
 pub(crate) fn run(scenario: &Scenario, endpoint: &Endpoint, rigour: Rigour) -> Vec<Failure> {
-    let mut scope = Scope::new();
+    let mut scope = Scope::of(endpoint);
     scope.set("base", endpoint.base());
     scope.set("hostbase", endpoint.host_base());
     scope.set("account", endpoint.account.clone());

@@ -93,6 +93,8 @@ pub(crate) struct Step {
     pub(crate) target: String,
     /// Headers to send, over the defaults.
     pub(crate) headers: Vec<(String, String)>,
+    /// `with:`: more headers to send, on one line, as cells of a table have them.
+    pub(crate) more_headers: String,
     /// Default headers to leave out.
     pub(crate) without: Vec<String>,
     pub(crate) auth: String,
@@ -116,7 +118,7 @@ pub(crate) enum Body {
     Batch(Vec<Section>),
 }
 
-/// A part of a batch: a change set, or one query.
+/// A part of a batch: a change set, one query, or the requests of a batch of blobs.
 #[derive(Debug, Clone)]
 pub(crate) struct Section {
     pub(crate) kind: SectionKind,
@@ -128,6 +130,8 @@ pub(crate) struct Section {
 pub(crate) enum SectionKind {
     ChangeSet,
     Query,
+    /// Requests to the blob service: numbered, with paths as they are written, each with credentials of its own.
+    Parts,
 }
 
 /// A request inside a batch, perhaps several times.
@@ -138,6 +142,8 @@ pub(crate) struct Operation {
     pub(crate) mime: Vec<String>,
     pub(crate) request: String,
     pub(crate) headers: Vec<String>,
+    /// Credentials of its own, in [`SectionKind::Parts`].
+    pub(crate) auth: Option<String>,
     pub(crate) body: String,
 }
 

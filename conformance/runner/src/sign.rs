@@ -155,12 +155,27 @@ pub(crate) fn queue_sas(account: &str, queue: &str, field: impl Fn(&str) -> Stri
     lines.join("\n")
 }
 
-/// The string to sign of a SAS for a container or a blob, since version 2020-12-06.
+/// The string to sign of a SAS for a container or a blob. Newer versions sign more.
 pub(crate) fn blob_sas(account: &str, path: &str, field: impl Fn(&str) -> String) -> String {
+    let version = field("sv");
+    let since = |first: &str| version.as_str() >= first;
+    let service = if since("2015-02-21") { "/blob" } else { "" };
     let mut lines = ["sp", "st", "se"].map(&field).to_vec();
-    lines.push(format!("/blob/{account}/{path}"));
-    let rest = ["si", "sip", "spr", "sv", "sr", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct"];
-    lines.extend(rest.map(&field));
+    lines.push(format!("{service}/{account}/{path}"));
+    lines.push(field("si"));
+    if since("2015-04-05") {
+        lines.extend(["sip", "spr"].map(&field));
+    }
+    lines.push(field("sv"));
+    if since("2018-11-09") {
+        lines.extend(["sr", "snapshot"].map(&field));
+    }
+    if since("2020-12-06") {
+        lines.push(field("ses"));
+    }
+    if since("2013-08-15") {
+        lines.extend(["rscc", "rscd", "rsce", "rscl", "rsct"].map(&field));
+    }
     lines.join("\n")
 }
 
@@ -274,5 +289,9 @@ mod tests {
     fn old_versions_sign_fewer_lines() {
         let text = table_sas("acct", fields("sp=r se=2030-01-01 tn=T sv=2012-02-12"));
         assert_eq!(text, "r\n\n2030-01-01\n/acct/t\n\n2012-02-12\n\n\n\n");
+        let text = blob_sas("acct", "c/b", fields("sp=r se=2030-01-01 sr=b sv=2012-02-12"));
+        assert_eq!(text, "r\n\n2030-01-01\n/acct/c/b\n\n2012-02-12");
+        let text = blob_sas("acct", "c/b", fields("sp=r se=2030-01-01 sr=b sv=2018-03-28 rsct=t"));
+        assert_eq!(text, "r\n\n2030-01-01\n/blob/acct/c/b\n\n\n\n2018-03-28\n\n\n\n\nt");
     }
 }

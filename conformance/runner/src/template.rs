@@ -1,6 +1,8 @@
 //! Filling in `{…}` in a scenario's text, and the scenario's own table names.
 
 use crate::clock;
+use crate::credentials::Credentials;
+use crate::request::Endpoint;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -13,6 +15,8 @@ pub(crate) struct Scope {
     /// As written, and as sent.
     names: Vec<(String, String)>,
     prefix: String,
+    /// Where SAS tokens are good.
+    endpoint: Option<Endpoint>,
 }
 
 impl Scope {
@@ -27,6 +31,11 @@ impl Scope {
         let mut scope = Self { prefix: prefix.clone(), ..Self::default() };
         scope.set("prefix", prefix);
         scope
+    }
+
+    /// The same, for scenarios that write SAS tokens themselves.
+    pub(crate) fn of(endpoint: &Endpoint) -> Self {
+        Self { endpoint: Some(endpoint.clone()), ..Self::new() }
     }
 
     pub(crate) fn set(&mut self, name: &str, value: impl Into<String>) {
@@ -85,10 +94,17 @@ impl Scope {
             return self.call(name, arguments, out).unwrap_or_else(|| Err(unknown()));
         }
         let (name, change) = inner.split_once('|').map_or((inner, None), |(name, how)| (name, Some(how)));
+        if change == Some("later") {
+            out.extend_from_slice(format!("{{{name}}}").as_bytes());
+            return Ok(());
+        }
         let value = match self.variables.get(name) {
             Some(value) => value.clone(),
             None => built_in(name).ok_or_else(unknown)?,
         };
+        if change == Some("filled") {
+            return self.fill(&value, out);
+        }
         out.extend_from_slice(changed(value, change).ok_or_else(unknown)?.as_bytes());
         Ok(())
     }
@@ -97,7 +113,14 @@ impl Scope {
         match name {
             "repeat" => {
                 let (text, count) = arguments.rsplit_once(':')?;
+                let count = self.text(count).ok()?;
                 out.extend_from_slice(text.repeat(count.parse().ok()?).as_bytes());
+            }
+            "sas" => {
+                let endpoint = self.endpoint.as_ref()?;
+                let sas = Credentials::parse(&self.text(arguments).ok()?, self).ok()?;
+                let (query, _) = sas.apply(endpoint, "GET", "", &[]).ok()?;
+                out.extend_from_slice(query.trim_start_matches('?').as_bytes());
             }
             "base64" => out.extend_from_slice(STANDARD.encode(vec![0; arguments.parse().ok()?]).as_bytes()),
             "bytes" => {
@@ -288,6 +311,7 @@ mod tests {
             (r#"{"x":{}}"#, r#"{"x":{}}"#),
             ("{a}-{a:03}", "7-007"),
             ("{repeat:xy:3}", "xyxyxy"),
+            ("{repeat:x:{a}}", "xxxxxxx"),
             (r#"{join:,:1..3:"P{i}":{i}}"#, r#""P1":1,"P2":2,"P3":3"#),
             ("{base64:3}", "AAAA"),
             ("{tag|etag}", "W/\"datetime'2026-03-10T08%3A15%3A30Z'\""),
@@ -298,6 +322,9 @@ mod tests {
         }
         assert_eq!(scope.bytes("{bytes:ff 00}").unwrap(), [255, 0]);
         assert!(scope.text("{nobody}").is_err());
+        scope.set("cell", scope.text("{b|later}").unwrap());
+        scope.set("b", "8");
+        assert_eq!(scope.text("{cell|filled}").unwrap(), "8");
     }
 
     #[test]

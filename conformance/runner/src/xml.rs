@@ -1,7 +1,16 @@
 //! Just enough XML to read answers: the texts of elements by name.
 
-/// The texts of all elements of this name, in the order of the document.
-pub(crate) fn texts(body: &str, name: &str) -> Vec<String> {
+/// The texts of all elements of this name, in the order of the document. `CommittedBlocks/Name` are those
+/// inside of others.
+pub(crate) fn texts(body: &str, path: &str) -> Vec<String> {
+    let inner = path.split('/').fold(vec![body.to_owned()], |found, name| {
+        found.iter().flat_map(|text| contents(text, name)).collect()
+    });
+    inner.iter().map(|text| unescaped(text)).collect()
+}
+
+/// What stands between the tags of this name.
+fn contents(body: &str, name: &str) -> Vec<String> {
     let (open, close) = (format!("<{name}"), format!("</{name}>"));
     let mut texts = Vec::new();
     let mut rest = body;
@@ -16,7 +25,7 @@ pub(crate) fn texts(body: &str, name: &str) -> Vec<String> {
             texts.push(String::new());
             rest = after;
         } else if let Some((text, after)) = after.split_once(&close) {
-            texts.push(unescaped(text));
+            texts.push(text.to_owned());
             rest = after;
         } else {
             break;
@@ -47,6 +56,7 @@ mod tests {
         let body = "<L><M><Text>a &amp;lt; b</Text><Texts>no</Texts></M><M><Text /></M><M><Text x=\"1\">c</Text></M></L>";
         assert_eq!(texts(body, "Text"), ["a &lt; b", "", "c"]);
         assert_eq!(texts(body, "Id"), Vec::<String>::new());
+        assert_eq!(texts("<A><N>1</N></A><B><N>2</N><N>3</N></B>", "B/N"), ["2", "3"]);
         assert_eq!(unescaped(&escaped("<a> &amp; b")), "<a> &amp; b");
     }
 }

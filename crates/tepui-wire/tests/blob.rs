@@ -66,6 +66,7 @@ fn answer_in(version: &str, line: &str, reply: Reply) -> Response<Vec<u8>> {
         query: &query,
         version,
         overrides: Some(&said),
+        may_read_tags: true,
     };
     encode(&context, &operation, reply).expect("an answer")
 }

@@ -7,7 +7,8 @@ use std::fmt;
 /// The container of blobs that are addressed without one.
 pub const ROOT: &str = "$root";
 /// Names that the rules for names would not allow.
-const SPECIAL: [&str; 4] = [ROOT, "$logs", "$web", "$blobchangefeed"];
+const WEB: &str = "$web";
+const SPECIAL: [&str; 4] = [ROOT, "$logs", WEB, "$blobchangefeed"];
 const MAX_BLOB_NAME_UNITS: usize = 1024;
 const MAX_SEGMENTS: usize = 254;
 
@@ -40,6 +41,11 @@ impl ContainerName {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The container that holds the website of an account.
+    pub fn web() -> Self {
+        Self(WEB.to_owned())
     }
 
     pub fn is_root(&self) -> bool {

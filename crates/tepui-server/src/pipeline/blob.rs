@@ -117,6 +117,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             query: &known.query,
             version: admitted.version,
             overrides: overrides.as_ref(),
+            may_read_tags: access::check(&admitted.grant, OperationKind::GetBlobTags, None).is_ok(),
         };
         let response = encode(&context, operation, answer.reply)?;
         match answer.content {

@@ -75,6 +75,18 @@ pub(super) async fn create<S: Snapshot>(
     Ok(edit.finish(Reply::ContainerCreated(Changed(context.now))))
 }
 
+/// The container of a website comes with the setting, unless it is there. scenario: web-container-enabled
+pub(super) async fn create_web<S: Snapshot>(
+    context: &Context<'_, S>,
+) -> Result<Outcome<Reply>, ServiceError> {
+    let (metadata, encryption) = (Metadata::default(), ContainerEncryption::default());
+    let outcome = match create(context, &ContainerName::web(), &metadata, None, &encryption).await {
+        Err(error) if error.code == ErrorCode::ContainerAlreadyExists => Outcome::read(()),
+        created => created?.map(drop),
+    };
+    Ok(outcome.map(|()| Reply::ServicePropertiesSet))
+}
+
 /// Fails if there is such a container, or if its name cannot be used yet.
 async fn free_name<S: Snapshot>(
     context: &Context<'_, S>,

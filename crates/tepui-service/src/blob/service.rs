@@ -422,8 +422,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 Ok(Outcome::read(Reply::ServiceProperties(Box::new(properties))))
             }
             Operation::SetServiceProperties(change) => {
-                let writes = vec![self.settings.change(context.snapshot, context.account, change).await?];
-                Ok(Outcome { reply: Reply::ServicePropertiesSet, guards: Vec::new(), writes })
+                let website = change.static_website.as_ref().is_some_and(|website| website.enabled);
+                let mut outcome = match website {
+                    true => containers::create_web(context).await?,
+                    false => Outcome::read(Reply::ServicePropertiesSet),
+                };
+                outcome.writes.push(self.settings.change(context.snapshot, context.account, change).await?);
+                Ok(outcome)
             }
             Operation::GetServiceStats => Ok(Outcome::read(Reply::ServiceStats { last_sync: context.now })),
             Operation::GetAccountInformation => Ok(Outcome::read(Reply::AccountInformation)),

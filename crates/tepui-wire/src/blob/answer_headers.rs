@@ -138,7 +138,8 @@ pub(super) fn put_blob(
         properties.tier.iter().for_each(|tier| put_tier(headers, tier));
     }
     if version.has_tags_and_versions() {
-        if !properties.tags.is_empty() {
+        // Fidelity: only for who could read them. scenario: public-tag-count
+        if !properties.tags.is_empty() && context.may_read_tags {
             headers.insert("x-ms-tag-count", properties.tags.len().into());
         }
         if let Some(of) = properties.version {

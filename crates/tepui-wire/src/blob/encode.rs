@@ -28,6 +28,8 @@ pub struct Context<'a> {
     pub version: ServiceVersion,
     /// What a SAS says instead of the blob: see [`overrides`].
     pub overrides: Option<&'a HttpProperties>,
+    /// Whether the caller may know of tags. Without, a blob does not tell how many it has.
+    pub may_read_tags: bool,
 }
 
 /// What the SAS of a request wants reads to say instead of what is stored. Only for requests that have one.

@@ -116,7 +116,8 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let answer = self.service.execute(caller(target, allowed), &operation, None).await;
         let answer = answer.map_err(|error| told(error, &grant, headers, version))?;
         let (base, account) = (&target.base, &target.account);
-        let context = Context { base, account, query: &query, version, overrides: None };
+        let context =
+            Context { base, account, query: &query, version, overrides: None, may_read_tags: false };
         encode(&context, &operation, answer.reply)
     }
 }
