@@ -53,6 +53,14 @@ pub trait Served: Send + Sync + Sized + 'static {
     /// Which scripts may use an account from elsewhere.
     fn cors(&self, account: &str) -> impl Future<Output = Result<Vec<CorsRule>, ServiceError>> + Send;
 
+    /// The version of requests that name none, if the account has chosen one.
+    fn default_version(
+        &self,
+        _account: &str,
+    ) -> impl Future<Output = Result<Option<ServiceVersion>, ServiceError>> + Send {
+        async { Ok(None) }
+    }
+
     /// The stored access policy that a token refers to, if there is one.
     fn policy(
         &self,
@@ -188,7 +196,12 @@ impl<S: Served> FrontDoor<S> {
         let head = known.head;
         self.keys_of(target)?;
         let sas_version = auth::sas_version(&known.query);
-        let version = version::negotiate(&head.headers, &known.query, sas_version, self.versions);
+        let unsaid = sas_version.is_none() && !head.headers.contains_key(error_body::VERSION);
+        let chosen = if unsaid { self.served.default_version(&target.account).await? } else { None };
+        let version = match chosen {
+            Some(version) => Ok(version),
+            None => version::negotiate(&head.headers, &known.query, sas_version, self.versions),
+        };
         if S::VERSION_FIRST
             && let Err(error) = &version
         {

@@ -108,6 +108,8 @@ gates! {
     /// A user delegation SAS signs which headers and parameters a request must have.
     signs_required_headers = "2026-04-06";
     has_smart_tier = "2026-06-06";
+    /// A SAS that may create blobs may do so from blocks, too.
+    creates_from_blocks = "2026-06-06";
     /// Get Blob names the tier, as Get Blob Properties always did.
     reads_name_tier = "2026-10-06";
     /// Requests without acceptable credentials are told how to get a token.

@@ -136,6 +136,12 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
         Ok(self.service.service_properties(account).await?.shared.cors.clone())
     }
 
+    // Fidelity: only the Blob service has such a setting. scenario: blob-default-version
+    async fn default_version(&self, account: &str) -> Result<Option<ServiceVersion>, ServiceError> {
+        let properties = self.service.service_properties(account).await?;
+        Ok(properties.default_version.as_deref().and_then(ServiceVersion::floor))
+    }
+
     async fn policy(
         &self,
         account: &str,
@@ -235,6 +241,12 @@ fn allowed(
         // Only who comes with a token of a directory gets a key of their own, and tokens are not served.
         OperationKind::GetUserDelegationKey => Err(ServiceError::new(ErrorCode::AuthenticationFailed)
             .with_detail("AuthenticationErrorDetail", "Only authentication scheme Bearer is supported")),
+        // Fidelity: `c` did not always do for blocks. scenario: blob-sas-create-blocks
+        OperationKind::PutBlock | OperationKind::PutBlockFromUrl | OperationKind::PutBlockList
+            if allowed == Allowed::IfAbsent && !version.creates_from_blocks() =>
+        {
+            Err(ErrorCode::AuthorizationPermissionMismatch.into())
+        }
         _ => Ok(allowed),
     }
 }
