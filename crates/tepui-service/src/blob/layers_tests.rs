@@ -218,7 +218,7 @@ async fn layers_stay_few() {
     disk.service.reclaim_once().await.unwrap();
     let snapshot = disk.engine.snapshot().await.unwrap();
     for (what, range) in
-        [("extents", keyspace::extents_of_volume(0)), ("notes", keyspace::all_dropped_contents())]
+        [("extents", keyspace::extents_of_volume(1)), ("notes", keyspace::all_dropped_contents())]
     {
         assert!(Rows::of(&snapshot, range, 1).next().await.unwrap().is_none(), "{what}");
     }

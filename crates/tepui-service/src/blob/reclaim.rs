@@ -4,7 +4,7 @@
 use super::contents;
 use super::edit::{Edit, Rows};
 use super::service::{BlobService, extent_error};
-use super::target::{More, discard_blocks};
+use super::target::{More, discard_blocks, discard_spent};
 use crate::keyspace::{self, ContentId, Incarnation};
 use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
 use crate::transact::{commit, engine_error};
@@ -69,6 +69,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         while let Some((note, _)) = self.first(keyspace::retained_until(self.clock.now())).await? {
             self.forget_deleted(note).await?;
         }
+        while let Some((note, _)) = self.first(keyspace::all_spent_blocks()).await? {
+            self.discard_spent(&note).await?;
+        }
         while let Some((note, _)) = self.first(keyspace::all_dropped_containers()).await? {
             self.empty_container(note).await?;
         }
@@ -119,6 +122,15 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
         }
         edit.delete(note);
+        self.step(&snapshot, edit).await
+    }
+
+    /// Discards blocks that a list was made of.
+    async fn discard_spent(&self, note: &Key) -> Result<(), ServiceError> {
+        let (container, name) = keyspace::spent_blocks_of(note).ok_or(ErrorCode::InternalError)?;
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let mut edit = Edit::of(&snapshot);
+        discard_spent(&mut edit, container, &name).await?;
         self.step(&snapshot, edit).await
     }
 

@@ -328,6 +328,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         operation: &Operation,
         uploaded: Option<&Uploaded>,
     ) -> Result<Outcome<Step>, ServiceError> {
+        containers::check_logs(operation)?;
         match operation {
             Operation::PutBlob(put) => put::put_blob(context, put, uploaded).await,
             Operation::PutBlobFromUrl(put) => copy::put_blob_from_url(context, put, uploaded).await,
