@@ -561,8 +561,11 @@ fn memory_does_not_grow_with_lists() {
     };
     let before = server.most_resident_kib();
     let (found, pages) = list(&mut client);
-    let grown = server.most_resident_kib() - before;
-    println!("{pages} pages, grown by {grown} KiB");
+    let first = server.most_resident_kib();
+    list(&mut client);
+    let (grown, again) = (first - before, server.most_resident_kib() - first);
+    println!("{pages} pages, grown by {grown} KiB, and the second time by {again} KiB");
     assert_eq!(found, BLOBS);
-    assert!(pages > 4 && grown < 64 * 1024, "{pages} pages, grown by {grown} KiB");
+    // The first time, what the engine keeps of what was read comes on top.
+    assert!(pages > 4 && grown < 64 * 1024 && again < 16 * 1024, "{pages} pages: {grown} KiB, {again} KiB");
 }
