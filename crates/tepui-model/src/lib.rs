@@ -4,6 +4,7 @@
 //! answer says, without a byte of HTTP and without any I/O. A value of one of these types is valid;
 //! whoever holds it need not check again.
 
+pub mod access;
 pub mod access_policy;
 pub mod account;
 pub mod blob;
@@ -12,6 +13,7 @@ pub mod error;
 pub mod etag;
 pub mod grant;
 pub mod guid;
+mod label;
 pub mod metadata;
 pub mod operation;
 pub mod queue;

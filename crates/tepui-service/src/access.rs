@@ -1,66 +1,10 @@
 //! What a grant allows: the table of operations and the permissions they need.
 
 use tepui_model::ErrorCode;
+use tepui_model::access::{Need, Reach};
 use tepui_model::grant::{Grant, KeyBounds};
 use tepui_model::queue;
 use tepui_model::table::OperationKind;
-
-/// What an operation asks of a shared access signature.
-struct Need {
-    /// The resource types of an account SAS of which one will do; none: no SAS will do.
-    resource_types: &'static str,
-    /// All of these permissions, and at least one of `any`.
-    all: &'static str,
-    any: &'static str,
-    /// Whether a SAS of a single table or queue reaches it.
-    service_sas: bool,
-}
-
-impl Need {
-    const NO_SAS_WILL_DO: Self = Self { resource_types: "", all: "", any: "", service_sas: false };
-
-    const fn account_only(resource_types: &'static str, all: &'static str, any: &'static str) -> Self {
-        Self { resource_types, all, any, service_sas: false }
-    }
-
-    const fn of_any_sas(resource_types: &'static str, all: &'static str) -> Self {
-        Self { resource_types, all, any: "", service_sas: true }
-    }
-
-    fn is_met_by(&self, given: &str) -> bool {
-        self.all.chars().all(|letter| given.contains(letter))
-            && (self.any.is_empty() || self.any.chars().any(|letter| given.contains(letter)))
-    }
-
-    /// Whether an account SAS of these letters will do for the service of the letter `service`.
-    fn check_account_sas(
-        &self,
-        service: char,
-        services: &str,
-        types: &str,
-        permissions: &str,
-    ) -> Result<(), ErrorCode> {
-        if !services.contains(service) {
-            return Err(ErrorCode::AuthorizationServiceMismatch);
-        }
-        if self.resource_types.is_empty() {
-            return Err(ErrorCode::AuthorizationFailure);
-        }
-        if !self.resource_types.chars().any(|letter| types.contains(letter)) {
-            return Err(ErrorCode::AuthorizationResourceTypeMismatch);
-        }
-        if self.is_met_by(permissions) { Ok(()) } else { Err(ErrorCode::AuthorizationPermissionMismatch) }
-    }
-
-    /// Whether a SAS of a table or queue will do, if that is the one that is asked for.
-    fn check_service_sas(&self, same_resource: bool, permissions: &str) -> Result<(), ErrorCode> {
-        match (self.service_sas && same_resource, self.is_met_by(permissions)) {
-            (false, _) => Err(ErrorCode::AuthorizationFailure),
-            (true, false) => Err(ErrorCode::AuthorizationPermissionMismatch),
-            (true, true) => Ok(()),
-        }
-    }
-}
 
 fn need(kind: OperationKind) -> Need {
     use OperationKind::*;
@@ -70,13 +14,13 @@ fn need(kind: OperationKind) -> Need {
         QueryTables | GetTable => Need::account_only("c", "l", ""),
         CreateTable => Need::account_only("c", "", "cw"),
         DeleteTable => Need::account_only("c", "d", ""),
-        QueryEntities | GetEntity => Need::of_any_sas("o", "r"),
-        InsertEntity => Need::of_any_sas("o", "a"),
-        UpdateEntity | MergeEntity => Need::of_any_sas("o", "u"),
-        InsertOrReplaceEntity | InsertOrMergeEntity => Need::of_any_sas("o", "au"),
-        DeleteEntity => Need::of_any_sas("o", "d"),
+        QueryEntities | GetEntity => Need::of_whole("o", "r"),
+        InsertEntity => Need::of_whole("o", "a"),
+        UpdateEntity | MergeEntity => Need::of_whole("o", "u"),
+        InsertOrReplaceEntity | InsertOrMergeEntity => Need::of_whole("o", "au"),
+        DeleteEntity => Need::of_whole("o", "d"),
         // The operations inside are checked one by one.
-        EntityGroupTransaction => Need::of_any_sas("sco", ""),
+        EntityGroupTransaction => Need::of_whole("sco", ""),
         GetTableAcl | SetTableAcl => Need::NO_SAS_WILL_DO,
     }
 }
@@ -89,13 +33,13 @@ fn queue_need(kind: queue::OperationKind) -> Need {
         ListQueues => Need::account_only("s", "l", ""),
         CreateQueue => Need::account_only("c", "", "cw"),
         DeleteQueue => Need::account_only("c", "d", ""),
-        GetMetadata => Need::of_any_sas("c", "r"),
+        GetMetadata => Need::of_whole("c", "r"),
         SetMetadata => Need::account_only("c", "w", ""),
         GetAcl | SetAcl => Need::NO_SAS_WILL_DO,
-        PutMessage => Need::of_any_sas("o", "a"),
-        GetMessages | DeleteMessage => Need::of_any_sas("o", "p"),
-        PeekMessages => Need::of_any_sas("o", "r"),
-        UpdateMessage => Need::of_any_sas("o", "u"),
+        PutMessage => Need::of_whole("o", "a"),
+        GetMessages | DeleteMessage => Need::of_whole("o", "p"),
+        PeekMessages => Need::of_whole("o", "r"),
+        UpdateMessage => Need::of_whole("o", "u"),
         ClearMessages => Need::account_only("o", "d", ""),
     }
 }
@@ -106,11 +50,12 @@ pub fn check(grant: &Grant, kind: OperationKind, table: Option<&str>) -> Result<
     match grant {
         Grant::AccountKey => Ok(()),
         Grant::AccountSas { services, resource_types, permissions } => {
-            need.check_account_sas('t', services, resource_types, permissions)
+            need.check_account_sas('t', services, resource_types, permissions).map(drop)
         }
         Grant::TableSas { table: granted, permissions, modern_errors, .. } => {
             let same = table.is_none_or(|asked| asked.eq_ignore_ascii_case(granted));
-            need.check_service_sas(same, permissions).map_err(|code| match modern_errors {
+            let reaches = same && need.reach == Reach::Whole;
+            need.check_service_sas(reaches, permissions).map(drop).map_err(|code| match modern_errors {
                 true => code,
                 // Fidelity: tokens of old versions hide what they do not reach. scenario: sas-old-version-permission
                 false => ErrorCode::ResourceNotFound,
@@ -128,10 +73,11 @@ pub fn check_queue(grant: &Grant, kind: queue::OperationKind, queue: Option<&str
     match grant {
         Grant::AccountKey => Ok(()),
         Grant::AccountSas { services, resource_types, permissions } => {
-            need.check_account_sas('q', services, resource_types, permissions)
+            need.check_account_sas('q', services, resource_types, permissions).map(drop)
         }
         Grant::QueueSas { queue: granted, permissions } => {
-            need.check_service_sas(queue == Some(granted), permissions)
+            let reaches = queue == Some(granted) && need.reach == Reach::Whole;
+            need.check_service_sas(reaches, permissions).map(drop)
         }
         Grant::TableSas { .. } | Grant::BlobSas { .. } | Grant::Anonymous => {
             Err(ErrorCode::AuthorizationFailure)

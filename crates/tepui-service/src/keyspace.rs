@@ -66,8 +66,10 @@ mod space {
     pub(super) const RETAINED: u8 = 0xA6;
     /// Copies that are under way: id of the copy.
     pub(super) const PENDING_COPY: u8 = 0xA7;
+    /// Blocks that are there no more but for their rows: incarnation of the container, name of the blob.
+    pub(super) const SPENT_BLOCKS: u8 = 0xA8;
     /// Contents of few bytes: id of the content.
-    pub(super) const SMALL_CONTENT: u8 = 0xA8;
+    pub(super) const SMALL_CONTENT: u8 = 0xA9;
 }
 
 /// The number of a table, queue or container that was created. Never used twice, so a table that is

@@ -3,6 +3,7 @@
 use super::operation::OperationKind;
 use super::properties::PublicAccess;
 use crate::ErrorCode;
+use crate::access::{Met, Need, Reach};
 use crate::grant::{BlobReach, Grant};
 
 /// How far a permission goes.
@@ -15,87 +16,60 @@ pub enum Allowed {
     IfPublic(PublicAccess),
 }
 
-/// What an operation asks of a shared access signature.
-struct Need {
-    /// The resource types of an account SAS of which one will do; none: no SAS will do.
-    resource_types: &'static str,
-    /// At least one of these letters; none: any SAS will do.
-    any: &'static str,
-    /// Whether `c` will do for something new.
-    creates: bool,
-    /// The narrowest SAS of the service that reaches it.
-    reach: Reach,
-}
-
-/// What a SAS of the service must be for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-enum Reach {
-    Blob,
-    Container,
-    Account,
-}
-
-impl Need {
-    const fn of_blob(any: &'static str) -> Self {
-        Self { resource_types: "o", any, creates: false, reach: Reach::Blob }
-    }
-
-    const fn of_new_blob() -> Self {
-        Self { resource_types: "o", any: "w", creates: true, reach: Reach::Blob }
-    }
-
-    const fn of_account(resource_types: &'static str, any: &'static str) -> Self {
-        Self { resource_types, any, creates: false, reach: Reach::Account }
-    }
-
-    fn check_letters(&self, given: &str) -> Result<Allowed, ErrorCode> {
-        if self.any.is_empty() || self.any.chars().any(|letter| given.contains(letter)) {
-            return Ok(Allowed::Fully);
-        }
-        match self.creates && given.contains('c') {
-            true => Ok(Allowed::IfAbsent),
-            false => Err(ErrorCode::AuthorizationPermissionMismatch),
+impl From<Met> for Allowed {
+    fn from(met: Met) -> Self {
+        match met {
+            Met::Fully => Self::Fully,
+            Met::IfAbsent => Self::IfAbsent,
         }
     }
+}
+
+const fn of_blob(any: &'static str) -> Need {
+    Need { resource_types: "o", all: "", any, creates: false, reach: Reach::Blob }
+}
+
+const fn of_new_blob() -> Need {
+    Need { creates: true, ..of_blob("w") }
+}
+
+const fn of_account(resource_types: &'static str, any: &'static str) -> Need {
+    Need::account_only(resource_types, "", any)
 }
 
 fn need(kind: OperationKind) -> Need {
     use OperationKind::*;
     match kind {
-        GetServiceProperties | GetServiceStats => Need::of_account("s", "r"),
-        SetServiceProperties => Need::of_account("s", "w"),
-        ListContainers => Need::of_account("s", "l"),
-        GetAccountInformation => Need { resource_types: "sco", any: "", creates: false, reach: Reach::Blob },
-        FindBlobsByTags => Need::of_account("sco", "f"),
-        FindBlobsByTagsInContainer => {
-            Need { resource_types: "sco", any: "f", creates: false, reach: Reach::Container }
-        }
+        GetServiceProperties | GetServiceStats => of_account("s", "r"),
+        SetServiceProperties => of_account("s", "w"),
+        ListContainers => of_account("s", "l"),
+        GetAccountInformation => Need { resource_types: "sco", ..of_blob("") },
+        FindBlobsByTags => of_account("sco", "f"),
+        FindBlobsByTagsInContainer => Need::of_whole("sco", "f"),
         // The operations inside are checked one by one.
-        Batch => Need::of_account("sco", ""),
-        ContainerBatch => Need { resource_types: "sco", any: "", creates: false, reach: Reach::Container },
-        CreateContainer => Need::of_account("c", "cw"),
-        GetContainerProperties | GetContainerMetadata => Need::of_account("c", "r"),
-        SetContainerMetadata | LeaseContainer | RestoreContainer | RenameContainer => {
-            Need::of_account("c", "w")
-        }
-        BreakContainerLease => Need::of_account("c", "wd"),
-        DeleteContainer => Need::of_account("c", "d"),
-        GetContainerAcl | SetContainerAcl | GetUserDelegationKey => Need::of_account("", ""),
-        ListBlobs => Need { resource_types: "c", any: "l", creates: false, reach: Reach::Container },
+        Batch => of_account("sco", ""),
+        ContainerBatch => Need::of_whole("sco", ""),
+        CreateContainer => of_account("c", "cw"),
+        GetContainerProperties | GetContainerMetadata => of_account("c", "r"),
+        SetContainerMetadata | LeaseContainer | RestoreContainer | RenameContainer => of_account("c", "w"),
+        BreakContainerLease => of_account("c", "wd"),
+        DeleteContainer => of_account("c", "d"),
+        GetContainerAcl | SetContainerAcl | GetUserDelegationKey => Need::NO_SAS_WILL_DO,
+        ListBlobs => Need::of_whole("c", "l"),
         GetBlob | GetBlobProperties | GetBlobMetadata | GetBlockList | GetPageRanges | GetPageRangesDiff
-        | QueryBlobContents => Need::of_blob("r"),
+        | QueryBlobContents => of_blob("r"),
         PutBlob | PutBlobFromUrl | CopyBlob | CopyBlobFromUrl | IncrementalCopy | PutBlock
-        | PutBlockFromUrl | PutBlockList => Need::of_new_blob(),
-        AppendBlock | AppendBlockFromUrl | SealBlob => Need::of_blob("aw"),
+        | PutBlockFromUrl | PutBlockList => of_new_blob(),
+        AppendBlock | AppendBlockFromUrl | SealBlob => of_blob("aw"),
         PutPages | ClearPages | PutPagesFromUrl | SetBlobProperties | SetBlobMetadata | SetBlobTier
-        | SetBlobExpiry | AbortCopy | UndeleteBlob | LeaseBlob => Need::of_blob("w"),
-        BreakBlobLease => Need::of_blob("wd"),
-        SnapshotBlob => Need::of_blob("cw"),
-        DeleteBlob => Need::of_blob("d"),
-        DeleteBlobVersion => Need::of_blob("x"),
-        DeleteBlobPermanently => Need::of_blob("y"),
-        GetBlobTags | SetBlobTags => Need::of_blob("t"),
-        SetImmutabilityPolicy | DeleteImmutabilityPolicy | SetLegalHold => Need::of_blob("i"),
+        | SetBlobExpiry | AbortCopy | UndeleteBlob | LeaseBlob => of_blob("w"),
+        BreakBlobLease => of_blob("wd"),
+        SnapshotBlob => of_blob("cw"),
+        DeleteBlob => of_blob("d"),
+        DeleteBlobVersion => of_blob("x"),
+        DeleteBlobPermanently => of_blob("y"),
+        GetBlobTags | SetBlobTags => of_blob("t"),
+        SetImmutabilityPolicy | DeleteImmutabilityPolicy | SetLegalHold => of_blob("i"),
     }
 }
 
@@ -105,28 +79,17 @@ pub fn check(grant: &Grant, kind: OperationKind, container: Option<&str>) -> Res
     match grant {
         Grant::AccountKey => Ok(Allowed::Fully),
         Grant::AccountSas { services, resource_types, permissions } => {
-            if !services.contains('b') {
-                return Err(ErrorCode::AuthorizationServiceMismatch);
-            }
-            if need.resource_types.is_empty() {
-                return Err(ErrorCode::AuthorizationFailure);
-            }
-            if !need.resource_types.chars().any(|letter| resource_types.contains(letter)) {
-                return Err(ErrorCode::AuthorizationResourceTypeMismatch);
-            }
-            need.check_letters(permissions)
+            need.check_account_sas('b', services, resource_types, permissions).map(Allowed::from)
         }
         Grant::BlobSas { container: granted, reach, permissions, modern_errors } => {
             let reaches = match reach {
-                BlobReach::Container => need.reach <= Reach::Container,
+                BlobReach::Container => need.reach <= Reach::Whole,
                 BlobReach::Directory | BlobReach::Blob => need.reach == Reach::Blob,
                 // Nothing can be done to these but to read and to delete them, and to change what is around.
                 BlobReach::Snapshot | BlobReach::Version => need.reach == Reach::Blob && !need.creates,
             };
-            let outcome = match reaches && container.is_none_or(|asked| asked == granted) {
-                true => need.check_letters(permissions),
-                false => Err(ErrorCode::AuthorizationFailure),
-            };
+            let reaches = reaches && container.is_none_or(|asked| asked == granted);
+            let outcome = need.check_service_sas(reaches, permissions).map(Allowed::from);
             outcome.map_err(|code| if *modern_errors { code } else { ErrorCode::ResourceNotFound })
         }
         Grant::Anonymous => public(kind).map(Allowed::IfPublic).ok_or(ErrorCode::ResourceNotFound),

@@ -1,14 +1,16 @@
 //! Names of containers and blobs, and what tells the states of one blob apart.
 
 use crate::text::utf16_len;
-use crate::{ErrorCode, ServiceError, Timestamp};
+use crate::{ErrorCode, ServiceError, Timestamp, label};
 use std::fmt;
 
 /// The container of blobs that are addressed without one.
 pub const ROOT: &str = "$root";
+/// The container of analytics logs.
+pub const LOGS: &str = "$logs";
 /// Names that the rules for names would not allow.
 const WEB: &str = "$web";
-const SPECIAL: [&str; 4] = [ROOT, "$logs", WEB, "$blobchangefeed"];
+const SPECIAL: [&str; 4] = [ROOT, LOGS, WEB, "$blobchangefeed"];
 const MAX_BLOB_NAME_UNITS: usize = 1024;
 const MAX_SEGMENTS: usize = 254;
 
@@ -28,14 +30,7 @@ impl ContainerName {
         if SPECIAL.contains(&text) {
             return Ok(Self(text.to_owned()));
         }
-        let spelled =
-            text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        if !spelled || text.starts_with('-') || text.ends_with('-') || text.contains("--") {
-            return Err(ErrorCode::InvalidResourceName.into());
-        }
-        if !(3..=63).contains(&text.len()) {
-            return Err(ErrorCode::OutOfRangeInput.into());
-        }
+        label::check(text)?;
         Ok(Self(text.to_owned()))
     }
 
@@ -50,6 +45,11 @@ impl ContainerName {
 
     pub fn is_root(&self) -> bool {
         self.0 == ROOT
+    }
+
+    /// Whether it is where the service itself would write: always there, and for nobody else to write to.
+    pub fn is_logs(&self) -> bool {
+        self.0 == LOGS
     }
 
     /// Whether lists leave it out unless they are asked for what belongs to the system.

@@ -1,6 +1,6 @@
 //! Names of queues.
 
-use crate::{ErrorCode, ServiceError};
+use crate::{ServiceError, label};
 use std::fmt;
 
 /// The name of a queue: 3 to 63 lower-case letters, digits and single hyphens between them.
@@ -14,14 +14,7 @@ impl QueueName {
     /// assert!(QueueName::parse("Jobs").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<Self, ServiceError> {
-        let spelled =
-            text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        if !spelled || text.starts_with('-') || text.ends_with('-') || text.contains("--") {
-            return Err(ErrorCode::InvalidResourceName.into());
-        }
-        if !(3..=63).contains(&text.len()) {
-            return Err(ErrorCode::OutOfRangeInput.into());
-        }
+        label::check(text)?;
         Ok(Self(text.to_owned()))
     }
 
@@ -39,6 +32,7 @@ impl fmt::Display for QueueName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorCode;
 
     #[test]
     fn names() {

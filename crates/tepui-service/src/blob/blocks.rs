@@ -5,10 +5,10 @@ use super::edit::{Edit, Rows};
 use super::precondition::{require_not_archived, require_type};
 use super::put::{new_blob, no_bytes};
 use super::service::{Context, Step};
-use super::target::{Target, written};
+use super::target::{More, Target, written};
 use super::upload::{Place, Uploaded};
 use crate::keyspace::{self, ContentId};
-use crate::record::{Content, Piece, Source, StoredBlob, StoredBlock};
+use crate::record::{self, Content, Piece, Source, StoredBlob, StoredBlock};
 use crate::transact::{Outcome, engine_error};
 use std::collections::HashMap;
 use tepui_engine::{ScanLimit, Snapshot};
@@ -20,6 +20,9 @@ use tepui_model::{ErrorCode, ServiceError};
 
 /// How many blocks a blob may have that are not committed.
 const MAX_UNCOMMITTED: usize = 100_000;
+/// How long the keys of all blocks may be together that are discarded with the commit of a list. Names of blobs
+/// are in them, and can be so long that 50,000 of them do not fit into a commit.
+const MAX_DISCARDED_KEY_BYTES: usize = 16 * 1024 * 1024;
 /// How many blocks that the list does not name are discarded in a commit of their own.
 const DISCARDED_AT_ONCE: usize = 1000;
 
@@ -30,6 +33,9 @@ pub(super) async fn put_block<S: Snapshot>(
 ) -> Result<Outcome<Step>, ServiceError> {
     let mut edit = Edit::of(context.snapshot);
     let target = Target::find(context, &mut edit, &put.blob).await?;
+    if target.discard_spent(&mut edit).await? == More::Yes {
+        return Ok(edit.finish(Step::More));
+    }
     if let Some(base) = &target.base {
         require_type(base, BlobType::Block)?;
         require_not_archived(base, context.now)?;
@@ -96,20 +102,28 @@ pub(super) async fn put_block_list<S: Snapshot>(
     let target = Target::find(context, &mut edit, &put.blob).await?;
     let asked = target.asked(&put.preconditions, context.now);
     asked.check_create(target.base.as_ref(), BlobType::Block, context.allowed)?;
+    if target.discard_spent(&mut edit).await? == More::Yes {
+        return Ok(edit.finish(Step::More));
+    }
     let mut chosen = Choosing::of(context, &target, put).await?;
     let mut pieces = Vec::with_capacity(put.blocks.len());
     for line in &put.blocks {
         let piece = chosen.choose(&mut edit, &line.id, line.search).await?;
         pieces.push(piece.ok_or(ErrorCode::InvalidBlockList)?);
     }
-    if let Some(outcome) = chosen.discard_many(context, &target).await? {
-        return Ok(outcome);
-    }
-    for (id, block) in chosen.uncommitted {
-        if !block.used {
-            contents::release_extent(&mut edit, block.extent).await?;
+    if chosen.are_left {
+        let note = keyspace::spent_blocks(target.container, target.name());
+        edit.put(note, record::encode_number(context.now.ticks()));
+    } else {
+        if let Some(outcome) = chosen.discard_many(context, &target).await? {
+            return Ok(outcome);
         }
-        edit.delete(keyspace::block(target.container, target.name(), &id));
+        for (id, block) in chosen.uncommitted {
+            if !block.used {
+                contents::release_extent(&mut edit, block.extent).await?;
+            }
+            edit.delete(keyspace::block(target.container, target.name(), &id));
+        }
     }
     let mut new = new_blob(context, &target, &put.new, OfType::Block);
     if !pieces.is_empty() {
@@ -126,6 +140,8 @@ pub(super) async fn put_block_list<S: Snapshot>(
 struct Choosing {
     uncommitted: HashMap<BlockId, Uncommitted>,
     committed: HashMap<BlockId, Source>,
+    /// There is so much to discard that it is left for later: the list has references of its own.
+    are_left: bool,
 }
 
 struct Uncommitted {
@@ -143,7 +159,9 @@ impl Choosing {
         let mut uncommitted = HashMap::new();
         let range = keyspace::blocks(target.container, target.name());
         let mut rows = Rows::of(context.snapshot, range, 10_000);
+        let mut key_bytes = 0;
         while let Some((key, row)) = rows.next().await? {
+            key_bytes += key.len();
             let (_, id) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
             let extent = StoredBlock::decode(&row)?.extent;
             uncommitted.insert(id, Uncommitted { extent, used: false });
@@ -161,7 +179,7 @@ impl Choosing {
                 }
             }
         }
-        Ok(Self { uncommitted, committed })
+        Ok(Self { uncommitted, committed, are_left: key_bytes > MAX_DISCARDED_KEY_BYTES })
     }
 
     /// The block of an id, with a reference of its own. `None`: there is none.
@@ -177,7 +195,7 @@ impl Choosing {
         };
         let source = match (new, search) {
             (Some(block), _) => {
-                if block.used {
+                if block.used || self.are_left {
                     contents::share_extent(edit, block.extent).await?;
                 }
                 block.used = true;
@@ -224,13 +242,18 @@ pub(super) async fn get_block_list<S: Snapshot>(
     let mut edit = Edit::of(context.snapshot);
     let target = Target::find(context, &mut edit, path).await?;
     let mut uncommitted = Vec::new();
+    let note = edit.get(&keyspace::spent_blocks(target.container, target.name())).await?;
+    let spent = note.map_or(Ok(0), |row| record::decode_number(&row))?;
     // Whether there are any decides whether there is something at all.
     if revision == Revision::Base && (list.has_uncommitted() || target.base.is_none()) {
         let range = keyspace::blocks(target.container, target.name());
         let mut rows = Rows::of(context.snapshot, range, 10_000);
         while let Some((key, row)) = rows.next().await? {
             let (_, id) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
-            uncommitted.push(ListedBlock { id, bytes: StoredBlock::decode(&row)?.extent.bytes });
+            let StoredBlock { put, extent } = StoredBlock::decode(&row)?;
+            if put.ticks() > spent {
+                uncommitted.push(ListedBlock { id, bytes: extent.bytes });
+            }
         }
     }
     let found = match target.revision(&edit, revision).await {

@@ -7,7 +7,7 @@ use super::pages;
 use super::pending;
 use super::precondition::{check_key, require_not_archived};
 use super::service::{Context, Step};
-use super::target::{More, Target, written};
+use super::target::{Target, written};
 use super::tier;
 use crate::record::StoredBlob;
 use crate::transact::Outcome;
@@ -66,9 +66,9 @@ pub(super) async fn set_properties<S: Snapshot>(
     }
     new.copy = None;
     if let Some(bytes) = set.resize
-        && pages::resize(context, &mut edit, &mut new, bytes).await? == More::Yes
+        && let Some(step) = pages::resize(context, &mut edit, &mut new, bytes).await?
     {
-        return Ok(edit.finish(Step::More));
+        return Ok(edit.finish(step));
     }
     let sequence_number = match &mut new.of_type {
         OfType::Page { sequence_number } => {

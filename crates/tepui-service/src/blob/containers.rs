@@ -10,10 +10,11 @@ use crate::transact::{Outcome, engine_error};
 use std::time::Duration;
 use tepui_engine::{Key, Snapshot};
 use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::blob::name::LOGS;
 use tepui_model::blob::{
     Changed, Conditions, ContainerEncryption, ContainerName, ContainerPage, ContainerProperties,
-    DeletedContainer, LeaseAction, LeaseId, ListContainers, ListedContainer, Preconditions, PublicAccess,
-    Reply, SoftDeleted, Tags, Unmet, Validators,
+    DeletedContainer, LeaseAction, LeaseId, ListContainers, ListedContainer, Operation, Preconditions,
+    PublicAccess, Reply, SoftDeleted, Tags, Unmet, Validators,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
@@ -34,7 +35,50 @@ pub(super) async fn find_in<S: Snapshot>(
 ) -> Result<(Key, StoredContainer), ServiceError> {
     let key = keyspace::container(account, container.as_str());
     let row = context.catalogue.get(context.snapshot, &key).await?;
-    Ok((key, StoredContainer::decode(&row.ok_or(ErrorCode::ContainerNotFound)?)?))
+    match row {
+        Some(row) => Ok((key, StoredContainer::decode(&row)?)),
+        None if container.is_logs() => Ok((key, logs())),
+        None => Err(ErrorCode::ContainerNotFound.into()),
+    }
+}
+
+/// The container of logs, which is there although nobody has created it. Nothing is ever in it: there are no
+/// logs yet, and no caller can write to it.
+fn logs() -> StoredContainer {
+    let since = Timestamp::parse_iso("2026-01-01").unwrap_or(Timestamp::MAX);
+    StoredContainer {
+        incarnation: Incarnation(0),
+        stamp: since,
+        changed: since,
+        metadata: Metadata::default(),
+        public_access: None,
+        acl: Vec::new(),
+        lease: Lease::Available,
+        encryption: ContainerEncryption::default(),
+        deleted: None,
+    }
+}
+
+/// Whether an operation may be about the container of logs: it can be read, and blobs in it can be deleted.
+pub(super) fn check_logs(operation: &Operation) -> Result<(), ErrorCode> {
+    if !operation.container().is_some_and(ContainerName::is_logs) {
+        return Ok(());
+    }
+    match operation {
+        Operation::CreateContainer { .. } => Err(ErrorCode::ContainerAlreadyExists),
+        Operation::GetContainer { .. }
+        | Operation::GetContainerAcl { .. }
+        | Operation::ListBlobs(_)
+        | Operation::FindBlobsByTags(_)
+        | Operation::Batch { .. }
+        | Operation::GetBlob(_)
+        | Operation::GetBlobProperties { .. }
+        | Operation::GetBlobTags { .. }
+        | Operation::GetBlockList { .. }
+        | Operation::GetPageRanges(_)
+        | Operation::DeleteBlob(_) => Ok(()),
+        _ => Err(ErrorCode::AuthorizationFailure),
+    }
 }
 
 pub(super) fn view(container: &StoredContainer, now: Timestamp) -> ContainerProperties {
@@ -257,7 +301,7 @@ pub(super) async fn list<S: Snapshot>(
             continue;
         }
         let is_system = ContainerName::parse(&name).is_ok_and(|name| name.is_system());
-        if is_system && !query.with_system && query.prefix != name {
+        if is_system && !asks_for_system(query) {
             continue;
         }
         // Deleted ones of one name are not torn apart: a page begins with a name.
@@ -277,5 +321,27 @@ pub(super) async fn list<S: Snapshot>(
         let properties = view(&container, context.now);
         page.containers.push(ListedContainer { name: name.into_owned(), properties, deleted });
     }
+    add_logs(context, query, &mut page);
     Ok(page)
+}
+
+/// Whether containers of the system are listed: the caller says so, or names them.
+fn asks_for_system(query: &ListContainers) -> bool {
+    query.with_system || query.prefix.starts_with('$')
+}
+
+/// Lists the container of logs, unless it was met.
+fn add_logs<S>(context: &Context<'_, S>, query: &ListContainers, page: &mut ContainerPage) {
+    let reached = query.from.as_deref().is_none_or(|from| from <= LOGS)
+        && page.next.as_deref().is_none_or(|next| LOGS < next);
+    let met = page.containers.iter().any(|listed| listed.name == LOGS && listed.deleted.is_none());
+    if met || !reached || !asks_for_system(query) || !LOGS.starts_with(&query.prefix) {
+        return;
+    }
+    let at = page.containers.iter().take_while(|listed| listed.name.as_str() < LOGS).count();
+    let properties = view(&logs(), context.now);
+    page.containers.insert(at, ListedContainer { name: LOGS.to_owned(), properties, deleted: None });
+    if page.containers.len() > query.page_size {
+        page.next = page.containers.pop().map(|listed| listed.name);
+    }
 }

@@ -51,31 +51,50 @@ pub(super) async fn keep_extent<S: Snapshot>(
     Ok(())
 }
 
+/// One more or one less that refers to something.
+#[derive(Debug, Clone, Copy)]
+enum Count {
+    Up,
+    Down,
+}
+
+impl Count {
+    fn of(self, references: u64) -> u64 {
+        match self {
+            Self::Up => references + 1,
+            Self::Down => references.saturating_sub(1),
+        }
+    }
+}
+
 pub(super) async fn share_extent<S: Snapshot>(
     edit: &mut Edit<'_, S>,
     extent: Extent,
 ) -> Result<(), ServiceError> {
-    let key = keyspace::extent(extent);
-    let row = edit.get(&key).await?.ok_or_else(|| missing("extent"))?;
-    let mut stored = StoredExtent::decode(&row)?;
-    stored.references += 1;
-    edit.put(key, stored.encode());
-    Ok(())
+    count_extent(edit, extent, Count::Up).await
 }
 
 pub(super) async fn release_extent<S: Snapshot>(
     edit: &mut Edit<'_, S>,
     extent: Extent,
 ) -> Result<(), ServiceError> {
+    count_extent(edit, extent, Count::Down).await
+}
+
+async fn count_extent<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    extent: Extent,
+    count: Count,
+) -> Result<(), ServiceError> {
     let key = keyspace::extent(extent);
     let row = edit.get(&key).await?.ok_or_else(|| missing("extent"))?;
-    let mut stored = StoredExtent::decode(&row)?;
-    stored.references = stored.references.saturating_sub(1);
-    if stored.references > 0 {
-        edit.put(key, stored.encode());
-    } else {
-        edit.delete(key);
-        edit.put(keyspace::free_extent(extent), record::encode_number(stored.bytes));
+    let StoredExtent { bytes, references } = StoredExtent::decode(&row)?;
+    match count.of(references) {
+        0 => {
+            edit.delete(key);
+            edit.put(keyspace::free_extent(extent), record::encode_number(bytes));
+        }
+        references => edit.put(key, StoredExtent { bytes, references }.encode()),
     }
     Ok(())
 }
@@ -83,14 +102,6 @@ pub(super) async fn release_extent<S: Snapshot>(
 /// Few bytes, to which one blob refers.
 pub(super) fn put_small<S: Snapshot>(edit: &mut Edit<'_, S>, content: ContentId, bytes: Bytes) {
     edit.put(keyspace::small_content(content), SmallContent { references: 1, bytes }.encode());
-}
-
-async fn stored_small<S: Snapshot>(
-    edit: &Edit<'_, S>,
-    content: ContentId,
-) -> Result<SmallContent, ServiceError> {
-    let row = edit.get(&keyspace::small_content(content)).await?;
-    SmallContent::decode(&row.ok_or_else(|| missing("content"))?)
 }
 
 /// The bytes of a small content.
@@ -113,22 +124,7 @@ pub(super) async fn share<S: Snapshot>(
     edit: &mut Edit<'_, S>,
     content: &Content,
 ) -> Result<(), ServiceError> {
-    match content {
-        Content::Inline(_) => Ok(()),
-        Content::Small(content) => {
-            let mut stored = stored_small(edit, *content).await?;
-            stored.references += 1;
-            edit.put(keyspace::small_content(*content), stored.encode());
-            Ok(())
-        }
-        Content::Extent(extent) => share_extent(edit, *extent).await,
-        Content::Listed(content) => {
-            let mut head = head(edit, *content).await?;
-            head.references += 1;
-            edit.put(keyspace::content(*content), head.encode());
-            Ok(())
-        }
-    }
+    count_content(edit, content, Count::Up).await
 }
 
 /// One less refers to a content.
@@ -136,29 +132,44 @@ pub(super) async fn release<S: Snapshot>(
     edit: &mut Edit<'_, S>,
     content: &Content,
 ) -> Result<(), ServiceError> {
-    match content {
-        Content::Inline(_) => Ok(()),
-        Content::Small(content) => {
-            let mut stored = stored_small(edit, *content).await?;
-            stored.references = stored.references.saturating_sub(1);
-            match stored.references {
-                0 => edit.delete(keyspace::small_content(*content)),
-                _ => edit.put(keyspace::small_content(*content), stored.encode()),
-            }
-            Ok(())
-        }
-        Content::Extent(extent) => release_extent(edit, *extent).await,
-        Content::Listed(content) => {
-            let mut head = head(edit, *content).await?;
-            head.references = head.references.saturating_sub(1);
-            if head.references == 0 {
-                // There may be many pieces: they are released later, in small steps.
-                edit.put(keyspace::dropped_content(*content), record::encode_number(0));
-            }
-            edit.put(keyspace::content(*content), head.encode());
-            Ok(())
-        }
+    count_content(edit, content, Count::Down).await
+}
+
+async fn count_small<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    content: ContentId,
+    count: Count,
+) -> Result<(), ServiceError> {
+    let key = keyspace::small_content(content);
+    let row = edit.get(&key).await?.ok_or_else(|| missing("content"))?;
+    let mut stored = SmallContent::decode(&row)?;
+    stored.references = count.of(stored.references);
+    match stored.references {
+        0 => edit.delete(key),
+        _ => edit.put(key, stored.encode()),
     }
+    Ok(())
+}
+
+async fn count_content<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    content: &Content,
+    count: Count,
+) -> Result<(), ServiceError> {
+    let content = match content {
+        Content::Inline(_) => return Ok(()),
+        Content::Small(content) => return count_small(edit, *content, count).await,
+        Content::Extent(extent) => return count_extent(edit, *extent, count).await,
+        Content::Listed(content) => *content,
+    };
+    let mut head = head(edit, content).await?;
+    head.references = count.of(head.references);
+    if head.references == 0 {
+        // There may be many pieces: they are released later, in small steps.
+        edit.put(keyspace::dropped_content(content), record::encode_number(0));
+    }
+    edit.put(keyspace::content(content), head.encode());
+    Ok(())
 }
 
 /// Writes a list of pieces, to which one blob refers. Nothing is done about what the pieces refer to.

@@ -2,7 +2,8 @@
 //!
 //! A content that is shared, with a snapshot say, does not change any more. Whoever writes then begins a layer
 //! of its own, whose parent is the shared content. What the layer has counts; where it has nothing, the parent
-//! does. So what has changed since a snapshot is what is in the layers above its content.
+//! does. So what has changed since a snapshot is what is in the layers above its content. Reading gets slower
+//! with every layer: when there are too many, `merge.rs` makes one of those on top.
 
 use super::contents::{self, Part, missing};
 use super::edit::{Edit, Rows};
@@ -14,9 +15,13 @@ use crate::transact::engine_error;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
-use tepui_engine::{ScanLimit, Snapshot};
+use tepui_engine::{Key, ScanLimit, Snapshot};
 use tepui_model::ServiceError;
 
+/// How many layers a content has at most.
+pub(super) const MAX_LAYERS: usize = 32;
+/// The longest piece that small ones become together.
+const MAX_INLINE_BYTES: usize = 16 * 1024;
 /// How many pieces are replaced in one commit.
 const REPLACED_AT_ONCE: usize = 10_000;
 
@@ -50,8 +55,7 @@ pub(super) fn layered<S: Snapshot>(
         if below == Some(content) {
             return Ok((vec![Span { range: range.clone(), seen: Seen::Nothing }], range.end));
         }
-        let row = snapshot.get(&keyspace::content(content)).await.map_err(engine_error)?;
-        let head = ContentHead::decode(&row.ok_or_else(|| missing("content"))?)?;
+        let head = head_of(snapshot, content).await?;
         let limit = ScanLimit { max_rows: 256, max_bytes: 256 * 1024 };
         let from = keyspace::pieces_from(content, range.start);
         let page = snapshot.scan(&from, limit).await.map_err(engine_error)?;
@@ -109,17 +113,71 @@ async fn gap<S: Snapshot>(
     }
 }
 
+/// The head of a content.
+pub(super) async fn head_of<S: Snapshot>(
+    snapshot: &S,
+    content: ContentId,
+) -> Result<ContentHead, ServiceError> {
+    let row = snapshot.get(&keyspace::content(content)).await.map_err(engine_error)?;
+    ContentHead::decode(&row.ok_or_else(|| missing("content"))?)
+}
+
+/// Whether a content is seen through another one.
+pub(super) async fn is_below<S: Snapshot>(
+    snapshot: &S,
+    content: ContentId,
+    below: ContentId,
+) -> Result<bool, ServiceError> {
+    let mut next = Some(content);
+    while let Some(content) = next {
+        if content == below {
+            return Ok(true);
+        }
+        next = head_of(snapshot, content).await?.parent.map(|(parent, _)| parent);
+    }
+    Ok(false)
+}
+
+async fn is_too_deep<S: Snapshot>(snapshot: &S, content: ContentId) -> Result<bool, ServiceError> {
+    let mut next = content;
+    for _ in 1..MAX_LAYERS {
+        match head_of(snapshot, next).await?.parent {
+            Some((parent, _)) => next = parent,
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// The layer that a page blob may write to.
+pub(super) enum Layer {
+    Own(ContentId, ContentHead),
+    /// There are too many: those of this content have to be merged first.
+    TooDeep(ContentId),
+}
+
 /// The layer that a page blob may write to: its own, or a new one if others see it, too.
 pub(super) async fn own_layer<S: Snapshot>(
     context: &Context<'_, S>,
     edit: &mut Edit<'_, S>,
     blob: &mut StoredBlob,
-) -> Result<(ContentId, ContentHead), ServiceError> {
+) -> Result<Layer, ServiceError> {
     let parent = match blob.content {
         Content::Listed(content) => {
             let head = contents::head(edit, content).await?;
             if head.references == 1 {
-                return Ok((content, head));
+                return Ok(Layer::Own(content, head));
+            }
+            if let Some(merged) = context.merged.filter(|merged| merged.from == content) {
+                // What was made of its layers is this blob's alone.
+                contents::release(edit, &blob.content).await?;
+                edit.delete(keyspace::dropped_content(merged.to));
+                blob.content = Content::Listed(merged.to);
+                let head = contents::head(edit, merged.to).await?;
+                return Ok(Layer::Own(merged.to, head));
+            }
+            if is_too_deep(context.snapshot, content).await? {
+                return Ok(Layer::TooDeep(content));
             }
             // The blob's reference goes over to the layer.
             Some((content, blob.bytes))
@@ -130,7 +188,7 @@ pub(super) async fn own_layer<S: Snapshot>(
     let head = ContentHead { references: 1, end: 0, parent };
     edit.put(keyspace::content(content), head.encode());
     blob.content = Content::Listed(content);
-    Ok((content, head))
+    Ok(Layer::Own(content, head))
 }
 
 /// Takes a range out of a layer. If very much is in it, only some of it: then nothing else can be in the same
@@ -168,7 +226,7 @@ pub(super) async fn cut<S: Snapshot>(
 }
 
 /// A part of what a piece has.
-fn slice(source: &Source, range: Range<u64>) -> Source {
+pub(super) fn slice(source: &Source, range: Range<u64>) -> Source {
     match source {
         Source::Inline(bytes) => Source::Inline(bytes.slice(range.start as usize..range.end as usize)),
         Source::Extent(extent) => Source::Slice(*extent, range),
@@ -179,9 +237,62 @@ fn slice(source: &Source, range: Range<u64>) -> Source {
     }
 }
 
+/// Puts a piece where a layer has nothing. Small ones become one with those beside them.
+pub(super) async fn put_merged<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    content: ContentId,
+    start: u64,
+    source: Source,
+) -> Result<(), ServiceError> {
+    let end = start + Piece { id: None, source: source.clone() }.bytes();
+    let (mut start, mut source) = (start, source);
+    let left = keyspace::pieces(content, start);
+    if let Some((at, before)) = piece_at(edit, &left).await?
+        && let Some(joined) = join(&before, &source)
+    {
+        edit.delete(left);
+        (start, source) = (at, joined);
+    }
+    let range = keyspace::pieces_from(content, end);
+    let limit = ScanLimit { max_rows: 1, max_bytes: 32 * 1024 };
+    let right = edit.snapshot.scan(&range, limit).await.map_err(engine_error)?.rows.pop();
+    if let Some((key, _)) = right
+        && let Some((at, after)) = piece_at(edit, &key).await?
+        && at == end
+        && let Some(joined) = join(&source, &after)
+    {
+        edit.delete(key);
+        source = joined;
+    }
+    put_piece(edit, content, start, source);
+    Ok(())
+}
+
+/// The piece under a key, and where it begins.
+async fn piece_at<S: Snapshot>(edit: &Edit<'_, S>, key: &Key) -> Result<Option<(u64, Source)>, ServiceError> {
+    let Some(row) = edit.get(key).await? else { return Ok(None) };
+    let Pieces { start, pieces } = Pieces::decode(&row)?;
+    Ok(pieces.into_iter().next().map(|piece| (start, piece.source)))
+}
+
+/// Two pieces in one, if that is worth it.
+fn join(left: &Source, right: &Source) -> Option<Source> {
+    match (left, right) {
+        (Source::Zeros(left), Source::Zeros(right)) => Some(Source::Zeros(left + right)),
+        (Source::Inline(left), Source::Inline(right)) if left.len() + right.len() <= MAX_INLINE_BYTES => {
+            Some(Source::Inline([&left[..], right].concat().into()))
+        }
+        _ => None,
+    }
+}
+
 /// Puts a piece where a layer has nothing.
 pub(super) fn put_piece<S: Snapshot>(edit: &mut Edit<'_, S>, content: ContentId, start: u64, source: Source) {
     let piece = Piece { id: None, source };
     let key = keyspace::pieces(content, start + piece.bytes());
     edit.put(key, Pieces { start, pieces: vec![piece] }.encode());
 }
+
+#[cfg(test)]
+#[path = "layers_tests.rs"]
+mod tests;

@@ -7,7 +7,7 @@
 //! | `target.rs` | the blob that an operation is about, and what becomes of its state before |
 //! | `precondition.rs` | what must hold before an operation goes ahead |
 //! | `put.rs`, `blocks.rs`, `append.rs` | blobs that come whole, in blocks, and bit by bit |
-//! | `pages.rs`, `layers.rs` | blobs of pages, and how they share what they have in common |
+//! | `pages.rs`, `layers.rs`, `merge.rs` | blobs of pages, and how they share what they have in common |
 //! | `copy.rs`, `pending.rs` | blobs that are made of others; copies that take their time |
 //! | `read.rs`, `list.rs`, `find.rs` | what is read without a change |
 //! | `change.rs`, `tier.rs`, `delete.rs` | changes of what is known of a blob; its end |
@@ -32,6 +32,7 @@ mod find;
 mod layers;
 pub(crate) mod lease;
 mod list;
+mod merge;
 mod pages;
 mod pending;
 mod precondition;

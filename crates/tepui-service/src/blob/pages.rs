@@ -3,7 +3,7 @@
 use super::change::changed;
 use super::contents;
 use super::edit::Edit;
-use super::layers::{Seen, Span, cut, layered, own_layer, put_piece};
+use super::layers::{Layer, Seen, Span, cut, is_below, layered, own_layer, put_merged, slice};
 use super::precondition::{check_key, require_type};
 use super::put::no_bytes;
 use super::service::{Context, Step};
@@ -54,14 +54,18 @@ pub(super) async fn put_pages<S: Snapshot>(
             Some(uploaded)
         }
     };
-    let (content, head) = own_layer(context, &mut edit, &mut new).await?;
+    let (content, head) = match own_layer(context, &mut edit, &mut new).await? {
+        Layer::Own(content, head) => (content, head),
+        Layer::TooDeep(content) => return Ok(Outcome::read(Step::Merge(content))),
+    };
     if cut(&mut edit, content, range.clone()).await? == More::Yes {
         return Ok(edit.finish(Step::More));
     }
     match update {
         Some(uploaded) => put_update(&mut edit, content, &range, uploaded).await?,
         None if head.parent.is_some() => {
-            put_piece(&mut edit, content, range.start, Source::Zeros(range.end - range.start));
+            let zeros = Source::Zeros(range.end - range.start);
+            put_merged(&mut edit, content, range.start, zeros).await?;
         }
         None => {}
     }
@@ -85,21 +89,23 @@ async fn put_update<S: Snapshot>(
             Source::Extent(*extent)
         }
     };
-    put_piece(edit, content, range.start, source);
-    Ok(())
+    put_merged(edit, content, range.start, source).await
 }
 
-/// Gives a page blob another length. What is beyond it is cleared.
+/// Gives a page blob another length. What is beyond it is cleared. Returns what has to be done first.
 pub(super) async fn resize<S: Snapshot>(
     context: &Context<'_, S>,
     edit: &mut Edit<'_, S>,
     blob: &mut StoredBlob,
     bytes: u64,
-) -> Result<More, ServiceError> {
+) -> Result<Option<Step>, ServiceError> {
     if bytes < blob.bytes && matches!(blob.content, Content::Listed(_)) {
-        let (content, mut head) = own_layer(context, edit, blob).await?;
+        let (content, mut head) = match own_layer(context, edit, blob).await? {
+            Layer::Own(content, head) => (content, head),
+            Layer::TooDeep(content) => return Ok(Some(Step::Merge(content))),
+        };
         if cut(edit, content, bytes..blob.bytes).await? == More::Yes {
-            return Ok(More::Yes);
+            return Ok(Some(Step::More));
         }
         if let Some((_, seen)) = &mut head.parent {
             *seen = bytes.min(*seen);
@@ -107,7 +113,7 @@ pub(super) async fn resize<S: Snapshot>(
         }
     }
     blob.bytes = bytes;
-    Ok(More::No)
+    Ok(None)
 }
 
 pub(super) async fn get_page_ranges<S: Snapshot>(
@@ -188,6 +194,11 @@ async fn collect<S: Snapshot>(
         Some(Content::Listed(below)) => Some(*below),
         _ => None,
     };
+    if let Some(below) = below
+        && !is_below(context.snapshot, content, below).await?
+    {
+        return compare(context, content, below, within, ranges).await;
+    }
     while within.start < within.end && ranges.next.is_none() {
         let (spans, next) = layered(context.snapshot, content, within.clone(), below).await?;
         for Span { range, seen } in spans {
@@ -216,4 +227,66 @@ async fn collect<S: Snapshot>(
         within.start = next;
     }
     Ok(())
+}
+
+/// Collects what is different in two contents that are not layers of one another any more. What both have from
+/// the same place is the same.
+async fn compare<S: Snapshot>(
+    context: &Context<'_, S>,
+    content: ContentId,
+    before: ContentId,
+    mut within: Range<u64>,
+    ranges: &mut Ranges,
+) -> Result<(), ServiceError> {
+    while within.start < within.end && ranges.next.is_none() {
+        let (now, next) = layered(context.snapshot, content, within.clone(), None).await?;
+        let (then, next_then) = layered(context.snapshot, before, within.start..next, None).await?;
+        let mut then = then.iter();
+        let mut old = then.next();
+        for new in &now {
+            let mut start = new.range.start;
+            while start < new.range.end
+                && let Some(span) = old
+            {
+                let common = start..new.range.end.min(span.range.end);
+                if let Some(state) = difference(new, span, &common) {
+                    ranges.add(state, common.clone());
+                }
+                start = common.end;
+                if start == span.range.end {
+                    old = then.next();
+                }
+            }
+        }
+        within.start = next.min(next_then);
+    }
+    Ok(())
+}
+
+fn difference(new: &Span, old: &Span, common: &Range<u64>) -> Option<PageState> {
+    let source = |span: &Span| match &span.seen {
+        Seen::Data(part) => {
+            let start = part.range.start + common.start - span.range.start;
+            Some(slice(&part.source, start..start + common.end - common.start))
+        }
+        Seen::Zeros | Seen::Nothing => None,
+    };
+    match (source(new), source(old)) {
+        (Some(new), Some(old)) if is_same(&new, &old) => None,
+        (Some(_), _) => Some(PageState::Written),
+        (None, Some(_)) => Some(PageState::Cleared),
+        (None, None) => None,
+    }
+}
+
+fn is_same(one: &Source, other: &Source) -> bool {
+    let place = |source: &Source| match source {
+        Source::Extent(extent) => Some((*extent, 0..extent.bytes)),
+        Source::Slice(extent, range) => Some((*extent, range.clone())),
+        Source::Inline(_) | Source::Zeros(_) => None,
+    };
+    match (place(one), place(other)) {
+        (None, None) => one == other,
+        (one, other) => one == other,
+    }
 }

@@ -4,7 +4,7 @@
 use super::contents;
 use super::edit::{Edit, Rows};
 use super::service::{BlobService, extent_error};
-use super::target::{More, discard_blocks};
+use super::target::{More, discard_blocks, discard_spent};
 use crate::keyspace::{self, ContentId, Incarnation};
 use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
 use crate::transact::{commit, engine_error};
@@ -69,10 +69,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         while let Some((note, _)) = self.first(keyspace::retained_until(self.clock.now())).await? {
             self.forget_deleted(note).await?;
         }
+        while let Some((note, _)) = self.first(keyspace::all_spent_blocks()).await? {
+            self.discard_spent(&note).await?;
+        }
         while let Some((note, _)) = self.first(keyspace::all_dropped_containers()).await? {
             self.empty_container(note).await?;
         }
-        while let Some((note, _)) = self.first(keyspace::all_dropped_contents()).await? {
+        while let Some(note) = self.first_dropped_content().await? {
             self.release_pieces(note).await?;
         }
         self.free_extents().await
@@ -81,6 +84,19 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     async fn first(&self, range: KeyRange) -> Result<Option<(Key, bytes::Bytes)>, ServiceError> {
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
         Rows::of(&snapshot, range, 1).next().await
+    }
+
+    /// The first content that nothing refers to, but for those that are being made.
+    async fn first_dropped_content(&self) -> Result<Option<Key>, ServiceError> {
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let mut rows = Rows::of(&snapshot, keyspace::all_dropped_contents(), 16);
+        while let Some((note, _)) = rows.next().await? {
+            let content = keyspace::dropped_content_id(&note).ok_or(ErrorCode::InternalError)?;
+            if !self.making.has(content) {
+                return Ok(Some(note));
+            }
+        }
+        Ok(None)
     }
 
     /// Commits a step. If something has changed meanwhile, the step is taken again, as all of them are until
@@ -106,6 +122,15 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
         }
         edit.delete(note);
+        self.step(&snapshot, edit).await
+    }
+
+    /// Discards blocks that a list was made of.
+    async fn discard_spent(&self, note: &Key) -> Result<(), ServiceError> {
+        let (container, name) = keyspace::spent_blocks_of(note).ok_or(ErrorCode::InternalError)?;
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let mut edit = Edit::of(&snapshot);
+        discard_spent(&mut edit, container, &name).await?;
         self.step(&snapshot, edit).await
     }
 

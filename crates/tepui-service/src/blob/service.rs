@@ -3,11 +3,13 @@
 use super::copy::Telling;
 use super::digester::Digester;
 use super::download::{Download, Shape};
+use super::merge::{Making, Merged};
 use super::pending::{Copies, CopyUnderWay};
 use super::precondition::require_not_archived;
 use super::upload::{Place, Upload, Uploaded};
 use super::{append, blocks, change, containers, copy, delete, find, list, pages, pending, put, read};
 use crate::catalogue::Catalogue;
+use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
 use crate::transact::{Attempt, Outcome, commit, engine_error};
@@ -82,6 +84,7 @@ pub struct BlobService<E, X> {
     settings: Settings<BlobServiceProperties>,
     digester: Digester,
     pub(super) copies: Arc<Copies>,
+    pub(super) making: Arc<Making>,
 }
 
 /// What decisions rest on beside the operation.
@@ -99,6 +102,8 @@ pub(super) struct Context<'a, S> {
     pub(super) copies: &'a Copies,
     /// The copy that the operation starts, if it goes on after the answer.
     pub(super) starting: Option<&'a CopyUnderWay>,
+    /// What was made of layers that were too many.
+    pub(super) merged: Option<&'a Merged>,
 }
 
 /// What a decision comes to.
@@ -108,6 +113,8 @@ pub(super) enum Step {
     Content(Box<blob::Content>, Located),
     /// A part is done: commit it and decide again.
     More,
+    /// The layers of this content have to be merged before it is decided again.
+    Merge(ContentId),
 }
 
 /// Bytes that are to be sent, and where they are.
@@ -139,8 +146,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     ) -> Self {
         let (catalogue, settings) = (Catalogue::default(), Settings::of_service("blob"));
         let digester = Digester::start();
-        let copies = Arc::default();
-        Self { engine, extents, clock, chance, options, catalogue, settings, digester, copies }
+        let (copies, making) = (Arc::default(), Arc::default());
+        Self { engine, extents, clock, chance, options, catalogue, settings, digester, copies, making }
     }
 
     /// Begins to receive the bytes that an operation needs: those that come with the request, or those that have
@@ -224,11 +231,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         uploaded: Option<Uploaded>,
         starting: Option<&CopyUnderWay>,
     ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
+        let mut merged = None;
         for _ in 0..MAX_ATTEMPTS {
             // Before the snapshot: what it sees stays readable.
             let reading = self.extents.reading();
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-            let context = Context { starting, ..self.context(&snapshot, caller).await? };
+            let context = self.context(&snapshot, caller).await?;
+            let context = Context { starting, merged: merged.as_ref(), ..context };
             let decided = self.decide(&context, operation, uploaded.as_ref()).await;
             drop(context);
             let outcome = match decided {
@@ -248,6 +257,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 Attempt::Done(Step::Content(content, located)) => {
                     return self.send(operation, *content, located, snapshot, reading).await;
                 }
+                Attempt::Done(Step::Merge(content)) => merged = self.merge(content).await?,
                 Attempt::Done(Step::More) | Attempt::Again => {}
             }
         }
@@ -308,6 +318,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             settings: self.settings.of_account(&*self.engine, caller.account).await?,
             copies: &self.copies,
             starting: None,
+            merged: None,
         })
     }
 
@@ -317,6 +328,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         operation: &Operation,
         uploaded: Option<&Uploaded>,
     ) -> Result<Outcome<Step>, ServiceError> {
+        containers::check_logs(operation)?;
         match operation {
             Operation::PutBlob(put) => put::put_blob(context, put, uploaded).await,
             Operation::PutBlobFromUrl(put) => copy::put_blob_from_url(context, put, uploaded).await,

@@ -8,7 +8,7 @@ use super::precondition::Asked;
 use super::service::{Context, require_public};
 use super::tier;
 use crate::keyspace::{self, Incarnation};
-use crate::record::{Deleted, StoredBlob, StoredBlock};
+use crate::record::{self, Deleted, StoredBlob, StoredBlock};
 use bytes::Bytes;
 use std::time::Duration;
 use tepui_engine::{Key, KeyRange, Snapshot};
@@ -237,8 +237,48 @@ impl<'a> Target<'a> {
         &self,
         edit: &mut Edit<'_, S>,
     ) -> Result<More, ServiceError> {
-        discard_blocks(edit, keyspace::blocks(self.container, self.name())).await
+        let more = discard_blocks(edit, keyspace::blocks(self.container, self.name())).await?;
+        let note = keyspace::spent_blocks(self.container, self.name());
+        if more == More::No && edit.get(&note).await?.is_some() {
+            edit.delete(note);
+        }
+        Ok(more)
     }
+
+    /// Discards some of the blocks that were to be discarded before, if there are any. Then nothing else can be
+    /// in the same commit.
+    pub(super) async fn discard_spent<S: Snapshot>(
+        &self,
+        edit: &mut Edit<'_, S>,
+    ) -> Result<More, ServiceError> {
+        discard_spent(edit, self.container, self.name()).await
+    }
+}
+
+/// Discards the first of the blocks that a list was made of, if they were too many to be discarded with it.
+pub(super) async fn discard_spent<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    container: Incarnation,
+    name: &str,
+) -> Result<More, ServiceError> {
+    let note = keyspace::spent_blocks(container, name);
+    let Some(row) = edit.get(&note).await? else { return Ok(More::No) };
+    let until = record::decode_number(&row)?;
+    let mut rows = Rows::of(edit.snapshot, keyspace::blocks(container, name), DISCARDED_AT_ONCE);
+    let mut discarded = 0;
+    while let Some((key, row)) = rows.next().await? {
+        if discarded == DISCARDED_AT_ONCE {
+            return Ok(More::Yes);
+        }
+        let block = StoredBlock::decode(&row)?;
+        if block.put.ticks() <= until {
+            contents::release_extent(edit, block.extent).await?;
+            edit.delete(key);
+            discarded += 1;
+        }
+    }
+    edit.delete(note);
+    Ok(More::Yes)
 }
 
 /// Discards the first blocks of a range.

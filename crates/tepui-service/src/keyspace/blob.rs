@@ -279,6 +279,20 @@ pub(crate) fn pending_copy_id(key: &[u8]) -> Option<Cow<'_, str>> {
     read_text(key.get(1..)?)
 }
 
+/// The note that the blocks of a blob, as many as were put until a moment, are to be discarded.
+pub(crate) fn spent_blocks(container: Incarnation, name: &str) -> Key {
+    KeyWriter::new(space::SPENT_BLOCKS).number(container.0).last_text(name).finish()
+}
+
+pub(crate) fn all_spent_blocks() -> KeyRange {
+    whole(KeyWriter::new(space::SPENT_BLOCKS))
+}
+
+/// The container and the name inside a key of [`all_spent_blocks`].
+pub(crate) fn spent_blocks_of(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>)> {
+    Some((container_of_blob(key)?, read_text(key.get(9..)?)?))
+}
+
 fn of_content(space: u8, content: ContentId) -> KeyWriter {
     let key = KeyWriter::with_capacity(space, 25);
     content.0.to_be_bytes().into_iter().fold(key, KeyWriter::byte)
@@ -403,6 +417,7 @@ mod tests {
             let _ = (blob_of(&bytes), block_of(&bytes), tagged_blob(&bytes), retained_blob(&bytes));
             let _ = (container_name("acct", &bytes), place_of_extent(&bytes));
             let _ = (dropped_content_id(&bytes), container_of_blob(&bytes));
+            let _ = (spent_blocks_of(&bytes), pending_copy_id(&bytes));
         }
     }
 
@@ -427,6 +442,7 @@ mod tests {
         assert_eq!(place_of_extent(&free_extent(one)), Some((3, u64::MAX)));
         assert!(holds(&extents_of_volume(3), &extent(one)) && !holds(&extents_of_volume(4), &extent(one)));
         assert_eq!(dropped_content_id(&dropped_content(ContentId(9))), Some(ContentId(9)));
+        assert_eq!(spent_blocks_of(&spent_blocks(CONTAINER, "é")), Some((CONTAINER, "é".into())));
         assert_eq!(pending_copy_id(&pending_copy("some-id")), Some("some-id".into()));
         assert!(holds(&all_pending_copies(), &pending_copy("some-id")));
     }

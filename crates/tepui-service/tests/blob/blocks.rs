@@ -82,3 +82,31 @@ async fn blobs_that_are_not_committed_are_deleted() {
     assert_eq!(bench.delete("a", Revision::Base, None).await, Ok(true));
     assert_eq!(bench.delete("a", Revision::Base, None).await, Err(ErrorCode::BlobNotFound));
 }
+
+#[tokio::test]
+async fn as_many_blocks_as_there_can_be() {
+    let bench = Bench::new().await;
+    // The longest name in bytes, and the longest ids: the keys of so many do not fit into one commit.
+    let name = "\u{20AC}".repeat(1024);
+    let ids: Vec<String> = (0..22_000).map(|number| format!("{number:064}")).collect();
+    for id in &ids {
+        bench.put_block(&name, id, b"x").await.unwrap();
+    }
+    let chosen: Vec<_> = ids.iter().cycle().take(50_000).map(|id| (id.as_str(), Latest)).collect();
+    bench.put_list(&name, &chosen).await.unwrap();
+    assert_eq!(bench.properties(&name).await.unwrap().bytes, 50_000);
+    let (committed, uncommitted) = lists(&bench, &name).await.unwrap();
+    assert_eq!((committed.len(), uncommitted.len()), (50_000, 0));
+    // What was left behind is no block any more, for lists and for new blocks.
+    let first = [(ids[0].as_str(), BlockSearch::Uncommitted)];
+    assert_eq!(bench.put_list(&name, &first).await.map(drop), Err(ErrorCode::InvalidBlockList));
+    bench.put_block(&name, "short", b"y").await.unwrap();
+    assert_eq!(lists(&bench, &name).await.unwrap().1.len(), 1);
+    assert!(bench.get(&name).await.unwrap() == [b'x'; 50_000]);
+    // As many again, all of them committed already.
+    bench.put_list(&name, &chosen.iter().map(|(id, _)| (*id, Committed)).collect::<Vec<_>>()).await.unwrap();
+    assert!(bench.get(&name).await.unwrap() == [b'x'; 50_000]);
+    bench.delete(&name, Revision::Base, None).await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(bench.extents.count(), 0);
+}

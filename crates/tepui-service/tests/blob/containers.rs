@@ -134,3 +134,55 @@ async fn everybody_sees_what_is_public() {
         }
     }
 }
+
+#[tokio::test]
+async fn logs_are_there_to_be_read() {
+    let bench = Bench::new().await;
+    let logs = ContainerName::parse("$logs").unwrap();
+    let get = Operation::GetContainer {
+        container: logs.clone(),
+        preconditions: Preconditions::default(),
+        detail: Detail::Properties,
+    };
+    assert!(matches!(bench.run(get).await, Ok(Reply::Container(_))));
+    let list = ListBlobs { container: logs.clone(), ..lists::query("", None, 10) };
+    assert_eq!(lists::page(&bench, list).await, BlobPage::default());
+    let create = Operation::CreateContainer {
+        container: logs.clone(),
+        metadata: Metadata::default(),
+        public_access: None,
+        encryption: ContainerEncryption::default(),
+    };
+    assert_eq!(bench.run(create).await, Err(ErrorCode::ContainerAlreadyExists));
+    let preconditions = Preconditions::default();
+    let delete = Operation::DeleteContainer { container: logs.clone(), preconditions };
+    assert_eq!(bench.run(delete).await, Err(ErrorCode::AuthorizationFailure));
+    let blob = BlobPath { container: logs.clone(), ..path("a") };
+    let put = PutBlob { blob: blob.clone(), ..Bench::put_operation("a", Preconditions::default()) };
+    let refused = bench.send(Operation::PutBlob(put), b"x").await.map_err(|error| error.code);
+    assert_eq!(refused, Err(ErrorCode::AuthorizationFailure));
+    let get = GetBlob { blob, ..Bench::get_operation("a", Revision::Base) };
+    assert_eq!(bench.run(Operation::GetBlob(get)).await, Err(ErrorCode::BlobNotFound));
+    for (prefix, with_system, page_size, from, expected, next) in [
+        ("", false, 9, None, &["pictures"][..], None),
+        ("", true, 9, None, &["$logs", "pictures"], None),
+        ("", true, 1, None, &["$logs"], Some("pictures")),
+        ("", true, 1, Some("pictures"), &["pictures"], None),
+        ("$logs", false, 9, None, &["$logs"], None),
+        ("pic", true, 9, None, &["pictures"], None),
+    ] {
+        let query = ListContainers {
+            prefix: prefix.to_owned(),
+            from: from.map(str::to_owned),
+            page_size,
+            with_metadata: false,
+            with_deleted: false,
+            with_system,
+        };
+        let Ok(Reply::Containers(page)) = bench.run(Operation::ListContainers(query)).await else {
+            panic!("no list")
+        };
+        let names: Vec<_> = page.containers.iter().map(|listed| listed.name.as_str()).collect();
+        assert_eq!((names.as_slice(), page.next.as_deref()), (expected, next), "{prefix} {with_system}");
+    }
+}
