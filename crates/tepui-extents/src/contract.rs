@@ -33,7 +33,8 @@ pub async fn check<S: Subject>(subject: &mut S) {
     ranges_beyond_the_end_are_refused(extents).await;
     no_two_extents_are_the_same(extents).await;
     many_write_at_once(extents).await;
-    free_waits_for_those_who_read(extents).await;
+    those_who_read_are_waited_for(extents).await;
+    what_was_freed_cannot_be_read(extents).await;
     only_what_is_left_over_is_swept(extents).await;
     free_gives_space_back_and_may_be_repeated(subject).await;
     a_dropped_writer_leaves_nothing(subject).await;
@@ -102,19 +103,27 @@ async fn many_write_at_once<E: Extents>(extents: &E) {
     }
 }
 
-async fn free_waits_for_those_who_read<E: Extents>(extents: &E) {
-    let content = content(100_000, 1);
-    let extent = write(extents, &content, 100_000).await;
+async fn those_who_read_are_waited_for<E: Extents>(extents: &E) {
     let (first, second) = (extents.reading(), extents.reading());
-    let mut freeing = std::pin::pin!(extents.free(vec![extent]));
-    assert!(is_pending(freeing.as_mut()), "two are reading");
+    let mut waiting = std::pin::pin!(extents.wait_for_readers());
+    assert!(is_pending(waiting.as_mut()), "two are reading");
     drop(first);
-    assert!(is_pending(freeing.as_mut()), "one is reading");
+    assert!(is_pending(waiting.as_mut()), "one is reading");
     // Someone who came later is not waited for.
-    let _later = extents.reading();
-    assert!(read(extents, extent, 0..100_000).await == content, "it is still there");
+    let later = extents.reading();
     drop(second);
-    freeing.await.expect("an extent can be freed");
+    waiting.await;
+    assert!(!extents.is_over(&later));
+}
+
+async fn what_was_freed_cannot_be_read<E: Extents>(extents: &E) {
+    let extent = write(extents, &content(100_000, 1), 100_000).await;
+    let _next = write(extents, &content(100_000, 2), 100_000).await;
+    extents.free(vec![extent]).await.expect("an extent can be freed");
+    for range in [0..100_000, 70_000..70_001] {
+        let read = extents.read(extent, range).await;
+        assert!(matches!(read, Err(ExtentError::Corrupt(_))), "{read:?}");
+    }
 }
 
 async fn only_what_is_left_over_is_swept<E: Extents>(extents: &E) {

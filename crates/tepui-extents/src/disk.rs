@@ -20,6 +20,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Asks how many bytes are free on the disk of a path.
 pub type FreeSpace = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
@@ -39,6 +40,8 @@ pub struct DiskOptions {
     pub sync_step_bytes: u64,
     /// Writes are refused while less than this is free on the disk. Default: 128 MiB.
     pub free_space_reserve_bytes: u64,
+    /// How long those who read are waited for before something is freed. Default: a minute.
+    pub readers_patience: Duration,
     /// Where free space is asked for; replaced in tests.
     pub free_space: FreeSpace,
     pub(crate) holes: Method,
@@ -52,6 +55,7 @@ impl DiskOptions {
             direct: true,
             sync_step_bytes: 16 << 20,
             free_space_reserve_bytes: 128 << 20,
+            readers_patience: crate::readers::PATIENCE,
             free_space: Arc::new(volume::free_space),
             holes: Method::Punch,
         }
@@ -87,7 +91,8 @@ pub struct DiskExtents {
 impl DiskExtents {
     /// Opens the folder. Takes a moment, for it looks at the names in it.
     pub fn open(options: DiskOptions) -> Result<Self, ExtentError> {
-        Ok(Self { store: Arc::new(Store::open(options)?), readers: Arc::default() })
+        let readers = Arc::new(Readers::new(options.readers_patience));
+        Ok(Self { store: Arc::new(Store::open(options)?), readers })
     }
 
     /// Begins no more extents and seals the volumes, so that the next start finds nothing to sweep. Volumes that
@@ -111,6 +116,14 @@ impl Extents for DiskExtents {
         self.readers.enter()
     }
 
+    fn is_over(&self, reading: &Reading) -> bool {
+        self.readers.is_over(reading)
+    }
+
+    async fn wait_for_readers(&self) {
+        self.readers.wait().await;
+    }
+
     async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
         crate::check_range(extent, &range)?;
         if range.is_empty() {
@@ -121,7 +134,6 @@ impl Extents for DiskExtents {
     }
 
     async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
-        self.readers.wait().await;
         let store = Arc::clone(&self.store);
         blocking(&self.store, move || store.free(&extents)).await
     }

@@ -58,8 +58,9 @@ pub enum ExtentError {
 ///   that goes beyond the extent with `Failed`.
 /// - Memory does not grow with the length of what is written. `read` returns everything that it is asked for
 ///   and has all of it in memory at once, so ask for 1 to 4 MiB at a time.
-/// - `free` gives the space back. It waits for everyone who was reading when it was called (see
-///   [`Extents::reading`]), and may be repeated, also after a restart.
+/// - `free` gives the space back at once, and may be repeated, also after a restart. Whoever frees what others may
+///   have found before waits for them first: see [`Extents::wait_for_readers`].
+/// - Reading what was freed fails. It never returns other bytes.
 /// - After a crash there may be bytes of extents that were never finished, or finished and never kept.
 ///   They can only be in [`Extents::leftovers`], and [`Extents::sweep`] frees them.
 /// - A write that failed stays so: nothing of its extent is kept, and the next extent lies elsewhere.
@@ -70,8 +71,17 @@ pub trait Extents: Send + Sync + 'static {
     /// Begins an extent.
     fn begin(&self) -> impl Future<Output = Result<Self::Writer, ExtentError>> + Send;
 
-    /// Keeps what is freed from now on readable for as long as this is held. Call it before looking up what to read.
+    /// Makes those wait who are about to free something, for as long as this is held and not over. Call it before
+    /// looking up what to read.
     fn reading(&self) -> Self::Reading;
+
+    /// Whether someone has read for so long that nobody waits for them any more. What they still want to read may
+    /// be gone.
+    fn is_over(&self, reading: &Self::Reading) -> bool;
+
+    /// Waits until everyone who is reading now is done or has taken too long. Call it between making something
+    /// unfindable and freeing it.
+    fn wait_for_readers(&self) -> impl Future<Output = ()> + Send;
 
     /// The bytes `range` of an extent's content. Hold a [`Extents::reading`] meanwhile.
     fn read(

@@ -61,6 +61,14 @@ impl Extents for MemoryExtents {
         self.readers.enter()
     }
 
+    fn is_over(&self, reading: &Reading) -> bool {
+        self.readers.is_over(reading)
+    }
+
+    async fn wait_for_readers(&self) {
+        self.readers.wait().await;
+    }
+
     async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
         crate::check_range(extent, &range)?;
         let store = lock(&self.store);
@@ -78,7 +86,6 @@ impl Extents for MemoryExtents {
     }
 
     async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
-        self.readers.wait().await;
         let mut store = lock(&self.store);
         for extent in extents {
             store.extents.remove(&extent.offset);

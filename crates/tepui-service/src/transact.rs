@@ -30,12 +30,40 @@ pub(crate) enum Attempt<T> {
     Again,
 }
 
+/// Why an outcome was not committed, or is not known to be.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: ServiceError,
+    pub(crate) written: Written,
+}
+
+/// What is there of a commit that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    Nothing,
+    /// All or nothing, now or after a restart.
+    Unknown,
+}
+
+impl From<ServiceError> for Failure {
+    /// Of what failed before anything was committed.
+    fn from(error: ServiceError) -> Self {
+        Self { error, written: Written::Nothing }
+    }
+}
+
+impl From<Failure> for ServiceError {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
 /// Commits an outcome that was decided on `snapshot`.
 pub(crate) async fn commit<E: Engine, T>(
     engine: &E,
     snapshot: &E::Snapshot,
     outcome: Outcome<T>,
-) -> Result<Attempt<T>, ServiceError> {
+) -> Result<Attempt<T>, Failure> {
     let Outcome { reply, guards, writes } = outcome;
     if writes.is_empty() {
         return Ok(Attempt::Done(reply));
@@ -51,18 +79,20 @@ pub(crate) async fn attempt<E: Engine, T>(
     outcome: Result<(), CommitError>,
     proof: Option<Write>,
     reply: T,
-) -> Result<Attempt<T>, ServiceError> {
+) -> Result<Attempt<T>, Failure> {
     match outcome {
         Ok(()) => Ok(Attempt::Done(reply)),
         Err(CommitError::Conflict) => Ok(Attempt::Again),
         Err(CommitError::Unknown(why)) => {
-            if is_there(engine, proof).await? {
-                return Ok(Attempt::Done(reply));
-            }
-            Err(ServiceError::new(ErrorCode::InternalError)
-                .with_cause(format!("commit with unknown outcome: {why}")))
+            let error = match is_there(engine, proof).await {
+                Ok(true) => return Ok(Attempt::Done(reply)),
+                Ok(false) => ServiceError::new(ErrorCode::InternalError)
+                    .with_cause(format!("commit with unknown outcome: {why}")),
+                Err(error) => error,
+            };
+            Err(Failure { error, written: Written::Unknown })
         }
-        Err(CommitError::Engine(error)) => Err(engine_error(error)),
+        Err(CommitError::Engine(error)) => Err(engine_error(error).into()),
     }
 }
 

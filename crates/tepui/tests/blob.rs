@@ -6,41 +6,17 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
-use support::Server;
-use support::blob::{BLOCK_BLOB, signed};
+
+use support::blob::{BLOCK_BLOB, TWO_ACCOUNTS, on_disk, signed, signed_by_beta};
 use support::http::Client;
-use support::random::Random;
+use support::{Server, wait_until};
 use tempfile::TempDir;
 
 const MIB: usize = 1024 * 1024;
 
-/// Bytes that do not repeat.
 fn noise(length: usize) -> Vec<u8> {
-    let mut random = Random::new(length as u64 + 1);
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        bytes.extend_from_slice(&random.next().to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
-}
-
-/// How much of the disk the files of a folder take, in bytes.
-fn on_disk(folder: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let files = std::fs::read_dir(folder).unwrap();
-    files.filter_map(|file| file.unwrap().metadata().ok()).map(|data| data.blocks() * 512).sum()
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "not yet: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    support::blob::noise(length as u64 + 1, length)
 }
 
 #[test]
@@ -184,21 +160,15 @@ fn blocks_become_a_blob() {
     assert_eq!(client.get_blob("/pictures/cat").body, [&one[..], &two, &one].concat());
 }
 
-/// A signature of the account `beta`, as [`support::blob::BLOB_SAS`].
-const BETA: &str = "sv=2021-12-02&ss=b&srt=sco&sp=rwdxlactfi&se=2099-01-01\
-    &sig=p0XRDq4ccz1sCKDeiDobUDUEFkD9cfplz8dPp88TV6w%3D";
-const DEVELOPMENT: &str = "devstoreaccount1:Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-
 #[test]
 fn blobs_are_copied_between_accounts_by_those_who_may_read_them() {
-    let server = Server::in_memory(&["--account", DEVELOPMENT, "--account", "beta:YmV0YSBvbmU="]);
+    let server = Server::in_memory(TWO_ACCOUNTS);
     let mut client = server.blobs();
     client.create_container("pictures");
     let bytes = noise(3 * MIB);
     client.put_blob("/pictures/cat", &bytes);
     let mut of_beta = |path: &str, headers: &[(&str, &str)]| {
-        let join = if path.contains('?') { '&' } else { '?' };
-        let target = format!("/beta{path}{join}{BETA}");
+        let target = signed_by_beta(path);
         client.unsigned("PUT", &target, &[headers, &[("Content-Length", "0")]].concat(), b"").unwrap()
     };
     assert_eq!(of_beta("/copies?restype=container", &[]).status, 201);
@@ -220,7 +190,7 @@ fn blobs_are_copied_between_accounts_by_those_who_may_read_them() {
     assert_eq!(of_beta("/copies/part?comp=block&blockid=AAAA", &part).status, 201);
     let by_name = format!("http://localhost:{}{}", server.blob_port, signed("/pictures/cat"));
     assert_eq!(of_beta("/copies/cat", &[("x-ms-copy-source", &by_name)]).status, 202);
-    let mut copy = |path: &str| client.unsigned("GET", &format!("/beta{path}?{BETA}"), &[], b"").unwrap();
+    let mut copy = |path: &str| client.unsigned("GET", &signed_by_beta(path), &[], b"").unwrap();
     assert_eq!(copy("/copies/cat").body, bytes);
 }
 

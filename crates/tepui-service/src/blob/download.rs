@@ -10,18 +10,19 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use tepui_engine::Snapshot;
-use tepui_extents::Extents;
-use tepui_model::ServiceError;
+use tepui_extents::{ExtentError, Extents};
 use tepui_model::blob::{Checksums, Summing};
+use tepui_model::{ErrorCode, ServiceError};
 
 /// How much is read at a time, unless the caller wants less.
 pub const READ_BYTES: u64 = 1024 * 1024;
 
-/// The bytes of a blob that were asked for. They stay readable while this is held, whatever becomes of the blob.
+/// The bytes of a blob that were asked for. They stay readable while this is held, whatever becomes of the blob;
+/// but if it is deleted, not for longer than the store waits for those who read.
 pub struct Download<S, X: Extents> {
     extents: Arc<X>,
     /// Keeps extents from being freed.
-    _reading: X::Reading,
+    reading: X::Reading,
     parts: VecDeque<Part>,
     /// Parts that were not looked up yet, for there are very many.
     rest: Option<(S, ContentId, Range<u64>)>,
@@ -46,7 +47,7 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         (content, shape): (Content, Shape),
         range: Range<u64>,
     ) -> Result<Self, ServiceError> {
-        let mut download = Self { extents, _reading: reading, parts: VecDeque::new(), rest: None, shape };
+        let mut download = Self { extents, reading, parts: VecDeque::new(), rest: None, shape };
         match content {
             _ if range.is_empty() => {}
             // There are no pages yet.
@@ -123,11 +124,13 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
                 vec![bytes.slice(within)]
             }
             Source::Extent(extent) => {
-                self.extents.read(*extent, range.clone()).await.map_err(extent_error)?
+                let read = self.extents.read(*extent, range.clone()).await;
+                read.map_err(|error| read_error(&*self.extents, &self.reading, error))?
             }
             Source::Slice(extent, slice) => {
                 let within = slice.start + range.start..slice.start + range.end;
-                self.extents.read(*extent, within).await.map_err(extent_error)?
+                let read = self.extents.read(*extent, within).await;
+                read.map_err(|error| read_error(&*self.extents, &self.reading, error))?
             }
             Source::Zeros(_) => zero_bytes(range.end - range.start),
         };
@@ -136,6 +139,16 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
             self.parts.pop_front();
         }
         Ok(Some(bytes))
+    }
+}
+
+/// What is missing for one who has read for very long was deleted meanwhile; for others it is lost.
+fn read_error<X: Extents>(extents: &X, reading: &X::Reading, error: ExtentError) -> ServiceError {
+    match error {
+        ExtentError::Corrupt(_) if extents.is_over(reading) => {
+            ServiceError::new(ErrorCode::OperationTimedOut).with_cause("deleted long before it was read")
+        }
+        error => extent_error(error),
     }
 }
 

@@ -162,7 +162,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         }
         // After a commit of unknown outcome the bytes may be in use. If they are not, a restart frees them.
         if surely_unknown && let Ok(uploaded) = outcome {
-            self.discard(uploaded);
+            self.discard(uploaded).await;
         }
     }
 

@@ -102,7 +102,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Commits a step. If something has changed meanwhile, the step is taken again, as all of them are until
     /// nothing is left to do.
     async fn step(&self, snapshot: &E::Snapshot, edit: Edit<'_, E::Snapshot>) -> Result<(), ServiceError> {
-        commit(&*self.engine, snapshot, edit.finish(())).await.map(drop)
+        commit(&*self.engine, snapshot, edit.finish(())).await?;
+        Ok(())
     }
 
     /// Deletes a state of a blob that cannot be restored any more.
@@ -183,28 +184,34 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     /// Frees the extents that nothing refers to any more.
     async fn free_extents(&self) -> Result<(), ServiceError> {
-        let mut range = keyspace::all_free_extents();
-        loop {
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let mut notes = Rows::of(&snapshot, keyspace::all_free_extents(), STEP);
+        let mut next = notes.next().await?;
+        if next.is_none() {
+            return Ok(());
+        }
+        // Once for all: whoever begins to read after this finds nothing that there is a note about.
+        self.extents.wait_for_readers().await;
+        while next.is_some() {
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
             let mut edit = Edit::of(&snapshot);
-            let mut rows = Rows::of(&snapshot, range.clone(), STEP);
-            let mut extents = Vec::new();
-            for _ in 0..STEP {
-                let Some((note, row)) = rows.next().await? else { break };
+            let mut extents = Vec::with_capacity(STEP);
+            while let Some((note, row)) = next.take() {
                 let (volume, offset) = keyspace::place_of_extent(&note).ok_or(ErrorCode::InternalError)?;
                 let extent = Extent { volume, offset, bytes: record::decode_number(&row)? };
                 if edit.get(&keyspace::extent(extent)).await?.is_none() {
                     extents.push(extent);
                 }
-                range.start = note.clone();
                 edit.delete(note);
-            }
-            if extents.is_empty() {
-                return self.step(&snapshot, edit).await;
+                next = notes.next().await?;
+                if extents.len() == STEP {
+                    break;
+                }
             }
             self.extents.free(extents).await.map_err(extent_error)?;
             self.step(&snapshot, edit).await?;
         }
+        Ok(())
     }
 
     /// Discards blocks that nobody has committed, and drops containers that nobody has restored in time.

@@ -12,7 +12,7 @@ use crate::catalogue::Catalogue;
 use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
-use crate::transact::{Attempt, Outcome, commit, engine_error};
+use crate::transact::{Attempt, Failure, Outcome, Written, commit, engine_error};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,16 +190,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         self.decide(&context, operation, Some(&Uploaded::expected(bytes))).await.map(drop)
     }
 
-    /// Gives up bytes that were received for an operation that will not be executed. Nobody has to wait for
-    /// that: it takes as long as those who are reading now take to read.
-    pub fn discard(&self, uploaded: Uploaded) {
+    /// Gives up bytes that were received for an operation that was not carried out. Nobody else knows of them.
+    pub async fn discard(&self, uploaded: Uploaded) {
         let Place::Extent(extent) = uploaded.place else { return };
-        let extents = Arc::clone(&self.extents);
-        tokio::spawn(async move {
-            if let Err(error) = extents.free(vec![extent]).await {
-                tracing::warn!(%error, "cannot free bytes that were received in vain; a restart will");
-            }
-        });
+        if let Err(error) = self.extents.free(vec![extent]).await {
+            tracing::warn!(%error, "cannot free bytes that were received in vain; a restart may");
+        }
     }
 
     /// Starts a copy that goes on after the answer ([`Operation::goes_on`]). Its source has been found. Whoever
@@ -210,7 +206,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         operation: &Operation,
     ) -> Result<(Answer<E::Snapshot, X>, CopyUnderWay), ServiceError> {
         let copy = Copies::begin(&self.copies, guid::print((self.chance)()))?;
-        let answer = self.execute_with(caller, operation, None, Some(&copy)).await?;
+        let answer =
+            self.execute_with(caller, operation, None, Some(&copy)).await.map_err(|failure| failure.error)?;
         Ok((answer, copy))
     }
 
@@ -221,16 +218,26 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         operation: &Operation,
         uploaded: Option<Uploaded>,
     ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
-        self.execute_with(caller, operation, uploaded, None).await
+        let failure = match self.execute_with(caller, operation, uploaded.as_ref(), None).await {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => failure,
+        };
+        // Bytes that a blob may refer to are never freed.
+        if failure.written == Written::Nothing
+            && let Some(uploaded) = uploaded
+        {
+            self.discard(uploaded).await;
+        }
+        Err(failure.error)
     }
 
     async fn execute_with(
         &self,
         caller: Caller<'_>,
         operation: &Operation,
-        uploaded: Option<Uploaded>,
+        uploaded: Option<&Uploaded>,
         starting: Option<&CopyUnderWay>,
-    ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
+    ) -> Result<Answer<E::Snapshot, X>, Failure> {
         let mut merged = None;
         for _ in 0..MAX_ATTEMPTS {
             // Before the snapshot: what it sees stays readable.
@@ -238,30 +245,21 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
             let context = self.context(&snapshot, caller).await?;
             let context = Context { starting, merged: merged.as_ref(), ..context };
-            let decided = self.decide(&context, operation, uploaded.as_ref()).await;
+            let outcome = self.decide(&context, operation, uploaded).await?;
             drop(context);
-            let outcome = match decided {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    if let Some(uploaded) = uploaded {
-                        self.discard(uploaded);
-                    }
-                    return Err(error);
-                }
-            };
             match commit(&*self.engine, &snapshot, outcome).await? {
                 Attempt::Done(Step::Done(reply)) => {
                     self.heed(caller.account, operation);
                     return Ok(Answer { reply, content: None });
                 }
                 Attempt::Done(Step::Content(content, located)) => {
-                    return self.send(operation, *content, located, snapshot, reading).await;
+                    return Ok(self.send(operation, *content, located, snapshot, reading).await?);
                 }
                 Attempt::Done(Step::Merge(content)) => merged = self.merge(content).await?,
                 Attempt::Done(Step::More) | Attempt::Again => {}
             }
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(ServiceError::from(ErrorCode::ServerBusy).into())
     }
 
     /// Does what follows from an operation for what is in memory.

@@ -201,7 +201,7 @@ impl<E: Engine> QueueService<E> {
         let (outcome, proof) = decisions.send(&*self.engine);
         *turn = Some(decisions);
         drop(turn);
-        attempt(&*self.engine, outcome.await, proof, answer).await
+        Ok(attempt(&*self.engine, outcome.await, proof, answer).await?)
     }
 
     /// Begins to decide on a new snapshot, which has all that was decided before.

@@ -34,6 +34,12 @@ impl Extents for PlainExtents {
 
     fn reading(&self) {}
 
+    fn is_over(&self, (): &()) -> bool {
+        false
+    }
+
+    async fn wait_for_readers(&self) {}
+
     async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
         let stored = self.stored.lock().unwrap();
         let bytes = stored.get(&extent.offset).ok_or(ExtentError::Corrupt("freed".to_owned()))?;

@@ -8,6 +8,7 @@ mod containers;
 mod copies;
 mod deletes;
 mod extents;
+mod failures;
 mod finds;
 mod lists;
 mod model;

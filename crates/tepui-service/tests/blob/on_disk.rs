@@ -7,7 +7,9 @@ use tepui_extents::DiskExtents;
 
 fn open(path: &Path) -> Bench<DiskEngine, DiskExtents> {
     let engine = DiskEngine::open(DiskOptions::new(path)).unwrap();
-    let extents = DiskExtents::open(tepui_extents::DiskOptions::new(path.join("extents"))).unwrap();
+    let mut options = tepui_extents::DiskOptions::new(path.join("extents"));
+    options.readers_patience = Duration::from_millis(50);
+    let extents = DiskExtents::open(options).unwrap();
     Bench::on(engine, extents, BlobOptions::default())
 }
 
@@ -62,4 +64,28 @@ async fn bytes_survive_and_space_comes_back() {
     bench.delete("list", Revision::Base, None).await.unwrap();
     bench.service.reclaim_once().await.unwrap();
     assert!(taken(path) < 64 << 10, "{}", taken(path));
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_reader_does_not_keep_what_was_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let bench = open(directory.path());
+    bench.create().await.unwrap();
+    bench.put("deleted", &bytes(1, 3 << 20)).await;
+    bench.put("kept", &bytes(2, 3 << 20)).await;
+    let open = async |name: &str| {
+        let get = Operation::GetBlob(Bench::get_operation(name, Revision::Base));
+        let answer = bench.service.execute(Caller::owner(ACCOUNT), &get, None).await.unwrap();
+        let mut download = answer.content.unwrap();
+        download.next().await.unwrap();
+        download
+    };
+    let (mut deleted, mut kept) = (open("deleted").await, open("kept").await);
+    bench.delete("deleted", Revision::Base, None).await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    assert!(taken(directory.path()) < 4 << 20, "{}", taken(directory.path()));
+    let error = deleted.next().await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::OperationTimedOut);
+    while kept.next().await.unwrap().is_some() {}
 }

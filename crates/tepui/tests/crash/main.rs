@@ -16,14 +16,13 @@ mod support;
 
 use reader::Reader;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use support::Server;
+use std::time::Duration;
 use support::http::Client;
 use support::random::Random;
 use support::table::Properties;
+use support::{Server, expect_killed};
 use tempfile::TempDir;
 use writer::Writer;
 
@@ -56,7 +55,7 @@ fn what_was_acknowledged_or_read_survives_kill_9() {
 
         if round % 3 == 2 {
             // Killed again before it has recovered, or just after.
-            kill_while_starting(&data, Duration::from_micros(random.below(30_000) as u64));
+            Server::kill_while_starting(data.path(), Duration::from_micros(random.below(30_000) as u64));
         }
         server = Server::on_disk(data.path());
         slowest = slowest.max(server.ready_after);
@@ -135,35 +134,6 @@ fn load(
             reading.into_iter().map(|thread| thread.join().unwrap()).collect(),
         )
     })
-}
-
-/// A connection breaks because the server is killed, and for no other reason.
-fn expect_killed(error: &io::Error, killed: &AtomicBool) {
-    let garbled = error.kind() == io::ErrorKind::InvalidData;
-    assert!(killed.load(Ordering::SeqCst) && !garbled, "a request failed: {error}");
-}
-
-/// Starts a server and kills it after so long, ready or not.
-fn kill_while_starting(data: &TempDir, after: Duration) {
-    let arguments = [
-        "serve",
-        "--silent",
-        "--blob-port",
-        "0",
-        "--queue-port",
-        "0",
-        "--table-port",
-        "0",
-        "--data-dir",
-        data.path().to_str().unwrap(),
-    ];
-    let mut command = support::tepui(&arguments, data.path());
-    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    let begun = Instant::now();
-    let mut child = command.spawn().unwrap();
-    std::thread::sleep(after.saturating_sub(begun.elapsed()));
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 /// The entities of each partition by row key, each in order.

@@ -13,8 +13,10 @@ pub(crate) mod table;
 use http::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -27,6 +29,26 @@ pub(crate) fn tepui(arguments: &[&str], data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tepui"));
     command.env_clear().env("XDG_DATA_HOME", data).args(arguments).stdin(Stdio::null());
     command
+}
+
+/// Waits for something that takes a moment, and fails if it takes long.
+pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "not yet: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A connection breaks because the server is killed, and for no other reason.
+pub(crate) fn expect_killed(error: &io::Error, killed: &AtomicBool) {
+    let garbled = error.kind() == io::ErrorKind::InvalidData;
+    assert!(killed.load(Ordering::SeqCst) && !garbled, "a request failed: {error}");
+}
+
+/// How many rounds a test of crashes makes: `rounds`, or what `TEPUI_CRASH_ROUNDS` says.
+pub(crate) fn crash_rounds(rounds: usize) -> usize {
+    std::env::var("TEPUI_CRASH_ROUNDS").map_or(rounds, |text| text.parse().unwrap())
 }
 
 /// Every service on a port that nobody uses.
@@ -58,9 +80,22 @@ impl Server {
         Self::on_disk_with(directory, &[])
     }
 
+    /// The same, with further arguments.
     pub(crate) fn on_disk_with(directory: &Path, arguments: &[&str]) -> Self {
-        let directory = ["--data-dir", directory.to_str().unwrap()];
-        Self::launch(&[&["serve", "--silent"], FREE_PORTS].concat(), &[&directory, arguments].concat())
+        let at = ["--data-dir", directory.to_str().unwrap()];
+        Self::launch(&[&["serve", "--silent"], FREE_PORTS].concat(), &[&at, arguments].concat())
+    }
+
+    /// Starts a server on the data in `directory` and kills it after so long, ready or not.
+    pub(crate) fn kill_while_starting(directory: &Path, after: Duration) {
+        let at = ["--data-dir", directory.to_str().unwrap()];
+        let mut command = tepui(&[&["serve", "--silent"], FREE_PORTS, &at].concat(), directory);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let begun = Instant::now();
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(after.saturating_sub(begun.elapsed()));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     fn launch(base: &[&str], more: &[&str]) -> Self {
@@ -123,12 +158,12 @@ impl Server {
         std::fs::read_to_string(self.files.path().join("log")).unwrap()
     }
 
-    /// The memory that is its own and in use, in KiB.
-    /// The most memory that it has had.
+    /// The most memory that it has had, in KiB.
     pub(crate) fn most_resident_kib(&self) -> u64 {
         self.status_kib("VmHWM:")
     }
 
+    /// The memory that is its own and in use, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         self.status_kib("VmRSS:")
     }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tepui_engine::Snapshot;
 use tepui_extents::Extents;
-use tepui_model::ServiceError;
 use tepui_model::blob::OperationKind;
+use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Download, READ_BYTES};
 use tepui_wire::blob::structured::{self, Encoder};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -130,7 +130,11 @@ impl<S: Snapshot + 'static, X: Extents> Pieces for Reader<S, X> {
 impl<S: Snapshot + 'static, X: Extents> Reader<S, X> {
     fn take(&mut self, content: Download<S, X>, outcome: Outcome) -> Result<Option<Vec<Bytes>>, BrokenReply> {
         let pieces = outcome.map_err(|error| {
-            tracing::error!(request_id = self.request_id, %error, "a blob cannot be read: the answer is cut off");
+            let request_id = &self.request_id;
+            match error.code {
+                ErrorCode::OperationTimedOut => tracing::info!(request_id, %error, "the answer is cut off"),
+                _ => tracing::error!(request_id, %error, "a blob cannot be read: the answer is cut off"),
+            }
             BrokenReply(error.to_string())
         })?;
         let Some(pieces) = pieces else {
