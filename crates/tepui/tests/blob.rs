@@ -7,7 +7,6 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
-
 use support::blob::{BLOCK_BLOB, TWO_ACCOUNTS, on_disk, signed, signed_by_beta};
 use support::http::Client;
 use support::{Server, wait_until};
