@@ -126,8 +126,14 @@ fn answer(
     let operation = prepared.decode(body)?;
     within_limits(&operation);
     let said = overrides(query);
-    let context =
-        Context { base: &target.base, account: &target.account, query, version, overrides: Some(&said) };
+    let context = Context {
+        base: &target.base,
+        account: &target.account,
+        query,
+        version,
+        overrides: Some(&said),
+        may_read_tags: true,
+    };
     // The query is foreign, and lists repeat it.
     for reply in [
         Reply::Blobs(BlobPage::default()),
