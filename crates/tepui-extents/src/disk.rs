@@ -9,6 +9,7 @@
 //! | `writer.rs` | content in chunks, on its way to the disk |
 //! | `readers.rs` | who is reading |
 
+use crate::frame::Cover;
 use crate::holes::Method;
 use crate::readers::{Readers, Reading};
 use crate::store::Store;
@@ -129,8 +130,13 @@ impl Extents for DiskExtents {
         if range.is_empty() {
             return Ok(Vec::new());
         }
+        let cover = Cover::new(extent, range);
+        let place = cover.place();
+        // Taken here, where it is given back: an allocator keeps what other threads give back for the thread that
+        // took it, and the many that may block would each have some in the end.
+        let space = Vec::with_capacity((place.end - place.start) as usize);
         let store = Arc::clone(&self.store);
-        blocking(&self.store, move || store.read(extent, range)).await
+        blocking(&self.store, move || store.read(&cover, space)).await
     }
 
     async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {

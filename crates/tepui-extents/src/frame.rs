@@ -89,6 +89,10 @@ impl Cover {
         Self { extent, range, first, last }
     }
 
+    pub(crate) fn volume(&self) -> u64 {
+        self.extent.volume
+    }
+
     /// Where they lie in the volume.
     pub(crate) fn place(&self) -> Range<u64> {
         let last = Mark::of(self.extent, self.last);

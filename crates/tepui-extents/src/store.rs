@@ -187,16 +187,16 @@ impl Store {
         }
     }
 
-    pub(crate) fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
-        let path = || self.path(extent.volume);
-        let cover = Cover::new(extent, range);
-        let place = cover.place();
-        let file = self.file(extent.volume).map_err(|error| match error.kind() {
+    /// Reads a part of an extent, into memory that is there already.
+    pub(crate) fn read(&self, cover: &Cover, space: Vec<u8>) -> Result<Vec<Bytes>, ExtentError> {
+        let (volume, place) = (cover.volume(), cover.place());
+        let path = || self.path(volume);
+        let file = self.file(volume).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => corrupt("the volume is missing", &path()),
             _ => failed("open a volume", &path(), &error),
         })?;
         let length = (place.end - place.start) as usize;
-        let bytes = volume::read(&file, place.start, length).map_err(|error| match error.kind() {
+        let bytes = volume::read(&file, place.start, length, space).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 corrupt(&format!("the volume ends before {}", place.end), &path())
             }

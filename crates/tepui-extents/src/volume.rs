@@ -170,10 +170,10 @@ fn create_cached(path: &Path) -> io::Result<(File, Way)> {
     Ok((File::options().write(true).create_new(true).open(path)?, Way::Cached))
 }
 
-/// Reads a part of a file that must be there.
+/// Reads a part of a file that must be there, into empty `bytes`, which it returns.
 #[cfg(unix)]
-pub(crate) fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(length);
+pub(crate) fn read(file: &File, offset: u64, length: usize, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    bytes.reserve_exact(length);
     while bytes.len() < length {
         // Into memory that was not cleared first: that would take as long as reading does.
         let from = offset + bytes.len() as u64;
@@ -188,8 +188,8 @@ pub(crate) fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8
 }
 
 #[cfg(windows)]
-pub(crate) fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; length];
+pub(crate) fn read(file: &File, offset: u64, length: usize, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    bytes.resize(length, 0);
     let mut filled = 0;
     while filled < length {
         let from = offset + filled as u64;

@@ -12,9 +12,7 @@ use super::target::More;
 use crate::keyspace::{self, ContentId};
 use crate::record::{Content, ContentHead, Piece, Pieces, Source, StoredBlob};
 use crate::transact::engine_error;
-use std::future::Future;
 use std::ops::Range;
-use std::pin::Pin;
 use tepui_engine::{Key, ScanLimit, Snapshot};
 use tepui_model::ServiceError;
 
@@ -41,76 +39,109 @@ pub(super) enum Seen {
     Nothing,
 }
 
-type Spans<'a> = Pin<Box<dyn Future<Output = Result<(Vec<Span>, u64), ServiceError>> + Send + 'a>>;
-
 /// The first spans of a range, without gaps between them, and where they end. The layers from `below` on are
 /// not looked at.
-pub(super) fn layered<S: Snapshot>(
+///
+/// Layer by layer from the top, each with one look at its pieces: there are as many as the blob had snapshots.
+pub(super) async fn layered<S: Snapshot>(
     snapshot: &S,
     content: ContentId,
     range: Range<u64>,
     below: Option<ContentId>,
-) -> Spans<'_> {
-    Box::pin(async move {
-        if below == Some(content) {
-            return Ok((vec![Span { range: range.clone(), seen: Seen::Nothing }], range.end));
-        }
+) -> Result<(Vec<Span>, u64), ServiceError> {
+    let limit = ScanLimit { max_rows: 256, max_bytes: 256 * 1024 };
+    let mut spans = Vec::new();
+    // From here on, some layer has more than was read of it.
+    let mut end = range.end;
+    // Where no layer so far has anything, in order.
+    let mut gaps = vec![range];
+    let mut layer = Some(content);
+    while let (Some(content), Some(first)) = (layer.filter(|layer| Some(*layer) != below), gaps.first()) {
         let head = head_of(snapshot, content).await?;
-        let limit = ScanLimit { max_rows: 256, max_bytes: 256 * 1024 };
-        let from = keyspace::pieces_from(content, range.start);
+        let from = keyspace::pieces_from(content, first.start);
         let page = snapshot.scan(&from, limit).await.map_err(engine_error)?;
-        let mut spans = Vec::new();
-        let mut position = range.start;
-        let mut last_end = range.start;
-        for (_, row) in page.rows {
-            let Pieces { start, pieces } = Pieces::decode(&row)?;
-            let Some(piece) = pieces.into_iter().next() else { continue };
-            let end = start + piece.bytes();
-            last_end = end;
-            if start >= range.end {
+        let pieces = page.rows.iter().map(|(_, row)| placed(row)).collect::<Result<Vec<_>, _>>()?;
+        if page.next.is_some() {
+            end = end.min(pieces.iter().flatten().last().map_or(end, |(place, _)| place.end));
+            gaps = clipped(gaps, end);
+        }
+        gaps = fill(&gaps, &pieces, &mut spans);
+        let seen_of_parent = head.parent.map_or(0, |(_, bytes)| bytes);
+        let beyond = gaps.iter().filter(|gap| gap.end > seen_of_parent);
+        spans.extend(beyond.map(|gap| nothing(gap.start.max(seen_of_parent)..gap.end)));
+        gaps = clipped(gaps, seen_of_parent);
+        layer = head.parent.map(|(parent, _)| parent);
+    }
+    spans.extend(gaps.into_iter().map(nothing));
+    spans.retain(|span| span.range.start < end);
+    spans.sort_unstable_by_key(|span| span.range.start);
+    if let Some(Span { range, seen }) = spans.last_mut()
+        && range.end > end
+    {
+        if let Seen::Data(part) = seen {
+            part.range.end -= range.end - end;
+        }
+        range.end = end;
+    }
+    Ok((spans, end))
+}
+
+/// A row's piece, and where it is.
+fn placed(row: &[u8]) -> Result<Option<(Range<u64>, Source)>, ServiceError> {
+    let Pieces { start, pieces } = Pieces::decode(row)?;
+    let piece = pieces.into_iter().next();
+    Ok(piece.map(|piece| (start..start + piece.bytes(), piece.source)))
+}
+
+fn nothing(range: Range<u64>) -> Span {
+    Span { range, seen: Seen::Nothing }
+}
+
+/// What is in ranges before an end.
+fn clipped(ranges: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
+    ranges
+        .into_iter()
+        .filter(|range| range.start < end)
+        .map(|range| range.start..range.end.min(end))
+        .collect()
+}
+
+/// Fills gaps with the pieces of a layer. Returns those that are left. Both are in order.
+fn fill(
+    gaps: &[Range<u64>],
+    pieces: &[Option<(Range<u64>, Source)>],
+    spans: &mut Vec<Span>,
+) -> Vec<Range<u64>> {
+    let mut left = Vec::new();
+    for gap in gaps {
+        let mut position = gap.start;
+        for (place, source) in pieces.iter().flatten() {
+            if place.end <= position {
+                continue;
+            }
+            if place.start >= gap.end {
                 break;
             }
-            if position < start {
-                let (below_spans, reached) = gap(snapshot, &head, position..start, below).await?;
-                spans.extend(below_spans);
-                position = reached;
-                if reached < start {
-                    return Ok((spans, position));
-                }
+            if position < place.start {
+                left.push(position..place.start);
+                position = place.start;
             }
-            let until = end.min(range.end);
-            let within = position - start..until - start;
-            let seen = match piece.source {
+            let until = place.end.min(gap.end);
+            let seen = match source {
                 Source::Zeros(_) => Seen::Zeros,
-                source => Seen::Data(Part { source, range: within }),
+                source => Seen::Data(Part {
+                    source: source.clone(),
+                    range: position - place.start..until - place.start,
+                }),
             };
             spans.push(Span { range: position..until, seen });
             position = until;
         }
-        // Where nothing more was read, nothing is known.
-        let known = if page.next.is_some() { range.end.min(last_end) } else { range.end };
-        if position < known {
-            let (below_spans, reached) = gap(snapshot, &head, position..known, below).await?;
-            spans.extend(below_spans);
-            position = reached;
+        if position < gap.end {
+            left.push(position..gap.end);
         }
-        Ok((spans, position))
-    })
-}
-
-/// What the parent has where a layer has nothing.
-async fn gap<S: Snapshot>(
-    snapshot: &S,
-    head: &ContentHead,
-    range: Range<u64>,
-    below: Option<ContentId>,
-) -> Result<(Vec<Span>, u64), ServiceError> {
-    match head.parent {
-        Some((parent, bytes)) if range.start < bytes => {
-            layered(snapshot, parent, range.start..range.end.min(bytes), below).await
-        }
-        _ => Ok((vec![Span { range: range.clone(), seen: Seen::Nothing }], range.end)),
     }
+    left
 }
 
 /// The head of a content.

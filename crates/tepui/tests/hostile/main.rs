@@ -6,10 +6,12 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
+mod blobs;
 mod connections;
 mod framing;
 mod payloads;
 mod siege;
+mod uploads;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,11 +1,13 @@
 //! A server under attack, and the neighbour who must not notice.
 
-use crate::support::Server;
+use crate::support::blob::{BLOCK_BLOB, noise, on_disk};
 use crate::support::http::Client;
 use crate::support::table::{Change, properties};
+use crate::support::{Server, wait_until};
 use serde_json::json;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -13,18 +15,30 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) const TABLE: &str = "Besieged";
+pub(crate) const CONTAINER: &str = "besieged";
 /// What the process may hold beyond what it held after its first requests.
 const MORE_MEMORY_KIB: u64 = 64 * 1024;
 /// No answer to the neighbour takes longer, even on a busy machine.
 const SLOWEST: Duration = Duration::from_secs(2);
+/// The same for blobs, which wait for the disk.
+const SLOWEST_BLOB: Duration = Duration::from_secs(5);
+/// How long it may take until memory is given back after an attack.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(10);
+/// What is on the disk when nothing is left of the attacks: what the visitors have left, and a little more.
+const VISITORS_BYTES: u64 = 2 * 1024 * 1024;
+
+/// What the well-behaved do.
+type Visit = fn(&mut Client, usize) -> Result<(), Trouble>;
 
 pub(crate) struct Siege {
     pub(crate) server: Server,
+    port: u16,
+    visit: Visit,
     memory_before_kib: u64,
     neighbour: Neighbour,
     on_close: OnClose,
     attacks: usize,
-    _files: TempDir,
+    files: TempDir,
 }
 
 impl Siege {
@@ -38,32 +52,43 @@ impl Siege {
         Self::lay_for(limits, OnClose::ComeAgain)
     }
 
+    /// A server with these `[limits]` for blobs on disk.
+    pub(crate) fn lay_to_blobs(limits: &str) -> Self {
+        let (files, config) = configure(limits);
+        let server = Server::on_disk_with(&files.path().join("data"), &["--config", &config]);
+        server.blobs().create_container(CONTAINER);
+        let port = server.blob_port;
+        Self::begin(files, server, port, visit_blobs, OnClose::Fail)
+    }
+
     fn lay_for(limits: &str, on_close: OnClose) -> Self {
-        let files = TempDir::new().unwrap();
-        let config = files.path().join("tepui.toml");
-        std::fs::write(&config, format!("[limits]\n{limits}\n")).unwrap();
-        let server = Server::in_memory(&["--config", config.to_str().unwrap()]);
-        let mut client = server.client();
-        client.create_table(TABLE);
+        let (files, config) = configure(limits);
+        let server = Server::in_memory(&["--config", &config]);
+        server.client().create_table(TABLE);
+        let port = server.port;
+        Self::begin(files, server, port, visit, on_close)
+    }
+
+    fn begin(files: TempDir, server: Server, port: u16, visit: Visit, on_close: OnClose) -> Self {
+        let mut client = Client::connect(port).unwrap();
         for value in 0..200 {
             visit(&mut client, value).unwrap_or_else(|error| panic!("{error}"));
         }
-        let neighbour = Neighbour::begin(server.port, on_close);
-        Self {
-            memory_before_kib: server.resident_kib(),
-            server,
-            neighbour,
-            on_close,
-            attacks: 0,
-            _files: files,
-        }
+        let neighbour = Neighbour::begin(port, visit, on_close);
+        let memory_before_kib = server.resident_kib();
+        Self { server, port, visit, memory_before_kib, neighbour, on_close, attacks: 0, files }
+    }
+
+    /// Where data is, if it is on disk.
+    fn data(&self) -> PathBuf {
+        self.files.path().join("data")
     }
 
     /// After an attack: a new client is served as if nothing had been.
     pub(crate) fn survived(&mut self, case: &str) {
         self.attacks += 1;
         assert!(self.server.is_running(), "{case}: the server is gone");
-        let visited = insist(&mut None, self.server.port, self.attacks, self.on_close);
+        let visited = insist(self.visit, &mut None, self.port, self.attacks, self.on_close);
         assert_eq!(visited, Ok(()), "{case}");
     }
 
@@ -78,6 +103,13 @@ impl Siege {
 
     /// The end: what the neighbour saw, what memory is held, and whether anything broke inside.
     pub(crate) fn lift(mut self) {
+        if self.data().exists() {
+            // Not at once: uploads that broke off are taken back in the background.
+            let begun = Instant::now();
+            while self.memory_grew_kib() > MORE_MEMORY_KIB && begun.elapsed() < GIVEN_BACK_WITHIN {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
         let (visits, slowest) = self.neighbour.end();
         assert!(self.server.is_running());
         println!(
@@ -85,9 +117,14 @@ impl Siege {
             self.attacks,
             self.memory_grew_kib()
         );
-        assert!(slowest < SLOWEST, "the neighbour had to wait for {slowest:?}");
+        let most = if self.data().exists() { SLOWEST_BLOB } else { SLOWEST };
+        assert!(slowest < most, "the neighbour had to wait for {slowest:?}");
         assert!(visits > 0 && self.attacks > 0);
         self.assert_memory("at the end");
+        if self.data().exists() {
+            let extents = self.data().join("extents");
+            wait_until("the disk is as it was before", || on_disk(&extents) < VISITORS_BYTES);
+        }
         let (status, _, log) = self.server.stop();
         assert!(!log.contains("panicked") && !log.contains("ERROR"), "{log}");
         assert_eq!(status.code(), Some(0), "{log}");
@@ -101,7 +138,7 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    fn begin(port: u16, on_close: OnClose) -> Self {
+    fn begin(port: u16, visit: Visit, on_close: OnClose) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
         let work = move || {
@@ -113,7 +150,7 @@ impl Neighbour {
                 if visits % 20 == 0 {
                     client = None;
                 }
-                insist(&mut client, port, NEIGHBOUR + visits, on_close)
+                insist(visit, &mut client, port, NEIGHBOUR + visits, on_close)
                     .map_err(|error| format!("visit {visits}: {error}"))?;
                 slowest = slowest.max(begun.elapsed());
                 visits += 1;
@@ -169,8 +206,23 @@ impl From<io::Error> for Trouble {
     }
 }
 
+/// A configuration with these `[limits]`, and the folder that it is in.
+fn configure(limits: &str) -> (TempDir, String) {
+    let files = TempDir::new().unwrap();
+    let config = files.path().join("tepui.toml");
+    std::fs::write(&config, format!("[limits]\n{limits}\n")).unwrap();
+    let config = config.to_str().unwrap().to_owned();
+    (files, config)
+}
+
 /// Visits on the connection that there is, or a new one.
-fn insist(client: &mut Option<Client>, port: u16, value: usize, on_close: OnClose) -> Result<(), String> {
+fn insist(
+    visit: Visit,
+    client: &mut Option<Client>,
+    port: u16,
+    value: usize,
+    on_close: OnClose,
+) -> Result<(), String> {
     let begun = Instant::now();
     loop {
         let outcome = match client {
@@ -205,5 +257,25 @@ fn visit(client: &mut Client, value: usize) -> Result<(), Trouble> {
     match client.page(TABLE, &filter, "")? {
         (entities, None) if entities.len() == 1 && entities[0]["RowKey"] == row => Ok(()),
         other => Err(Trouble::Wrong(format!("finding: {other:?}"))),
+    }
+}
+
+/// Uploads a blob that is not inline, reads it back and finds it.
+fn visit_blobs(client: &mut Client, value: usize) -> Result<(), Trouble> {
+    let name = format!("visitor{}", value % 7 + value / NEIGHBOUR * 10);
+    let (path, bytes) = (format!("/{CONTAINER}/{name}"), noise(value as u64 + 1, 20_000));
+    let reply = client.blob("PUT", &path, &[BLOCK_BLOB], &bytes)?;
+    if reply.status != 201 {
+        return Err(Trouble::Wrong(format!("writing: {reply:?}")));
+    }
+    let reply = client.blob("GET", &path, &[], b"")?;
+    if reply.status != 200 || reply.body != bytes {
+        return Err(Trouble::Wrong(format!("reading: {} {:?}", reply.status, reply.headers)));
+    }
+    let list = format!("/{CONTAINER}?restype=container&comp=list&prefix={name}");
+    let reply = client.blob("GET", &list, &[], b"")?;
+    match reply.text().contains(&format!("<Name>{name}</Name>")) {
+        true => Ok(()),
+        false => Err(Trouble::Wrong(format!("finding: {}", reply.text()))),
     }
 }
