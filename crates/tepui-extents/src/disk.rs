@@ -5,6 +5,7 @@
 //! | `store.rs` | the folder: which volume is written to, sealed, freed, deleted |
 //! | `volume.rs` | one file: names, writes, syncs |
 //! | `frame.rs` | how content lies in a volume |
+//! | `aligned.rs` | memory that can be written past the page cache |
 //! | `holes.rs` | space that is given back inside of files |
 //! | `writer.rs` | content in chunks, on its way to the disk |
 //! | `readers.rs` | who is reading |

@@ -278,4 +278,22 @@ mod tests {
             task.await.unwrap();
         }
     }
+
+    /// Before, between and after what is handed over, the threads end.
+    #[tokio::test]
+    async fn streams_that_outlive_the_threads() {
+        let whole: Vec<u8> = (0..1_000_000u32).map(|index| (index % 251) as u8).collect();
+        for end_at in [0, 3, 7, 9] {
+            let mut digester = Some(Digester::start());
+            let mut sum = digester.as_ref().unwrap().begin();
+            for (number, piece) in whole.chunks(100_000).enumerate() {
+                if number == end_at {
+                    digester = None;
+                }
+                sum.update(Bytes::copy_from_slice(piece)).await;
+            }
+            assert_eq!(sum.finish().await, Md5Sum::of(&whole), "{end_at}");
+            assert!(digester.is_none());
+        }
+    }
 }
