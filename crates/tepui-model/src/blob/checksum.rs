@@ -29,9 +29,19 @@ impl Md5Sum {
     }
 }
 
+impl Md5Sum {
+    /// As headers and lists have it: in Base64.
+    pub fn base64(self) -> [u8; 24] {
+        let mut text = [0; 24];
+        // 16 bytes become 24: it fits.
+        let _ = STANDARD.encode_slice(self.0, &mut text);
+        text
+    }
+}
+
 impl fmt::Display for Md5Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&STANDARD.encode(self.0))
+        f.write_str(std::str::from_utf8(&self.base64()).unwrap_or_default())
     }
 }
 

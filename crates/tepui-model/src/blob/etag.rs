@@ -11,7 +11,41 @@ use crate::Timestamp;
 /// assert_eq!(etag::parse("\"0x8DE79ABBE2A4980\""), Some(at));
 /// ```
 pub fn to_text(changed: Timestamp) -> String {
-    format!("0x{:X}", changed.ticks())
+    EtagText::of(changed).as_str().to_owned()
+}
+
+/// The same without memory of its own, for answers that hold many.
+pub struct EtagText {
+    bytes: [u8; LONGEST],
+    start: usize,
+}
+
+const LONGEST: usize = "0x".len() + 16;
+
+impl EtagText {
+    pub fn of(changed: Timestamp) -> Self {
+        let mut text = Self { bytes: [0; LONGEST], start: LONGEST };
+        let mut rest = changed.ticks();
+        loop {
+            text.prepend(b"0123456789ABCDEF"[(rest % 16) as usize]);
+            rest /= 16;
+            if rest == 0 {
+                break;
+            }
+        }
+        text.prepend(b'x');
+        text.prepend(b'0');
+        text
+    }
+
+    fn prepend(&mut self, byte: u8) {
+        self.start -= 1;
+        self.bytes[self.start] = byte;
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[self.start..]).unwrap_or_default()
+    }
 }
 
 /// The moment in an ETag, with quotes or without; `None` if no resource has such an ETag.
@@ -48,6 +82,7 @@ mod tests {
         #[test]
         fn etags_hold_their_moment(ticks in 0..=Timestamp::MAX.ticks()) {
             let at = Timestamp::from_ticks(ticks).unwrap();
+            prop_assert_eq!(to_text(at), format!("0x{ticks:X}"));
             prop_assert_eq!(parse(&to_text(at)), Some(at));
             prop_assert_eq!(parse(&format!("\"{}\"", to_text(at))), Some(at));
         }

@@ -263,7 +263,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             return Ok(Some(ListedBlob::Prefix(prefix)));
         }
         let deleted = blob.deleted.map(|deleted| containers::remaining(deleted, now));
-        let content = ListedContent::Committed(Box::new(self.context.view(&blob, revision)));
+        let content = ListedContent::Committed(Box::new(self.context.view(blob, revision)));
         let entry = BlobEntry { deleted, ..entry(name, revision, content) };
         if holds {
             self.held = Some(Held { entry, wanted: include.versions && shown });

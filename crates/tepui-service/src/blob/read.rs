@@ -50,13 +50,10 @@ pub(super) async fn get_blob<S: Snapshot>(
             return Err(ErrorCode::OutOfRangeInput.into());
         }
     }
-    let content = Content {
-        properties: context.view(&blob, revision),
-        range: get.range.map(|_| within.start..=within.end - 1),
-        checksums: Checksums::default(),
-    };
-    let shape = shape(blob.of_type);
-    Ok((content, Located { content: (blob.content, shape), range: within }))
+    let range = get.range.map(|_| within.start..=within.end - 1);
+    let located = Located { content: (blob.content.clone(), shape(blob.of_type)), range: within };
+    let properties = context.view(blob, revision);
+    Ok((Content { properties, range, checksums: Checksums::default() }, located))
 }
 
 pub(super) async fn get_properties<S: Snapshot>(
@@ -68,5 +65,5 @@ pub(super) async fn get_properties<S: Snapshot>(
 ) -> Result<BlobProperties, ServiceError> {
     let (blob, revision) = find(context, path, revision, preconditions).await?;
     check_key(&blob, encryption)?;
-    Ok(context.view(&blob, revision))
+    Ok(context.view(blob, revision))
 }

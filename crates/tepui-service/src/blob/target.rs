@@ -315,20 +315,20 @@ fn is_anonymous(allowed: Allowed) -> bool {
 
 impl<S> Context<'_, S> {
     /// Everything that answers say about a state of a blob.
-    pub(super) fn view(&self, blob: &StoredBlob, revision: Revision) -> BlobProperties {
+    pub(super) fn view(&self, blob: StoredBlob, revision: Revision) -> BlobProperties {
         let is_base = revision == Revision::Base && blob.deleted.is_none();
         BlobProperties {
+            tier: tier::view(&blob, self.now),
+            lease: is_base.then(|| blob.lease.view(self.now)),
             changed: Changed(blob.changed),
             created: blob.created,
             bytes: blob.bytes,
-            http: blob.http.clone(),
-            metadata: blob.metadata.clone(),
-            tags: blob.tags.clone(),
+            http: blob.http,
+            metadata: blob.metadata,
+            tags: blob.tags,
             of_type: blob.of_type,
-            tier: tier::view(blob, self.now),
-            lease: is_base.then(|| blob.lease.view(self.now)),
-            copy: blob.copy.clone().map(|copy| self.copies.with_progress(copy)),
-            encryption: blob.encryption.clone(),
+            copy: blob.copy.map(|copy| self.copies.with_progress(copy)),
+            encryption: blob.encryption,
             immutability: blob.immutability,
             legal_hold: blob.legal_hold,
             last_accessed: None,

@@ -5,13 +5,15 @@ use super::{marker, tags_text};
 use crate::address::Service;
 use crate::metadata;
 use crate::percent;
-use crate::xml::{Printer, is_xml_character};
+use crate::xml::{Printer, is_plain, is_xml_character};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use tepui_model::Timestamp;
 use tepui_model::blob::{
     BlobEntry, BlobInclude, BlobPage, BlobProperties, BlobType, ContainerPage, CopyState, FoundPage,
-    LeaseState, LeaseView, ListedBlob, ListedContainer, ListedContent, OfType, Operation, Revision,
-    SoftDeleted, TierView, etag,
+    LeaseState, LeaseView, ListedBlob, ListedContainer, ListedContent, Md5Sum, OfType, Operation, Revision,
+    SoftDeleted, TierView,
+    etag::{self, EtagText},
 };
 use tepui_model::metadata::Metadata;
 
@@ -46,7 +48,7 @@ fn list(
 
 /// A name that XML can hold as it is, or else escaped like a URL, if clients of the version know that.
 fn push_name(element: &str, name: &str, context: &Context<'_>, body: &mut Printer) {
-    if name.chars().all(is_xml_character) || !context.version.lists_encoded_names() {
+    if is_plain(name) || name.chars().all(is_xml_character) || !context.version.lists_encoded_names() {
         return body.leaf(element, name);
     }
     let mut escaped = String::with_capacity(3 * name.len());
@@ -67,20 +69,44 @@ fn push_metadata(pairs: &Metadata, body: &mut Printer) {
     });
 }
 
+#[inline(always)]
 fn push_flag(name: &str, flag: bool, body: &mut Printer) {
-    body.leaf(name, if flag { "true" } else { "false" });
+    body.plain_leaf(name, if flag { "true" } else { "false" });
+}
+
+#[inline(always)]
+fn push_date(name: &str, date: Timestamp, body: &mut Printer) {
+    body.plain_leaf(name, ascii(&date.http_bytes()));
+}
+
+#[inline(always)]
+fn push_number(name: &str, number: u64, body: &mut Printer) {
+    body.plain_leaf(name, itoa::Buffer::new().format(number));
+}
+
+/// Such a text may be missing, but its element never is.
+#[inline(always)]
+fn push_http(name: &str, text: Option<&str>, body: &mut Printer) {
+    match text {
+        Some(text) => body.leaf(name, text),
+        None => body.empty(name),
+    }
+}
+
+fn ascii(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
 }
 
 fn push_soft_deleted(deleted: Option<&SoftDeleted>, body: &mut Printer) {
     if let Some(deleted) = deleted {
-        body.leaf("DeletedTime", &deleted.deleted.to_http());
-        body.leaf("RemainingRetentionDays", &deleted.remaining_days.to_string());
+        push_date("DeletedTime", deleted.deleted, body);
+        push_number("RemainingRetentionDays", deleted.remaining_days.into(), body);
     }
 }
 
 fn push_lease(lease: &LeaseView, body: &mut Printer) {
-    body.leaf("LeaseStatus", lease.state.status());
-    body.leaf("LeaseState", lease.state.name());
+    body.plain_leaf("LeaseStatus", lease.state.status());
+    body.plain_leaf("LeaseState", lease.state.name());
     if let Some(duration) = lease.duration.filter(|_| lease.state == LeaseState::Leased) {
         body.leaf("LeaseDuration", duration.name());
     }
@@ -107,11 +133,11 @@ fn push_container(listed: &ListedContainer, with_metadata: bool, body: &mut Prin
     body.parent("Container", |body| {
         body.leaf("Name", &listed.name);
         if let Some(deleted) = &listed.deleted {
-            body.leaf("Deleted", "true");
+            push_flag("Deleted", true, body);
             body.leaf("Version", &deleted.version);
         }
         body.parent("Properties", |body| {
-            body.leaf("Last-Modified", &properties.changed.0.to_http());
+            push_date("Last-Modified", properties.changed.0, body);
             // Quoted here, and not in lists of blobs.
             body.leaf("Etag", &format!("\"{}\"", etag::to_text(properties.changed.0)));
             push_lease(&properties.lease, body);
@@ -166,7 +192,7 @@ fn push_blob(entry: &BlobEntry, include: BlobInclude, context: &Context<'_>, bod
     body.parent("Blob", |body| {
         push_name("Name", &entry.name, context, body);
         if entry.deleted.is_some() {
-            body.leaf("Deleted", "true");
+            push_flag("Deleted", true, body);
         }
         if let Revision::Snapshot(moment) = entry.revision {
             body.leaf("Snapshot", &moment.to_iso_7());
@@ -188,11 +214,11 @@ fn push_committed(
     if let Some(version) = properties.version.filter(|_| context.version.has_tags_and_versions()) {
         body.leaf("VersionId", &version.id.to_iso_7());
         if version.is_current {
-            body.leaf("IsCurrentVersion", "true");
+            push_flag("IsCurrentVersion", true, body);
         }
     }
     if entry.has_versions_only {
-        body.leaf("HasVersionsOnly", "true");
+        push_flag("HasVersionsOnly", true, body);
     }
     body.parent("Properties", |body| push_properties(entry, properties, include, context, body));
     if include.metadata {
@@ -231,25 +257,24 @@ fn push_properties(
 ) {
     let http = &properties.http;
     if context.version.says_creation_time() {
-        body.leaf("Creation-Time", &properties.created.to_http());
+        push_date("Creation-Time", properties.created, body);
     }
-    body.leaf("Last-Modified", &properties.changed.0.to_http());
-    body.leaf("Etag", &etag::to_text(properties.changed.0));
-    body.leaf("Content-Length", &properties.bytes.to_string());
-    // These are there also where they are not set.
-    body.leaf("Content-Type", http.content_type.as_deref().unwrap_or_default());
-    body.leaf("Content-Encoding", http.content_encoding.as_deref().unwrap_or_default());
-    body.leaf("Content-Language", http.content_language.as_deref().unwrap_or_default());
-    body.leaf("Content-MD5", &http.content_md5.map(|md5| md5.to_string()).unwrap_or_default());
-    body.leaf("Cache-Control", http.cache_control.as_deref().unwrap_or_default());
-    body.leaf("Content-Disposition", http.content_disposition.as_deref().unwrap_or_default());
+    push_date("Last-Modified", properties.changed.0, body);
+    body.plain_leaf("Etag", EtagText::of(properties.changed.0).as_str());
+    push_number("Content-Length", properties.bytes, body);
+    push_http("Content-Type", http.content_type.as_deref(), body);
+    push_http("Content-Encoding", http.content_encoding.as_deref(), body);
+    push_http("Content-Language", http.content_language.as_deref(), body);
+    push_http("Content-MD5", http.content_md5.map(Md5Sum::base64).as_ref().map(|md5| ascii(md5)), body);
+    push_http("Cache-Control", http.cache_control.as_deref(), body);
+    push_http("Content-Disposition", http.content_disposition.as_deref(), body);
     if let Some(accessed) = properties.last_accessed {
-        body.leaf("LastAccessTime", &accessed.to_http());
+        push_date("LastAccessTime", accessed, body);
     }
     if let OfType::Page { sequence_number } = properties.of_type {
-        body.leaf("x-ms-blob-sequence-number", &sequence_number.to_string());
+        push_number("x-ms-blob-sequence-number", sequence_number, body);
     }
-    body.leaf("BlobType", properties.of_type.blob_type().name());
+    body.plain_leaf("BlobType", properties.of_type.blob_type().name());
     if context.version.has_tiers() {
         properties.tier.iter().for_each(|tier| push_tier(tier, body));
     }
@@ -271,20 +296,20 @@ fn push_properties(
     if let Some(incremental) =
         properties.copy.as_ref().filter(|_| include.copy).and_then(|copy| copy.incremental)
     {
-        body.leaf("IncrementalCopy", "true");
+        push_flag("IncrementalCopy", true, body);
         if let Some(snapshot) = incremental.destination_snapshot {
             body.leaf("CopyDestinationSnapshot", &snapshot.to_iso_7());
         }
     }
     push_soft_deleted(entry.deleted.as_ref(), body);
     if !properties.tags.is_empty() && context.version.has_tags_and_versions() {
-        body.leaf("TagCount", &properties.tags.len().to_string());
+        push_number("TagCount", properties.tags.len() as u64, body);
     }
     if let OfType::Append { sealed: true, .. } = properties.of_type {
-        body.leaf("Sealed", "true");
+        push_flag("Sealed", true, body);
     }
     if let Some(policy) = properties.immutability.filter(|_| include.immutability_policy) {
-        body.leaf("ImmutabilityPolicyUntilDate", &policy.until.to_http());
+        push_date("ImmutabilityPolicyUntilDate", policy.until, body);
         body.leaf("ImmutabilityPolicyMode", policy.mode.name());
     }
     if let Some(hold) = properties.legal_hold.filter(|_| include.legal_hold) {
@@ -293,12 +318,12 @@ fn push_properties(
 }
 
 fn push_tier(tier: &TierView, body: &mut Printer) {
-    body.leaf("AccessTier", tier.tier.name());
+    body.plain_leaf("AccessTier", tier.tier.name());
     if tier.inferred {
-        body.leaf("AccessTierInferred", "true");
+        push_flag("AccessTierInferred", true, body);
     }
     if let Some(changed) = tier.changed {
-        body.leaf("AccessTierChangeTime", &changed.to_http());
+        push_date("AccessTierChangeTime", changed, body);
     }
     if let Some(status) = tier.archive_status {
         body.leaf("ArchiveStatus", status.name());
@@ -314,7 +339,7 @@ fn push_copy(copy: &CopyState, body: &mut Printer) {
     body.leaf("CopySource", &copy.source);
     body.leaf("CopyProgress", &format!("{}/{}", copy.progress.0, copy.progress.1));
     if let Some(completed) = copy.completed {
-        body.leaf("CopyCompletionTime", &completed.to_http());
+        push_date("CopyCompletionTime", completed, body);
     }
     if let Some(description) = &copy.description {
         body.leaf("CopyStatusDescription", description);
@@ -334,7 +359,7 @@ pub(super) fn print_found(context: &Context<'_>, page: &FoundPage) -> Vec<u8> {
                     if let Revision::Version(version) = found.revision {
                         body.leaf("VersionId", &version.to_iso_7());
                         if found.is_current_version {
-                            body.leaf("IsCurrentVersion", "true");
+                            push_flag("IsCurrentVersion", true, body);
                         }
                     }
                 });
