@@ -147,7 +147,9 @@ async fn large(extents: &DiskExtents, load: Load, folder: &Path) {
                     writer.write(piece.clone()).await.expect("bytes can be written");
                 }
                 let began = Instant::now();
-                written.push(writer.finish().await.expect("an extent can be finished"));
+                let extent = writer.finish().await.expect("an extent can be finished");
+                extents.settle(extent);
+                written.push(extent);
                 finishing = finishing.max(began.elapsed());
             }
             (written, finishing)
@@ -213,7 +215,8 @@ async fn small(extents: &DiskExtents, count: usize, tasks: usize) {
             for _ in (task..count).step_by(tasks) {
                 let mut writer = extents.begin().await.expect("an extent can be begun");
                 writer.write(piece.clone()).await.expect("bytes can be written");
-                writer.finish().await.expect("an extent can be finished");
+                let extent = writer.finish().await.expect("an extent can be finished");
+                extents.settle(extent);
             }
         })
     });

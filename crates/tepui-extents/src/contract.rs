@@ -167,7 +167,9 @@ async fn a_dropped_writer_leaves_nothing<S: Subject>(subject: &mut S) {
         // A store may be done before it is asked twice; then there is an extent.
         let finishing = Box::pin(writer.finish());
         if let Some(extent) = poll_once(finishing) {
-            extents.free(vec![extent.expect("an extent can be finished")]).await.expect("it can be freed");
+            let extent = extent.expect("an extent can be finished");
+            extents.free(vec![extent]).await.expect("it can be freed");
+            extents.settle(extent);
         }
 
         let mut writer = extents.begin().await.expect("an extent can be begun");
@@ -281,7 +283,9 @@ async fn write<E: Extents>(extents: &E, content: &[u8], piece: usize) -> Extent 
     for piece in content.chunks(piece) {
         writer.write(Bytes::copy_from_slice(piece)).await.expect("bytes can be written");
     }
-    writer.finish().await.expect("an extent can be finished")
+    let extent = writer.finish().await.expect("an extent can be finished");
+    extents.settle(extent);
+    extent
 }
 
 async fn read<E: Extents>(extents: &E, extent: Extent, range: Range<u64>) -> Vec<u8> {

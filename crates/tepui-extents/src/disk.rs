@@ -77,6 +77,7 @@ impl DiskOptions {
 /// let mut writer = extents.begin().await?;
 /// writer.write("some bytes".into()).await?;
 /// let extent = writer.finish().await?;
+/// extents.settle(extent);
 /// extents.close();
 ///
 /// let extents = DiskExtents::open(DiskOptions::new(directory.path().join("extents")))?;
@@ -98,7 +99,7 @@ impl DiskExtents {
     }
 
     /// Begins no more extents and seals the volumes, so that the next start finds nothing to sweep. Volumes that
-    /// are written to are sealed when their writers are done. Blocks its thread until work under way has ended.
+    /// are written to are sealed when their writers are done, and all when their extents are settled. Blocks its thread until work under way has ended.
     /// Reading and freeing go on.
     pub fn close(&self) {
         self.store.close();
@@ -112,6 +113,10 @@ impl Extents for DiskExtents {
     async fn begin(&self) -> Result<DiskWriter, ExtentError> {
         self.store.check_open()?;
         Ok(DiskWriter::new(Arc::clone(&self.store)))
+    }
+
+    fn settle(&self, extent: Extent) {
+        self.store.settle(extent.volume);
     }
 
     fn reading(&self) -> Reading {

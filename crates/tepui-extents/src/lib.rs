@@ -71,6 +71,11 @@ pub trait Extents: Send + Sync + 'static {
     /// Begins an extent.
     fn begin(&self) -> impl Future<Output = Result<Self::Writer, ExtentError>> + Send;
 
+    /// Says that it is known, also after a crash, what becomes of an extent: someone keeps it, or it was freed.
+    /// Call it once for each that was finished. What is not settled when the program ends is in a volume that is
+    /// left over.
+    fn settle(&self, extent: Extent);
+
     /// Makes those wait who are about to free something, for as long as this is held and not over. Call it before
     /// looking up what to read.
     fn reading(&self) -> Self::Reading;

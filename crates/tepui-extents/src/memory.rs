@@ -57,6 +57,8 @@ impl Extents for MemoryExtents {
         Ok(MemoryWriter { store: Arc::clone(&self.store), pieces: Vec::new(), last: BytesMut::new() })
     }
 
+    fn settle(&self, _: Extent) {}
+
     fn reading(&self) -> Reading {
         self.readers.enter()
     }

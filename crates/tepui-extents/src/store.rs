@@ -32,6 +32,10 @@ pub(crate) struct Store {
 struct Pool {
     /// Volumes that nobody writes to just now, the last one used at the end.
     idle: Vec<Lease>,
+    /// How many extents there are in a volume of which it is not known what becomes of them.
+    unsettled: HashMap<u64, usize>,
+    /// Volumes that are sealed as soon as all their extents are settled.
+    waiting: Vec<Lease>,
     is_closed: bool,
     /// How much work there is under way that gives volumes back or seals them.
     working: usize,
@@ -49,6 +53,12 @@ pub(crate) struct Lease {
     pub(crate) end: u64,
 }
 
+impl Pool {
+    fn is_unsettled(&self, lease: &Lease) -> bool {
+        self.unsettled.contains_key(&lease.volume.number)
+    }
+}
+
 impl Store {
     pub(crate) fn open(options: DiskOptions) -> Result<Self, ExtentError> {
         let folder = &options.path;
@@ -59,7 +69,15 @@ impl Store {
         let highest = found.iter().map(number).max().unwrap_or(0);
         let is_left_over = |volume: &&Found| matches!(volume, Found::LeftOver(_));
         let leftovers = found.iter().filter(is_left_over).map(number).collect();
-        let pool = Pool { idle: Vec::new(), is_closed: false, working: 0, highest, highest_on_disk: highest };
+        let pool = Pool {
+            idle: Vec::new(),
+            unsettled: HashMap::new(),
+            waiting: Vec::new(),
+            is_closed: false,
+            working: 0,
+            highest,
+            highest_on_disk: highest,
+        };
         Ok(Self {
             holes: Holes::new(options.holes),
             options,
@@ -137,9 +155,35 @@ impl Store {
             pool.idle.push(lease);
             return;
         }
+        if pool.is_unsettled(&lease) {
+            pool.waiting.push(lease);
+            return;
+        }
         drop(pool);
         let store = Arc::clone(self);
         self.in_background(move || store.seal(vec![lease]));
+    }
+
+    /// From now on, the volume stays open until [`Store::settle`] was called for an extent that is in it.
+    pub(crate) fn unsettle(&self, volume: u64) {
+        *lock(&self.pool).unsettled.entry(volume).or_default() += 1;
+    }
+
+    pub(crate) fn settle(self: &Arc<Self>, volume: u64) {
+        let mut pool = lock(&self.pool);
+        let Some(count) = pool.unsettled.get_mut(&volume) else { return };
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        pool.unsettled.remove(&volume);
+        let settled: Vec<Lease> =
+            pool.waiting.extract_if(.., |lease| lease.volume.number == volume).collect();
+        drop(pool);
+        if !settled.is_empty() {
+            let store = Arc::clone(self);
+            self.in_background(move || store.seal(settled));
+        }
     }
 
     /// Seals volumes. One that cannot be sealed is found and swept by the next run.
@@ -174,13 +218,18 @@ impl Store {
         }
     }
 
-    /// Seals all volumes, those that are written to as soon as their writers are done.
+    /// Seals all volumes, those that are written to as soon as their writers are done and their extents settled.
     pub(crate) fn close(&self) {
         let idle = {
             let mut pool = lock(&self.pool);
             pool.is_closed = true;
             let wait = self.rests.wait_while(pool, |pool| pool.working > 0);
-            std::mem::take(&mut wait.unwrap_or_else(PoisonError::into_inner).idle)
+            let mut pool = wait.unwrap_or_else(PoisonError::into_inner);
+            let idle = std::mem::take(&mut pool.idle);
+            let (waiting, idle): (Vec<_>, Vec<_>) =
+                idle.into_iter().partition(|lease| pool.is_unsettled(lease));
+            pool.waiting.extend(waiting);
+            idle
         };
         if !idle.is_empty() {
             self.seal(idle);

@@ -150,6 +150,7 @@ impl Part {
         let mut lease = self.lease.take().ok_or_else(given_up)?;
         let extent = Extent { volume: lease.volume.number, offset: lease.end, bytes: self.content_bytes };
         lease.end += self.disk_bytes;
+        self.store.unsettle(extent.volume);
         self.store.give_back(lease);
         Ok(extent)
     }

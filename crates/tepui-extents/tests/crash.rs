@@ -59,6 +59,7 @@ async fn write_for_ever(extents: DiskExtents, task: usize) {
         }
         let extent = writer.finish().await.expect("an extent can be finished");
         say("done", extent, seed);
+        extents.settle(extent);
         mine.push((extent, seed));
         if number % 2 == 0 {
             let (old, seed) = mine.remove(seed * 31 % mine.len());

@@ -19,7 +19,9 @@ fn open(path: &Path) -> DiskExtents {
 async fn write(extents: &DiskExtents, content: &[u8]) -> Result<Extent, ExtentError> {
     let mut writer = extents.begin().await?;
     writer.write(Bytes::copy_from_slice(content)).await?;
-    writer.finish().await
+    let extent = writer.finish().await?;
+    extents.settle(extent);
+    Ok(extent)
 }
 
 fn files(path: &Path) -> Vec<PathBuf> {

@@ -3,9 +3,46 @@ use crate::holes::Method;
 use crate::{DiskExtents, ExtentWriter, Extents};
 
 async fn write(extents: &DiskExtents, bytes: usize) -> Extent {
+    let extent = write_unsettled(extents, bytes).await;
+    extents.settle(extent);
+    extent
+}
+
+async fn write_unsettled(extents: &DiskExtents, bytes: usize) -> Extent {
     let mut writer = extents.begin().await.expect("an extent can be begun");
     writer.write(vec![7; bytes].into()).await.expect("bytes can be written");
     writer.finish().await.expect("an extent can be finished")
+}
+
+/// Nobody but the sweep of the next start can find bytes that were finished and never kept.
+#[tokio::test]
+async fn a_volume_is_sealed_when_all_in_it_is_settled() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let mut options = DiskOptions::new(directory.path());
+    options.volume_bytes = 100_000;
+    let open = || DiskExtents::open(options.clone()).expect("the folder can be opened");
+    let extents = open();
+    let small = write_unsettled(&extents, 10).await;
+    // Fills the volume.
+    let large = write(&extents, 200_000).await;
+    let next = write_unsettled(&extents, 10).await;
+    assert_eq!((small.volume, large.volume, next.volume), (1, 1, 2));
+    extents.close();
+    drop(extents);
+
+    let extents = open();
+    assert_eq!(extents.leftovers(), [1, 2]);
+    extents.sweep(1, vec![large]).await.expect("a volume can be swept");
+    extents.sweep(2, vec![]).await.expect("a volume can be swept");
+    assert!(extents.read(large, 0..1000).await.is_ok(), "it is kept");
+
+    let late = write_unsettled(&extents, 10).await;
+    let full = write(&extents, 200_000).await;
+    assert_eq!((late.volume, full.volume), (3, 3));
+    extents.settle(late);
+    extents.close();
+    drop(extents);
+    assert_eq!(open().leftovers(), []);
 }
 
 /// As on a file system that knows no holes.

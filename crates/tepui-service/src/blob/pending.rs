@@ -151,7 +151,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let mut surely_unknown = true;
         loop {
             match self.try_finish(&copy.id, outcome.as_ref().map_err(String::as_str)).await {
-                Ok(Kept::Yes) => return,
+                Ok(Kept::Yes) => return outcome.iter().for_each(|uploaded| self.settle(uploaded)),
                 Ok(Kept::No) => break,
                 Err(error) => {
                     tracing::warn!(copy_id = copy.id, %error, "cannot write the end of a copy yet");

@@ -193,8 +193,18 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Gives up bytes that were received for an operation that was not carried out. Nobody else knows of them.
     pub async fn discard(&self, uploaded: Uploaded) {
         let Place::Extent(extent) = uploaded.place else { return };
-        if let Err(error) = self.extents.free(vec![extent]).await {
-            tracing::warn!(%error, "cannot free bytes that were received in vain; a restart may");
+        match self.extents.free(vec![extent]).await {
+            Ok(()) => self.extents.settle(extent),
+            Err(error) => {
+                tracing::warn!(%error, "cannot free bytes that were received in vain; a restart will")
+            }
+        }
+    }
+
+    /// A blob refers to the bytes that were received for it.
+    pub(super) fn settle(&self, uploaded: &Uploaded) {
+        if let Place::Extent(extent) = uploaded.place {
+            self.extents.settle(extent);
         }
     }
 
@@ -219,10 +229,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         uploaded: Option<Uploaded>,
     ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
         let failure = match self.execute_with(caller, operation, uploaded.as_ref(), None).await {
-            Ok(answer) => return Ok(answer),
+            Ok(answer) => {
+                uploaded.iter().for_each(|uploaded| self.settle(uploaded));
+                return Ok(answer);
+            }
             Err(failure) => failure,
         };
-        // Bytes that a blob may refer to are never freed.
+        // Bytes that a blob may refer to are never freed, nor settled: a restart will find out.
         if failure.written == Written::Nothing
             && let Some(uploaded) = uploaded
         {

@@ -32,6 +32,8 @@ impl Extents for PlainExtents {
         Ok(PlainWriter { extents: self.clone(), bytes: Vec::new() })
     }
 
+    fn settle(&self, _: Extent) {}
+
     fn reading(&self) {}
 
     fn is_over(&self, (): &()) -> bool {

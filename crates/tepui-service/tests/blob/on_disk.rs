@@ -66,6 +66,39 @@ async fn bytes_survive_and_space_comes_back() {
     assert!(taken(path) < 64 << 10, "{}", taken(path));
 }
 
+/// The server may be killed, or stop, between receiving bytes and keeping them.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_nobody_kept_are_found_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let open_extents = || DiskExtents::open(tepui_extents::DiskOptions::new(path.join("extents"))).unwrap();
+    let bench = open(path);
+    bench.create().await.unwrap();
+    bench.put("kept", &bytes(1, 1 << 20)).await;
+    let leased = Preconditions { lease: Some(LeaseId(1)), ..Preconditions::default() };
+    let refused = Operation::PutBlob(Bench::put_operation("kept", leased));
+    let mut upload = bench.service.begin_upload(&refused).unwrap();
+    upload.write(bytes(2, 1 << 20).into()).await.unwrap();
+    let uploaded = upload.finish().await.unwrap();
+    assert!(bench.service.execute(Caller::owner(ACCOUNT), &refused, Some(uploaded)).await.is_err());
+    drop(bench);
+    assert_eq!(open_extents().leftovers(), [], "what was kept and what was discarded is settled");
+
+    let bench = open(path);
+    let operation = Operation::PutBlob(Bench::put_operation("half", Preconditions::default()));
+    let mut half = bench.service.begin_upload(&operation).unwrap();
+    half.write(bytes(3, 3 << 20).into()).await.unwrap();
+    drop(half.finish().await.unwrap());
+    drop(bench);
+
+    let bench = open(path);
+    assert!(taken(path) > 4 << 20, "{}", taken(path));
+    bench.service.sweep_leftovers().await.unwrap();
+    assert!((1 << 20..(1 << 20) + (100 << 10)).contains(&taken(path)), "{}", taken(path));
+    assert_eq!(bench.get("kept").await, Ok(bytes(1, 1 << 20)));
+}
+
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_reader_does_not_keep_what_was_deleted() {
