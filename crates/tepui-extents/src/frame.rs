@@ -12,7 +12,7 @@ use crate::Extent;
 use crate::aligned::Aligned;
 use bytes::{Buf, Bytes};
 use std::ops::Range;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// The size of a frame, unless it is the last one of its extent.
 pub(crate) const FRAME: usize = 64 << 10;
@@ -59,12 +59,12 @@ impl Mark {
 
     fn put(self, frame: &mut [u8]) {
         frame[8..HEAD].copy_from_slice(&self.encode());
-        let checksum = xxh3_64(&frame[8..]).to_le_bytes();
+        let checksum = XxHash3_64::oneshot(&frame[8..]).to_le_bytes();
         frame[..8].copy_from_slice(&checksum);
     }
 
     fn fits(self, frame: &[u8]) -> bool {
-        frame[8..HEAD] == self.encode() && frame[..8] == xxh3_64(&frame[8..]).to_le_bytes()
+        frame[8..HEAD] == self.encode() && frame[..8] == XxHash3_64::oneshot(&frame[8..]).to_le_bytes()
     }
 }
 

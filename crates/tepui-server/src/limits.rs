@@ -43,7 +43,8 @@ pub struct Limits {
     /// Memory for request bodies of more than 64 KiB, over all connections. One that is streamed takes a MiB.
     pub body_memory_bytes: usize,
     /// Memory for pages of entities that are being made or wait to be read, over all connections. A page
-    /// takes up to 5 MiB. As much again for blobs that are being sent, each of which takes up to 2 MiB.
+    /// takes up to 5 MiB. As much again for blobs that are being sent, each of which takes up to 2 MiB, and for
+    /// lists of them, which are pages.
     pub reply_memory_bytes: usize,
     /// How long a request waits for its share of that memory before it is answered with "server busy".
     #[serde(rename = "body-memory-timeout-seconds", with = "seconds")]

@@ -6,6 +6,7 @@
 mod batch;
 mod blob;
 mod queue;
+mod reply_memory;
 mod table;
 
 pub use blob::{Blobs, RemoteCopies};

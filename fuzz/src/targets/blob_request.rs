@@ -4,13 +4,11 @@ use super::queue_request::is_text_of_xml;
 use crate::checks::refused;
 use crate::material::{NOW, Request};
 use tepui_model::ServiceError;
-use tepui_model::blob::{
-    BlobPage, ContainerPage, FoundPage, NewContent, Operation, PageWrite, Piece, Reply, Upload,
-};
+use tepui_model::blob::{ContainerPage, FoundPage, NewContent, Operation, PageWrite, Piece, Reply, Upload};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::blob::classify::classify;
 use tepui_wire::blob::decode::{self, BodyUse, body_of, prepare};
-use tepui_wire::blob::encode::{Context, encode, overrides};
+use tepui_wire::blob::encode::{BlobListWriter, Context, encode, overrides};
 use tepui_wire::blob::resource::Resource;
 use tepui_wire::error_body::{self, ErrorDress};
 use tepui_wire::query::Query;
@@ -135,11 +133,10 @@ fn answer(
         may_read_tags: true,
     };
     // The query is foreign, and lists repeat it.
-    for reply in [
-        Reply::Blobs(BlobPage::default()),
-        Reply::Containers(ContainerPage::default()),
-        Reply::Found(FoundPage::default()),
-    ] {
+    if let Operation::ListBlobs(list) = &operation {
+        is_text_of_xml(&BlobListWriter::new(&context, list).finish(None).into_body());
+    }
+    for reply in [Reply::Containers(ContainerPage::default()), Reply::Found(FoundPage::default())] {
         let response = encode(&context, &operation, reply).expect("lists can be written");
         is_text_of_xml(response.body());
     }

@@ -7,7 +7,7 @@
 //! Each says for itself whether it was written, and for what. So after a crash a sector that was not
 //! written (it is empty, or from the file's earlier use) is told from one that was damaged later.
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 pub(super) const SECTOR: usize = 512;
 const HEAD: usize = 24;
@@ -37,7 +37,7 @@ pub(super) enum Sector {
 /// What a sector is. `bytes` has the length of one.
 pub(super) fn look(bytes: &[u8]) -> Sector {
     let (checksum, rest) = bytes.split_at(8);
-    if checksum == xxh3_64(rest).to_le_bytes() {
+    if checksum == XxHash3_64::oneshot(rest).to_le_bytes() {
         let (segment, group, left) = (number(&rest[..8]), number(&rest[8..12]), number(&rest[12..16]));
         return Sector::Written(Mark { segment, group: group as u32, left: left as u32 });
     }
@@ -103,7 +103,7 @@ impl Group {
             sector[8..16].copy_from_slice(&segment.to_le_bytes());
             sector[16..20].copy_from_slice(&group.to_le_bytes());
             sector[20..24].copy_from_slice(&left.to_le_bytes());
-            let checksum = xxh3_64(&sector[8..]).to_le_bytes();
+            let checksum = XxHash3_64::oneshot(&sector[8..]).to_le_bytes();
             sector[..8].copy_from_slice(&checksum);
         }
         &self.bytes[self.start..]

@@ -173,6 +173,14 @@ pub struct SoftDeleted {
     pub remaining_days: u32,
 }
 
+/// Takes the entries of a list of blobs one by one as they are found.
+pub trait BlobSink: Send {
+    fn accept(&mut self, listed: &ListedBlob);
+
+    /// The size of what was accepted so far; a page ends when it gets large.
+    fn bytes(&self) -> usize;
+}
+
 /// One entry of a list of blobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListedBlob {

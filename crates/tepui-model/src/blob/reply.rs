@@ -3,11 +3,11 @@
 use super::block::ListedBlock;
 use super::checksum::Checksums;
 use super::lease::LeaseOutcome;
-use super::list::{BlobMarker, FoundMarker};
+use super::list::FoundMarker;
 use super::name::Revision;
 use super::properties::{
-    BlobProperties, Changed, ContainerProperties, CopyStatus, Encryption, ImmutabilityPolicy, ListedBlob,
-    PublicAccess, SoftDeleted,
+    BlobProperties, Changed, ContainerProperties, CopyStatus, Encryption, ImmutabilityPolicy, PublicAccess,
+    SoftDeleted,
 };
 use super::range::ByteRange;
 use super::settings::BlobServiceProperties;
@@ -45,7 +45,6 @@ pub enum Reply {
     },
     ContainerDeleted,
     ContainerRestored,
-    Blobs(BlobPage),
 
     /// Put Blob, and Put Blob From URL.
     BlobPut {
@@ -149,12 +148,6 @@ pub struct DeletedContainer {
     /// What tells it from others of that name that were deleted.
     pub version: String,
     pub since: SoftDeleted,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct BlobPage {
-    pub blobs: Vec<ListedBlob>,
-    pub next: Option<BlobMarker>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -18,7 +18,7 @@ mod upload;
 pub use remote::RemoteCopies;
 
 use self::background::Turns;
-use self::download::SendMemory;
+use super::reply_memory::ReplyMemory;
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
 use crate::limits::Limits;
@@ -29,7 +29,7 @@ use tepui_engine::Engine;
 use tepui_extents::Extents;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::{self, Allowed};
-use tepui_model::blob::{ContainerName, HttpProperties, Operation, OperationKind};
+use tepui_model::blob::{ContainerName, HttpProperties, ListBlobs, Operation, OperationKind};
 use tepui_model::grant::Grant;
 use tepui_model::service_properties::CorsRule;
 use tepui_model::{ErrorCode, ServiceError};
@@ -39,7 +39,7 @@ use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::{self, SasToken};
 use tepui_wire::blob::classify::classify;
 use tepui_wire::blob::decode::{BodyUse, Prepared, Request, body_of, prepare};
-use tepui_wire::blob::encode::{self, Context, encode};
+use tepui_wire::blob::encode::{self, BlobListWriter, Context, encode};
 use tepui_wire::blob::resource::Resource;
 use tepui_wire::error_body::ErrorDress;
 use tepui_wire::version::ServiceVersion;
@@ -48,13 +48,13 @@ use tepui_wire::version::ServiceVersion;
 pub struct Blobs<E, X> {
     service: Arc<BlobService<E, X>>,
     remote: RemoteCopies,
-    memory: SendMemory,
+    memory: ReplyMemory,
     turns: Turns,
 }
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub fn new(service: Arc<BlobService<E, X>>, remote: RemoteCopies, limits: &Limits) -> Self {
-        Self { service, remote, memory: SendMemory::new(limits), turns: Turns::default() }
+        Self { service, remote, memory: ReplyMemory::new(limits), turns: Turns::default() }
     }
 
     /// Reads a body that is read whole, and what it asks for.
@@ -102,6 +102,22 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         self.respond(known, admitted, operation, answer).await
     }
 
+    async fn list_blobs(
+        &self,
+        known: &mut Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        caller: Caller<'_>,
+        query: &ListBlobs,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let memory = self.memory.reserve_page().await?;
+        let mut writer = BlobListWriter::new(&context(known, admitted, None), query);
+        let next = self.service.list_blobs(caller, query, &mut writer);
+        let next = admitted.in_time(pin!(next)).await?;
+        let response = writer.finish(next.as_ref());
+        known.memory = ReplyMemory::keep(memory, response.body().len());
+        Ok(response.map(ReplyBody::from))
+    }
+
     /// The answer to an operation that succeeded.
     async fn respond(
         &self,
@@ -111,19 +127,27 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         answer: Answer<E::Snapshot, X>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let overrides = overrides(known, &admitted.grant);
-        let context = Context {
-            base: &admitted.target.base,
-            account: &admitted.target.account,
-            query: &known.query,
-            version: admitted.version,
-            overrides: overrides.as_ref(),
-            may_read_tags: access::check(&admitted.grant, OperationKind::GetBlobTags, None).is_ok(),
-        };
+        let context = context(known, admitted, overrides.as_ref());
         let response = encode(&context, operation, answer.reply)?;
         match answer.content {
             Some(content) => download::respond(known, admitted, &self.memory, response, content).await,
             None => Ok(response.map(ReplyBody::from)),
         }
+    }
+}
+
+fn context<'a>(
+    known: &'a Known<'_, OperationKind>,
+    admitted: &'a Admitted<'_>,
+    overrides: Option<&'a HttpProperties>,
+) -> Context<'a> {
+    Context {
+        base: &admitted.target.base,
+        account: &admitted.target.account,
+        query: &known.query,
+        version: admitted.version,
+        overrides,
+        may_read_tags: access::check(&admitted.grant, OperationKind::GetBlobTags, None).is_ok(),
     }
 }
 
@@ -202,12 +226,17 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
             }
             BodyUse::Nothing => {
                 let operation = prepared.decode(b"")?;
-                match operation.source() {
-                    Some(_) if operation.goes_on() => {
+                match (&operation, operation.source()) {
+                    (Operation::ListBlobs(query), _) => {
+                        Box::pin(self.list_blobs(known, admitted, caller, query)).await
+                    }
+                    (_, Some(_)) if operation.goes_on() => {
                         Box::pin(self.answer_background(known, admitted, caller, operation)).await
                     }
-                    Some(_) => Box::pin(self.answer_copy(door, known, admitted, caller, operation)).await,
-                    None => self.carry_out(known, admitted, caller, &operation).await,
+                    (_, Some(_)) => {
+                        Box::pin(self.answer_copy(door, known, admitted, caller, operation)).await
+                    }
+                    (_, None) => self.carry_out(known, admitted, caller, &operation).await,
                 }
             }
         };

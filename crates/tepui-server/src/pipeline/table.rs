@@ -1,20 +1,20 @@
 //! The requests of the Table service.
 
+use super::reply_memory::ReplyMemory;
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
-use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
+use crate::limits::Limits;
 use hyper::header::HeaderValue;
 use hyper::http::Response;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tepui_engine::Engine;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::CorsRule;
 use tepui_model::table::{Operation, OperationKind};
-use tepui_model::{ErrorCode, ServiceError, Stage};
+use tepui_model::{ServiceError, Stage};
 use tepui_service::{TableService, access};
 use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::SasToken;
@@ -27,7 +27,6 @@ use tepui_wire::table::encode::{Context, PREFERENCE_APPLIED, PageWriter, encode}
 use tepui_wire::table::presentation::{Presentation, error_dress, prefer};
 use tepui_wire::table::resource::Resource;
 use tepui_wire::version::ServiceVersion;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
@@ -52,7 +51,7 @@ impl<E: Engine> Tables<E> {
     ) -> Result<Response<Payload>, ServiceError> {
         let bounds = access::bounds(grant);
         if let Operation::QueryEntities(query) = operation {
-            let memory = self.replies.reserve().await?;
+            let memory = self.replies.reserve_page().await?;
             let mut writer = PageWriter::new(context, &query.table);
             let page = self.service.query_entities(context.account, query, bounds, &mut writer).await?;
             let response = writer.finish(&page);
@@ -172,43 +171,5 @@ impl<E: Engine> Served for Tables<E> {
 
     fn health(&self) -> Result<(), String> {
         self.service.health().map_err(|error| error.to_string())
-    }
-}
-
-/// The memory for pages of entities. Clients that read slowly keep theirs for as long as they take, so
-/// there is only so much for all of them.
-struct ReplyMemory {
-    kib: Arc<Semaphore>,
-    patience: Duration,
-}
-
-impl ReplyMemory {
-    fn new(limits: &Limits) -> Self {
-        let kib = (limits.reply_memory_bytes / 1024).min(u32::MAX as usize);
-        Self { kib: Arc::new(Semaphore::new(kib)), patience: limits.body_memory_timeout }
-    }
-
-    /// Enough for a page.
-    async fn reserve(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
-        const PAGE_KIB: u32 = (PAGE_BYTES / 1024) as u32;
-        if let Ok(permit) = Arc::clone(&self.kib).try_acquire_many_owned(PAGE_KIB) {
-            return Ok(permit);
-        }
-        let permit = tokio::time::timeout(self.patience, Arc::clone(&self.kib).acquire_many_owned(PAGE_KIB));
-        match permit.await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => {
-                Err(ServiceError::new(ErrorCode::ServerBusy).with_cause("there is no memory for a page now"))
-            }
-        }
-    }
-
-    /// What a page of this size keeps of what was reserved. Small ones do not count.
-    fn keep(mut reserved: OwnedSemaphorePermit, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        if bytes <= SMALL_BODY_BYTES {
-            None
-        } else {
-            reserved.split(bytes.div_ceil(1024).min(reserved.num_permits()))
-        }
     }
 }

@@ -8,36 +8,40 @@ use crate::record::StoredBlob;
 use tepui_engine::{Key, KeyRange, Snapshot, Value};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
-    BlobEntry, BlobMarker, BlobName, BlobPage, LeaseView, ListBlobs, ListedBlob, ListedContent, Revision,
+    BlobEntry, BlobMarker, BlobName, BlobSink, LeaseView, ListBlobs, ListedBlob, ListedContent, Revision,
 };
 
 /// How many rows are read at a time at most.
 const CHUNK: usize = 1000;
-/// How much is read for one page. Metadata can be long.
-const MAX_PAGE_BYTES: usize = 16 * 1024 * 1024;
+/// How much is read for one page. Not all that is read is listed.
+const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
+/// A page is not begun to be larger than this. Metadata can be long.
+const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
+/// Returns where the next page begins.
 pub(super) async fn list_blobs<S: Snapshot>(
     context: &Context<'_, S>,
     query: &ListBlobs,
-) -> Result<BlobPage, ServiceError> {
+    sink: &mut dyn BlobSink,
+) -> Result<Option<BlobMarker>, ServiceError> {
     let (_, container) = containers::find(context, &query.container).await?;
     require_public(&container, context.allowed)?;
     let mut listing = Listing::of(context, container.incarnation, query);
-    let mut page = BlobPage::default();
+    let mut count = 0;
     loop {
-        match listing.next().await? {
-            Next::Nothing => return Ok(page),
-            Next::Enough(marker) => page.next = Some(marker),
-            Next::Entry(entry) if page.blobs.len() == query.page_size => page.next = Some(marker(&entry)),
-            Next::Entry(entry) => {
-                if let ListedBlob::Prefix(prefix) = &entry {
-                    listing.skip_prefix(prefix);
-                }
-                page.blobs.push(entry);
-                continue;
-            }
+        let entry = match listing.next().await? {
+            Next::Nothing => return Ok(None),
+            Next::Enough(marker) => return Ok(Some(marker)),
+            Next::Entry(entry) => entry,
+        };
+        if count == query.page_size || sink.bytes() >= MAX_PAGE_BYTES {
+            return Ok(Some(marker(&entry)));
         }
-        return Ok(page);
+        if let ListedBlob::Prefix(prefix) = &entry {
+            listing.skip_prefix(prefix);
+        }
+        sink.accept(&entry);
+        count += 1;
     }
 }
 
@@ -152,7 +156,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
 
     /// Where the next page begins, if enough was read for this one.
     fn enough(&self) -> Option<BlobMarker> {
-        let more = self.next_blob.as_ref().filter(|_| self.bytes >= MAX_PAGE_BYTES)?;
+        let more = self.next_blob.as_ref().filter(|_| self.bytes >= MAX_READ_BYTES)?;
         let (name, revision) = match (&self.held, keyspace::blob_of(&more.0)?) {
             (Some(held), _) => (held.entry.name.as_str().into(), held.entry.revision),
             (None, next) => next,

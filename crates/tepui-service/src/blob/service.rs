@@ -21,8 +21,8 @@ use tepui_extents::{ExtentError, Extents};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    self, BlobServiceProperties, ByteRange, Changed, Checksums, ContainerName, CopySource, ImmutabilityMode,
-    OfType, Operation, PublicAccess, RangeChecksum, Reply, Summing,
+    self, BlobMarker, BlobServiceProperties, BlobSink, ByteRange, Changed, Checksums, ContainerName,
+    CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, PublicAccess, RangeChecksum, Reply, Summing,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
 
@@ -244,6 +244,18 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Err(failure.error)
     }
 
+    /// Lists blobs. They go to the sink; returns where the next page begins.
+    pub async fn list_blobs(
+        &self,
+        caller: Caller<'_>,
+        query: &ListBlobs,
+        sink: &mut dyn BlobSink,
+    ) -> Result<Option<BlobMarker>, ServiceError> {
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let context = self.context(&snapshot, caller).await?;
+        list::list_blobs(&context, query, sink).await
+    }
+
     async fn execute_with(
         &self,
         caller: Caller<'_>,
@@ -423,8 +435,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             Operation::GetPageRanges(get) => pages::get_page_ranges(context, get)
                 .await
                 .map(|ranges| Outcome::read(Reply::PageRanges(ranges).into())),
-            Operation::ListBlobs(query) => {
-                list::list_blobs(context, query).await.map(|page| Outcome::read(Reply::Blobs(page).into()))
+            Operation::ListBlobs(_) => {
+                let error = ServiceError::new(ErrorCode::InternalError);
+                Err(error.with_cause("a list of blobs was executed without a sink"))
             }
             Operation::FindBlobsByTags(query) => {
                 find::find(context, query).await.map(|page| Outcome::read(Reply::Found(page).into()))

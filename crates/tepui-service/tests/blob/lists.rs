@@ -13,11 +13,38 @@ pub(crate) fn query(prefix: &str, delimiter: Option<&str>, page_size: usize) -> 
     }
 }
 
-pub(crate) async fn page(bench: &Bench, query: ListBlobs) -> BlobPage {
-    match bench.run(Operation::ListBlobs(query)).await {
-        Ok(Reply::Blobs(page)) => page,
-        other => panic!("no list: {other:?}"),
+/// What a list has come to.
+#[derive(Debug, Default)]
+pub(crate) struct BlobPage {
+    pub(crate) blobs: Vec<ListedBlob>,
+    /// What each of them takes.
+    entry_bytes: usize,
+    pub(crate) next: Option<BlobMarker>,
+}
+
+impl BlobSink for BlobPage {
+    fn accept(&mut self, listed: &ListedBlob) {
+        self.blobs.push(listed.clone());
     }
+
+    fn bytes(&self) -> usize {
+        self.blobs.len() * self.entry_bytes
+    }
+}
+
+pub(crate) async fn page(bench: &Bench, query: ListBlobs) -> BlobPage {
+    page_as(bench, Allowed::Fully, query).await.unwrap()
+}
+
+pub(crate) async fn page_as(
+    bench: &Bench,
+    allowed: Allowed,
+    query: ListBlobs,
+) -> Result<BlobPage, ServiceError> {
+    let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
+    let mut page = BlobPage::default();
+    page.next = bench.service.list_blobs(caller, &query, &mut page).await?;
+    Ok(page)
 }
 
 /// The name of an entry, and what is special about it.
@@ -191,6 +218,11 @@ async fn a_page_ends_when_enough_was_read() {
     let pages = all(&bench, query("", None, 5000)).await;
     assert_eq!((pages.len(), pages[0].len() < 2200), (2, true), "{}", pages[0].len());
     assert_eq!(pages.concat(), names);
+    let mut large = BlobPage { entry_bytes: 4096, ..BlobPage::default() };
+    let caller = Caller::owner(ACCOUNT);
+    let next = bench.service.list_blobs(caller, &query("", None, 5000), &mut large).await.unwrap();
+    assert_eq!(large.blobs.len(), 1024, "4 MiB");
+    assert_eq!(next, Some(BlobMarker::At(BlobName::parse("1024").unwrap(), Revision::Base)));
     // What is skipped counts, too: these have old versions of every name in between.
     let mut of_all = query("", None, 5000);
     of_all.include.deleted_with_versions = true;

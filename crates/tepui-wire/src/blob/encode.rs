@@ -17,6 +17,8 @@ use tepui_model::blob::{
     ImmutabilityPolicy, LeaseOutcome, Operation, PublicAccess, Reply, Written,
 };
 
+pub use super::list_xml::BlobListWriter;
+
 /// What an answer needs to know of its request.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
@@ -45,7 +47,7 @@ pub fn overrides(query: &Query) -> HttpProperties {
     }
 }
 
-/// The answer to an operation that succeeded. That to Get Blob has no body here: it is streamed, and its
+/// The answer to an operation that succeeded. That to List Blobs comes from [`BlobListWriter::finish`]. That to Get Blob has no body here: it is streamed, and its
 /// headers say how long it is.
 pub fn encode(
     context: &Context<'_>,
@@ -148,7 +150,6 @@ pub fn encode(
             response.headers_mut().insert("x-ms-blob-content-length", ranges.blob_bytes.into());
             response
         }
-        Reply::Blobs(page) => document(list_xml::print_blobs(context, operation, &page)),
         Reply::Containers(page) => document(list_xml::print_containers(context, operation, &page)),
         Reply::Found(page) => document(list_xml::print_found(context, &page)),
         other => of_account_or_container(context, operation, other)?,
@@ -299,7 +300,7 @@ fn changed(status: StatusCode, at: Changed) -> Response<Vec<u8>> {
     response
 }
 
-fn document(body: Vec<u8>) -> Response<Vec<u8>> {
+pub(super) fn document<B>(body: B) -> Response<B> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     response

@@ -1,30 +1,42 @@
 //! Lists as XML: of containers, of blobs, and of blobs that were found by their tags.
 
-use super::encode::Context;
+use super::encode::{Context, document};
 use super::{marker, tags_text};
 use crate::address::Service;
 use crate::metadata;
 use crate::percent;
-use crate::xml::{Printer, is_plain, is_xml_character};
+use crate::version::ServiceVersion;
+use crate::xml::{Opened, Printer, is_plain, is_xml_character};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::Response;
 use tepui_model::Timestamp;
 use tepui_model::blob::{
-    BlobEntry, BlobInclude, BlobPage, BlobProperties, BlobType, ContainerPage, CopyState, FoundPage,
-    LeaseState, LeaseView, ListedBlob, ListedContainer, ListedContent, Md5Sum, OfType, Operation, Revision,
-    SoftDeleted, TierView,
+    BlobEntry, BlobInclude, BlobMarker, BlobProperties, BlobSink, BlobType, ContainerPage, CopyState,
+    FoundPage, LeaseState, LeaseView, ListBlobs, ListedBlob, ListedContainer, ListedContent, Md5Sum, OfType,
+    Operation, Revision, SoftDeleted, TierView,
     etag::{self, EtagText},
 };
 use tepui_model::metadata::Metadata;
 
-/// The root of every list, with what was asked for, what is listed, and where to go on.
+/// A list, whole.
 fn list(
     context: &Context<'_>,
-    container: Option<&str>,
-    echoed: &[(&str, &str)],
+    echoed: &[(&str, &'static str)],
     next: Option<String>,
     entries: impl FnOnce(&mut Printer),
 ) -> Vec<u8> {
+    let (mut body, root) = begin(context, None, echoed);
+    entries(&mut body);
+    end(body, root, next)
+}
+
+/// The root of every list, and what was asked for.
+fn begin(
+    context: &Context<'_>,
+    container: Option<&str>,
+    echoed: &[(&str, &'static str)],
+) -> (Printer, Opened) {
     let mut body = Printer::new(Service::Blob);
     let endpoint = format!("{}/", context.base);
     let old_name = format!("{endpoint}{}", container.unwrap_or_default());
@@ -34,21 +46,25 @@ fn list(
         (false, Some(_)) => vec![("ContainerName", old_name.as_str())],
         (false, None) => vec![("AccountName", old_name.as_str())],
     };
-    body.parent_with("EnumerationResults", &attributes, |body| {
-        for (parameter, element) in echoed {
-            if let Some(value) = context.query.get_ignore_case(parameter).filter(|value| !value.is_empty()) {
-                push_name(element, value, context, body);
-            }
+    let root = body.open("EnumerationResults", &attributes);
+    for (parameter, element) in echoed {
+        if let Some(value) = context.query.get_ignore_case(parameter).filter(|value| !value.is_empty()) {
+            push_name(element, value, context.version, &mut body);
         }
-        entries(body);
-        body.leaf("NextMarker", next.as_deref().unwrap_or_default());
-    });
+    }
+    (body, root)
+}
+
+/// Where to go on, and the end of the list.
+fn end(mut body: Printer, root: Opened, next: Option<String>) -> Vec<u8> {
+    body.leaf("NextMarker", next.as_deref().unwrap_or_default());
+    body.close(root);
     body.finish()
 }
 
 /// A name that XML can hold as it is, or else escaped like a URL, if clients of the version know that.
-fn push_name(element: &str, name: &str, context: &Context<'_>, body: &mut Printer) {
-    if is_plain(name) || name.chars().all(is_xml_character) || !context.version.lists_encoded_names() {
+fn push_name(element: &'static str, name: &str, version: ServiceVersion, body: &mut Printer) {
+    if is_plain(name) || name.chars().all(is_xml_character) || !version.lists_encoded_names() {
         return body.leaf(element, name);
     }
     let mut escaped = String::with_capacity(3 * name.len());
@@ -121,7 +137,7 @@ pub(super) fn print_containers(
     let echoed = [("prefix", "Prefix"), ("marker", "Marker"), ("maxresults", "MaxResults")];
     let next = page.next.as_ref().map(|next| format!("/{}/{next}", context.account));
     let with_metadata = matches!(operation, Operation::ListContainers(list) if list.with_metadata);
-    list(context, None, &echoed, next, |body| {
+    list(context, &echoed, next, |body| {
         body.parent("Containers", |body| {
             page.containers.iter().for_each(|container| push_container(container, with_metadata, body));
         });
@@ -160,37 +176,55 @@ fn push_container(listed: &ListedContainer, with_metadata: bool, body: &mut Prin
 /// An entry of a list of blobs takes about so much.
 const ENTRY_BYTES: usize = 800;
 
-/// The body of List Blobs.
-pub(super) fn print_blobs(context: &Context<'_>, operation: &Operation, page: &BlobPage) -> Vec<u8> {
-    let (container, include) = match operation {
-        Operation::ListBlobs(list) => (list.container.as_str(), list.include),
-        _ => ("", BlobInclude::default()),
-    };
-    let echoed = [
-        ("prefix", "Prefix"),
-        ("marker", "Marker"),
-        ("startfrom", "StartFrom"),
-        ("maxresults", "MaxResults"),
-        ("delimiter", "Delimiter"),
-    ];
-    list(context, Some(container), &echoed, page.next.as_ref().map(marker::print_blobs), |body| {
-        body.reserve(page.blobs.len() * ENTRY_BYTES);
-        body.parent("Blobs", |body| {
-            for listed in &page.blobs {
-                match listed {
-                    ListedBlob::Prefix(prefix) => {
-                        body.parent("BlobPrefix", |body| push_name("Name", prefix, context, body));
-                    }
-                    ListedBlob::Blob(entry) => push_blob(entry, include, context, body),
-                }
-            }
-        });
-    })
+/// Writes a list of blobs while they are found.
+pub struct BlobListWriter {
+    body: Printer,
+    root: Opened,
+    blobs: Opened,
+    include: BlobInclude,
+    version: ServiceVersion,
 }
 
-fn push_blob(entry: &BlobEntry, include: BlobInclude, context: &Context<'_>, body: &mut Printer) {
+impl BlobListWriter {
+    pub fn new(context: &Context<'_>, list: &ListBlobs) -> Self {
+        let echoed = [
+            ("prefix", "Prefix"),
+            ("marker", "Marker"),
+            ("startfrom", "StartFrom"),
+            ("maxresults", "MaxResults"),
+            ("delimiter", "Delimiter"),
+        ];
+        let (mut body, root) = begin(context, Some(list.container.as_str()), &echoed);
+        let blobs = body.open("Blobs", &[]);
+        Self { body, root, blobs, include: list.include, version: context.version }
+    }
+
+    /// The answer, once the page is complete.
+    pub fn finish(mut self, next: Option<&BlobMarker>) -> Response<Vec<u8>> {
+        self.body.close(self.blobs);
+        document(end(self.body, self.root, next.map(marker::print_blobs)))
+    }
+}
+
+impl BlobSink for BlobListWriter {
+    fn accept(&mut self, listed: &ListedBlob) {
+        self.body.make_room(ENTRY_BYTES);
+        match listed {
+            ListedBlob::Prefix(prefix) => {
+                self.body.parent("BlobPrefix", |body| push_name("Name", prefix, self.version, body));
+            }
+            ListedBlob::Blob(entry) => push_blob(entry, self.include, self.version, &mut self.body),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.body.bytes()
+    }
+}
+
+fn push_blob(entry: &BlobEntry, include: BlobInclude, version: ServiceVersion, body: &mut Printer) {
     body.parent("Blob", |body| {
-        push_name("Name", &entry.name, context, body);
+        push_name("Name", &entry.name, version, body);
         if entry.deleted.is_some() {
             push_flag("Deleted", true, body);
         }
@@ -198,7 +232,7 @@ fn push_blob(entry: &BlobEntry, include: BlobInclude, context: &Context<'_>, bod
             body.leaf("Snapshot", &moment.to_iso_7());
         }
         match &entry.content {
-            ListedContent::Committed(properties) => push_committed(entry, properties, include, context, body),
+            ListedContent::Committed(properties) => push_committed(entry, properties, include, version, body),
             ListedContent::Uncommitted { lease } => push_uncommitted(lease, include, body),
         }
     });
@@ -208,19 +242,19 @@ fn push_committed(
     entry: &BlobEntry,
     properties: &BlobProperties,
     include: BlobInclude,
-    context: &Context<'_>,
+    version: ServiceVersion,
     body: &mut Printer,
 ) {
-    if let Some(version) = properties.version.filter(|_| context.version.has_tags_and_versions()) {
-        body.leaf("VersionId", &version.id.to_iso_7());
-        if version.is_current {
+    if let Some(state) = properties.version.filter(|_| version.has_tags_and_versions()) {
+        body.leaf("VersionId", &state.id.to_iso_7());
+        if state.is_current {
             push_flag("IsCurrentVersion", true, body);
         }
     }
     if entry.has_versions_only {
         push_flag("HasVersionsOnly", true, body);
     }
-    body.parent("Properties", |body| push_properties(entry, properties, include, context, body));
+    body.parent("Properties", |body| push_properties(entry, properties, include, version, body));
     if include.metadata {
         match properties.encryption.key {
             // What is encrypted with a caller's key is shown to nobody without it.
@@ -252,11 +286,11 @@ fn push_properties(
     entry: &BlobEntry,
     properties: &BlobProperties,
     include: BlobInclude,
-    context: &Context<'_>,
+    version: ServiceVersion,
     body: &mut Printer,
 ) {
     let http = &properties.http;
-    if context.version.says_creation_time() {
+    if version.says_creation_time() {
         push_date("Creation-Time", properties.created, body);
     }
     push_date("Last-Modified", properties.changed.0, body);
@@ -275,7 +309,7 @@ fn push_properties(
         push_number("x-ms-blob-sequence-number", sequence_number, body);
     }
     body.plain_leaf("BlobType", properties.of_type.blob_type().name());
-    if context.version.has_tiers() {
+    if version.has_tiers() {
         properties.tier.iter().for_each(|tier| push_tier(tier, body));
     }
     match (&properties.lease, &entry.deleted) {
@@ -302,7 +336,7 @@ fn push_properties(
         }
     }
     push_soft_deleted(entry.deleted.as_ref(), body);
-    if !properties.tags.is_empty() && context.version.has_tags_and_versions() {
+    if !properties.tags.is_empty() && version.has_tags_and_versions() {
         push_number("TagCount", properties.tags.len() as u64, body);
     }
     if let OfType::Append { sealed: true, .. } = properties.of_type {
@@ -349,11 +383,11 @@ fn push_copy(copy: &CopyState, body: &mut Printer) {
 /// The body of Find Blobs by Tags.
 pub(super) fn print_found(context: &Context<'_>, page: &FoundPage) -> Vec<u8> {
     let echoed = [("marker", "Marker"), ("where", "Where"), ("maxresults", "MaxResults")];
-    list(context, None, &echoed, page.next.as_ref().map(marker::print_found), |body| {
+    list(context, &echoed, page.next.as_ref().map(marker::print_found), |body| {
         body.parent("Blobs", |body| {
             for found in &page.blobs {
                 body.parent("Blob", |body| {
-                    push_name("Name", &found.name, context, body);
+                    push_name("Name", &found.name, context.version, body);
                     body.leaf("ContainerName", &found.container);
                     tags_text::push(&found.tags, body);
                     if let Revision::Version(version) = found.revision {

@@ -52,9 +52,17 @@ impl Printer {
         Self([mark(service), DECLARATION].concat())
     }
 
-    /// Makes room for about so much more.
-    pub(crate) fn reserve(&mut self, bytes: usize) {
-        self.0.reserve(bytes);
+    /// How much was printed.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Makes room for an entry of about so many bytes. Long documents are copied less often than if they grew
+    /// as strings do.
+    pub(crate) fn make_room(&mut self, bytes: usize) {
+        if self.0.capacity() - self.0.len() < bytes {
+            self.0.reserve(bytes + 3 * self.0.len());
+        }
     }
 
     pub(crate) fn leaf(&mut self, name: &str, text: &str) {
@@ -78,26 +86,26 @@ impl Printer {
     }
 
     #[inline]
-    pub(crate) fn parent(&mut self, name: &str, children: impl FnOnce(&mut Self)) {
-        let start = self.0.len();
-        self.tag("<", name);
-        let inside = self.0.len();
-        children(self);
-        if self.0.len() == inside {
-            self.0.truncate(start);
-            self.empty(name);
-        } else {
-            self.tag("</", name);
-        }
+    pub(crate) fn parent(&mut self, name: &'static str, children: impl FnOnce(&mut Self)) {
+        self.parent_with(name, &[], children);
     }
 
     /// An element with attributes, and with what is inside.
+    #[inline]
     pub(crate) fn parent_with(
         &mut self,
-        name: &str,
+        name: &'static str,
         attributes: &[(&str, &str)],
         children: impl FnOnce(&mut Self),
     ) {
+        let opened = self.open(name, attributes);
+        children(self);
+        self.close(opened);
+    }
+
+    /// Opens an element whose inside is printed bit by bit.
+    #[inline]
+    pub(crate) fn open(&mut self, name: &'static str, attributes: &[(&str, &str)]) -> Opened {
         self.0.push('<');
         self.0.push_str(name);
         for (attribute, value) in attributes {
@@ -107,14 +115,18 @@ impl Printer {
             push_attribute(value, &mut self.0);
             self.0.push('"');
         }
-        let end = self.0.len();
         self.0.push('>');
-        children(self);
-        if self.0.len() == end + 1 {
-            self.0.truncate(end);
+        Opened { name, inside: self.bytes() }
+    }
+
+    /// Elements are closed in the opposite order.
+    #[inline]
+    pub(crate) fn close(&mut self, opened: Opened) {
+        if self.bytes() == opened.inside {
+            self.0.pop();
             self.0.push_str(" />");
         } else {
-            self.tag("</", name);
+            self.tag("</", opened.name);
         }
     }
 
@@ -140,6 +152,13 @@ impl Printer {
     pub(crate) fn finish(self) -> Vec<u8> {
         self.0.into_bytes()
     }
+}
+
+/// An element that is not closed yet.
+pub(crate) struct Opened {
+    name: &'static str,
+    /// Where what is in it begins.
+    inside: usize,
 }
 
 /// The byte order mark, for the services that send one. The real Queue and Blob services do too, but their

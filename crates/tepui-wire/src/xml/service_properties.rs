@@ -174,7 +174,7 @@ fn print_logging(body: &mut Printer, logging: &Logging) {
     });
 }
 
-fn print_metrics(body: &mut Printer, name: &str, metrics: &Metrics) {
+fn print_metrics(body: &mut Printer, name: &'static str, metrics: &Metrics) {
     body.parent(name, |body| {
         body.leaf("Version", &metrics.version);
         body.leaf("Enabled", print_bool(metrics.enabled));

@@ -1,7 +1,8 @@
 //! Bytes that follow an answer: read from the store while they are sent.
 
 use crate::body::{BrokenReply, Pieces, ReplyBody};
-use crate::limits::{Limits, SMALL_BODY_BYTES};
+use crate::limits::SMALL_BODY_BYTES;
+use crate::pipeline::reply_memory::ReplyMemory;
 use crate::pipeline::{Admitted, Known};
 use bytes::Bytes;
 use hyper::header::CONTENT_LENGTH;
@@ -9,7 +10,6 @@ use hyper::http::{HeaderMap, Response};
 use std::future::Future;
 use std::pin::Pin;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use tepui_engine::Snapshot;
 use tepui_extents::Extents;
@@ -17,31 +17,17 @@ use tepui_model::blob::OperationKind;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Download, READ_BYTES};
 use tepui_wire::blob::structured::{self, Encoder};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
-/// The memory for blobs on their way out. Clients that read slowly keep theirs for as long as they take, so
-/// there is only so much for all of them. Who comes too late is sent small pieces, one by one.
-pub(super) struct SendMemory {
-    kib: Arc<Semaphore>,
-}
-
-impl SendMemory {
-    pub(super) fn new(limits: &Limits) -> Self {
-        let kib = (limits.reply_memory_bytes / 1024).min(u32::MAX as usize);
-        Self { kib: Arc::new(Semaphore::new(kib)) }
-    }
-
-    /// Room for a large piece that is sent and another that is read meanwhile.
-    fn take(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.kib).try_acquire_many_owned((2 * READ_BYTES / 1024) as u32).ok()
-    }
-}
+/// Room for a large piece that is sent and another that is read meanwhile. Who comes too late is sent small pieces,
+/// one by one.
+const ROOM_BYTES: usize = 2 * READ_BYTES as usize;
 
 /// The answer to Get Blob. What is read at once is sent at once, with the headers.
 pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
     known: &Known<'_, OperationKind>,
     admitted: &Admitted<'_>,
-    memory: &SendMemory,
+    memory: &ReplyMemory,
     mut response: Response<Vec<u8>>,
     mut content: Download<S, X>,
 ) -> Result<Response<ReplyBody>, ServiceError> {
@@ -52,7 +38,7 @@ pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
         encoder = Some(Encoder::new(plain_bytes));
     }
     let bytes = declared(response.headers());
-    let room = if bytes > SMALL_BODY_BYTES as u64 { memory.take() } else { None };
+    let room = if bytes > SMALL_BODY_BYTES as u64 { memory.try_reserve(ROOM_BYTES) } else { None };
     let first = match (&encoder, plain_bytes) {
         (None, 0) => return Ok(response.map(ReplyBody::from)),
         (None, _) => {

@@ -1,0 +1,53 @@
+//! The memory for answers on their way out.
+
+use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
+use std::sync::Arc;
+use std::time::Duration;
+use tepui_model::{ErrorCode, ServiceError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The memory for pages and for blobs that are sent. Clients that read slowly keep theirs for as long as they
+/// take, so there is only so much for all of them.
+pub(super) struct ReplyMemory {
+    kib: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl ReplyMemory {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let kib = (limits.reply_memory_bytes / 1024).min(u32::MAX as usize);
+        Self { kib: Arc::new(Semaphore::new(kib)), patience: limits.body_memory_timeout }
+    }
+
+    /// Enough for a page.
+    pub(super) async fn reserve_page(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
+        if let Some(permit) = self.try_reserve(PAGE_BYTES) {
+            return Ok(permit);
+        }
+        let permit = Arc::clone(&self.kib).acquire_many_owned(kib(PAGE_BYTES));
+        match tokio::time::timeout(self.patience, permit).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => {
+                Err(ServiceError::new(ErrorCode::ServerBusy).with_cause("there is no memory for a page now"))
+            }
+        }
+    }
+
+    /// So much, if it is there now.
+    pub(super) fn try_reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.kib).try_acquire_many_owned(kib(bytes)).ok()
+    }
+
+    /// What a page of this size keeps of what was reserved. Small ones do not count.
+    pub(super) fn keep(mut reserved: OwnedSemaphorePermit, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if bytes <= SMALL_BODY_BYTES {
+            None
+        } else {
+            reserved.split(bytes.div_ceil(1024).min(reserved.num_permits()))
+        }
+    }
+}
+
+fn kib(bytes: usize) -> u32 {
+    u32::try_from(bytes / 1024).unwrap_or(u32::MAX)
+}
