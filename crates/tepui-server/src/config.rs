@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tepui_model::account::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 
+/// The longest that Azure keeps what was deleted.
+const MAX_RETENTION_DAYS: u32 = 365;
+
 /// How a server is to run.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -41,6 +44,12 @@ pub struct Config {
     pub table_port: u16,
     /// Copy blobs from the URLs of other servers, too, which this one then asks for them. Over `http` only.
     pub allow_remote_copy: bool,
+    /// The accounts that keep the previous versions of their blobs.
+    pub versioned_accounts: Vec<String>,
+    /// For how many days a deleted container can be restored; 0: deleted is deleted.
+    pub container_retention_days: u32,
+    /// How long a blob takes to come back from the archive. Azure takes hours.
+    pub rehydration_seconds: u64,
     /// Answer reads at the secondary endpoint, `ACCOUNT-secondary`.
     pub secondary: bool,
     /// Ignore what a request asks for beyond what the server does, rather than refuse it.
@@ -114,6 +123,9 @@ impl Default for Config {
             table_host: "127.0.0.1".to_owned(),
             table_port: 10002,
             allow_remote_copy: false,
+            versioned_accounts: Vec::new(),
+            container_retention_days: 0,
+            rehydration_seconds: 5,
             secondary: true,
             loose: false,
             skip_api_version_check: false,
@@ -167,6 +179,19 @@ impl Config {
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(ConfigError(format!("an account is given twice: {}", twice[0])));
+        }
+        let served = self.effective_accounts();
+        let is_served = |name: &&String| served.iter().any(|account| account.name == **name);
+        if let Some(unknown) = self.versioned_accounts.iter().find(|name| !is_served(name)) {
+            return Err(ConfigError(format!(
+                "versions are to be kept of an account that is not served: {unknown}"
+            )));
+        }
+        if self.container_retention_days > MAX_RETENTION_DAYS {
+            let days = self.container_retention_days;
+            return Err(ConfigError(format!(
+                "containers are kept for {MAX_RETENTION_DAYS} days at most: {days}"
+            )));
         }
         if self.services.is_empty() {
             return Err(ConfigError("there is no service to serve".to_owned()));
@@ -338,6 +363,19 @@ mod tests {
             let error = parse_accounts(text).unwrap_err().to_string();
             assert!(error.contains(says), "{case}: {error}");
             assert!(!error.contains("hunter2"), "{case} shows the key: {error}");
+        }
+    }
+
+    #[test]
+    fn settings_of_blobs_are_checked() {
+        for (text, says) in [
+            ("versioned-accounts = ['devstoreaccount1']\ncontainer-retention-days = 365", None),
+            ("versioned-accounts = ['other']", Some("not served: other")),
+            ("container-retention-days = 366", Some("365 days at most: 366")),
+        ] {
+            let error = Config::from_text(text).unwrap().check().err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), says.is_some(), "{text}: {error:?}");
+            assert!(error.unwrap_or_default().contains(says.unwrap_or_default()), "{text}");
         }
     }
 

@@ -26,6 +26,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tepui_engine::{DiskEngine, DiskOptions, Engine, EngineError, MemoryEngine};
 use tepui_extents::{DiskExtents, ExtentError, Extents, MemoryExtents};
 use tepui_model::Clock;
@@ -140,7 +141,7 @@ async fn run_all<E: Engine, X: Extents>(
         Arc::clone(extents),
         Arc::clone(&clock),
         ids::chance(),
-        BlobOptions::default(),
+        blob_options(config),
     ));
     // Whatever is served: what was deleted or has expired is no use to anybody.
     let (sweeper, cleaner) = (Arc::clone(&queues), Arc::clone(&blobs));
@@ -174,6 +175,16 @@ async fn run_all<E: Engine, X: Extents>(
     }
     accepting.join_all().await;
     chores.shutdown().await;
+}
+
+fn blob_options(config: &Config) -> BlobOptions {
+    let days = u64::from(config.container_retention_days);
+    BlobOptions {
+        container_retention: (days > 0).then(|| Duration::from_secs(days * 24 * 60 * 60)),
+        versioned_accounts: config.versioned_accounts.clone(),
+        rehydration: Duration::from_secs(config.rehydration_seconds),
+        ..BlobOptions::default()
+    }
 }
 
 fn accept_for<S: Served>(

@@ -128,6 +128,24 @@ pub(crate) struct Options {
         value_parser = BoolishValueParser::new(), value_name = "BOOL")]
     allow_remote_copy: Option<bool>,
 
+    /// Keep the previous versions of blobs in this account; may be repeated
+    #[arg(
+        long = "versioned-account",
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "TEPUI_VERSIONED_ACCOUNTS",
+        help_heading = "Blobs"
+    )]
+    versioned_accounts: Vec<String>,
+
+    /// Let deleted containers be restored for so many days [default: 0]
+    #[arg(long, value_name = "DAYS", env = "TEPUI_CONTAINER_RETENTION_DAYS", help_heading = "Blobs")]
+    container_retention_days: Option<u32>,
+
+    /// Let blobs take so long to come back from the archive [default: 5]
+    #[arg(long, value_name = "SECONDS", env = "TEPUI_REHYDRATION_SECONDS", help_heading = "Blobs")]
+    rehydration_seconds: Option<u64>,
+
     /// Ignore what a request asks for beyond what the server does, rather than refuse it
     #[arg(long, short = 'L', env = "TEPUI_LOOSE", help_heading = "Protocol",
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
@@ -232,6 +250,11 @@ impl Options {
         put(&mut config.table_port, self.table_port);
         put(&mut config.disable_product_style_url, self.disable_product_style_url);
         put(&mut config.allow_remote_copy, self.allow_remote_copy);
+        if !self.versioned_accounts.is_empty() {
+            config.versioned_accounts = self.versioned_accounts.clone();
+        }
+        put(&mut config.container_retention_days, self.container_retention_days);
+        put(&mut config.rehydration_seconds, self.rehydration_seconds);
         put(&mut config.loose, self.loose);
         put(&mut config.skip_api_version_check, self.skip_api_version_check);
         put(&mut config.secondary, self.secondary);

@@ -226,6 +226,52 @@ fn blobs_are_copied_from_other_servers_if_that_is_allowed() {
     assert_eq!(client.get_blob("/copies/part").body, bytes[10..100]);
 }
 
+/// What Azure has as settings of an account, and not of the protocol.
+#[test]
+fn options_of_the_command_keep_what_was_replaced_and_deleted() {
+    let server = Server::in_memory(&[
+        "--versioned-account",
+        "devstoreaccount1",
+        "--container-retention-days",
+        "7",
+        "--rehydration-seconds",
+        "0",
+    ]);
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    let [first, second] = ["first", "second"].map(|content| {
+        client.put_blob("/pictures/cat", content.as_bytes()).header("x-ms-version-id").unwrap().to_owned()
+    });
+    let version = |id: &str| format!("/pictures/cat?versionid={}", id.replace(':', "%3A"));
+    let old = client.get_blob(&version(&first));
+    assert_eq!((old.status, &*old.body, old.header("x-ms-version-id")), (200, &b"first"[..], Some(&*first)));
+    assert_eq!(old.header("x-ms-is-current-version"), None);
+    assert_eq!(client.get_blob(&version(&second)).header("x-ms-is-current-version"), Some("true"));
+    let list = client.get_blob("/pictures?restype=container&comp=list&include=versions").text();
+    for id in [&first, &second] {
+        assert!(list.contains(&format!("<VersionId>{id}</VersionId>")), "{list}");
+    }
+    assert_eq!(client.blob("DELETE", "/pictures/cat", &[], b"").unwrap().status, 202);
+    assert_eq!(client.get_blob("/pictures/cat").status, 404);
+    assert_eq!(client.get_blob(&version(&second)).body, b"second");
+
+    client.put_blob("/pictures/dog", b"dog");
+    let mut set_tier = |tier| {
+        client.blob("PUT", "/pictures/dog?comp=tier", &[("x-ms-access-tier", tier)], b"").unwrap().status
+    };
+    assert_eq!((set_tier("Archive"), set_tier("Hot")), (200, 202));
+    wait_until("it is back", || client.get_blob("/pictures/dog").body == b"dog");
+
+    let delete = client.blob("DELETE", "/pictures?restype=container", &[], b"").unwrap();
+    assert_eq!((delete.status, client.get_blob("/pictures/dog").status), (202, 404));
+    let list = client.get_blob("/?comp=list&include=deleted").text();
+    let (_, rest) = list.split_once("<Version>").unwrap();
+    let (deleted, _) = rest.split_once('<').unwrap();
+    let names = [("x-ms-deleted-container-name", "pictures"), ("x-ms-deleted-container-version", deleted)];
+    let restored = client.blob("PUT", "/pictures?restype=container&comp=undelete", &names, b"").unwrap();
+    assert_eq!((restored.status, client.get_blob("/pictures/dog").status), (201, 200), "{}", restored.text());
+}
+
 #[test]
 fn a_batch_deletes_what_it_may() {
     let server = Server::in_memory(&[]);
