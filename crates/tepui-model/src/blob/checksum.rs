@@ -27,9 +27,7 @@ impl Md5Sum {
     pub fn parse(text: &str) -> Result<Self, ErrorCode> {
         decode(text).map(Self).ok_or(ErrorCode::InvalidMd5)
     }
-}
 
-impl Md5Sum {
     /// As headers and lists have it: in Base64.
     pub fn base64(self) -> [u8; 24] {
         let mut text = [0; 24];

@@ -47,8 +47,8 @@ pub fn overrides(query: &Query) -> HttpProperties {
     }
 }
 
-/// The answer to an operation that succeeded. That to List Blobs comes from [`BlobListWriter::finish`]. That to Get Blob has no body here: it is streamed, and its
-/// headers say how long it is.
+/// The answer to an operation that succeeded. That to List Blobs comes from [`BlobListWriter::finish`]. That to
+/// Get Blob has no body here: it is streamed, and its headers say how long it is.
 pub fn encode(
     context: &Context<'_>,
     operation: &Operation,
