@@ -12,9 +12,10 @@ use crate::table::value::write_base64;
 use tepui_model::Timestamp;
 use tepui_model::table::{EntitySink, EntityView, ValueRef, properties};
 
-/// A set is written in pieces of about this size: they stay in the processor's cache until they are
-/// sent, and a page that grows is never copied.
-const PIECE_BYTES: usize = 64 * 1024;
+/// The size of the first piece of a set. Each one after it is twice as large, up to the last size: a page
+/// that grows is never copied, and few large pieces take the system less time to send than many small ones.
+const FIRST_PIECE_BYTES: usize = 128 * 1024;
+const LAST_PIECE_BYTES: usize = 1024 * 1024;
 
 /// Writes the entities of a page as they are found.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub struct EntityWriter {
 impl EntityWriter {
     /// Starts a set.
     pub fn set(level: MetadataLevel, links: &TableLinks<'_>, select: Select) -> Self {
-        let mut out = Vec::with_capacity(PIECE_BYTES);
+        let mut out = Vec::with_capacity(FIRST_PIECE_BYTES);
         out.push(b'{');
         if level != MetadataLevel::None {
             write_metadata(&mut out, links.base, links.table, "", &select);
@@ -66,9 +67,11 @@ impl EntitySink for EntityWriter {
     fn accept(&mut self, entity: &EntityView<'_>) {
         let links = TableLinks { base: &self.base, account: &self.account, table: &self.table };
         // An entity that hardly fits in begins the next piece.
-        if self.out.len() + entity.packed.len() + 1024 > PIECE_BYTES && self.out.len() > PIECE_BYTES / 2 {
+        let room = self.out.capacity();
+        if self.out.len() + entity.packed.len() + 1024 > room && self.out.len() > room / 2 {
+            let next = Vec::with_capacity((room * 2).min(LAST_PIECE_BYTES));
             self.full_bytes += self.out.len();
-            self.full.push(std::mem::replace(&mut self.out, Vec::with_capacity(PIECE_BYTES)));
+            self.full.push(std::mem::replace(&mut self.out, next));
         }
         if self.needs_comma {
             self.out.push(b',');
