@@ -7,9 +7,9 @@ use super::service::{BlobService, extent_error};
 use super::target::{More, discard_blocks, discard_spent};
 use crate::keyspace::{self, ContentId, Incarnation};
 use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
-use crate::transact::{commit, engine_error};
-use std::time::Duration;
-use tepui_engine::{Engine, Key, KeyRange};
+use crate::transact::{Attempt, Outcome, commit, engine_error};
+use std::time::{Duration, Instant};
+use tepui_engine::{Engine, Key, KeyRange, Snapshot};
 use tepui_extents::{Extent, Extents};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
@@ -21,6 +21,39 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(10 * 60);
 const BLOCKS_LAST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How many rows one step is about.
 const STEP: usize = 256;
+/// How many times as long as a step took the rest after it is, and the longest rest.
+const REST: u32 = 2;
+const MAX_REST: Duration = Duration::from_millis(50);
+
+/// A step on its way to its commit.
+struct Step<S> {
+    snapshot: S,
+    began: Instant,
+}
+
+/// What is left in a container that nobody can reach any more.
+struct Emptied {
+    blocks: KeyRange,
+    blobs: KeyRange,
+}
+
+impl Emptied {
+    /// Releases the first of what is left: blocks, and blobs once there are no blocks.
+    async fn release_some<S: Snapshot>(&mut self, edit: &mut Edit<'_, S>) -> Result<More, ServiceError> {
+        if discard_blocks(edit, &mut self.blocks).await? == More::Yes {
+            return Ok(More::Yes);
+        }
+        self.blocks.start = self.blocks.end.clone();
+        let mut rows = Rows::of(edit.snapshot, self.blobs.clone(), STEP);
+        for _ in 0..STEP {
+            let Some((key, row)) = rows.next().await? else { return Ok(More::No) };
+            contents::release(edit, &StoredBlob::decode(&row)?.content).await?;
+            self.blobs.start = key.clone();
+            edit.delete(key);
+        }
+        Ok(More::Yes)
+    }
+}
 
 impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Gives back space for ever. Run it in the background; it can be stopped at any time.
@@ -66,103 +99,149 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Works off all notes that are there.
     pub async fn reclaim_once(&self) -> Result<(), ServiceError> {
         self.fail_interrupted_copies().await?;
-        while let Some((note, _)) = self.first(keyspace::retained_until(self.clock.now())).await? {
-            self.forget_deleted(note).await?;
-        }
-        while let Some((note, _)) = self.first(keyspace::all_spent_blocks()).await? {
+        let mut left = keyspace::retained_until(self.clock.now());
+        while self.forget_deleted(&mut left).await? == More::Yes {}
+        let mut left = keyspace::all_spent_blocks();
+        while let Some(note) = self.first(&mut left).await? {
             self.discard_spent(&note).await?;
         }
-        while let Some((note, _)) = self.first(keyspace::all_dropped_containers()).await? {
+        let mut left = keyspace::all_dropped_containers();
+        while let Some(note) = self.first(&mut left).await? {
             self.empty_container(note).await?;
         }
-        while let Some(note) = self.first_dropped_content().await? {
-            self.release_pieces(note).await?;
-        }
+        while self.release_contents().await? == More::Yes {}
         self.free_extents().await
     }
 
-    async fn first(&self, range: KeyRange) -> Result<Option<(Key, bytes::Bytes)>, ServiceError> {
+    /// The first key in what is left of a range. It begins there from now on: what lies before may be
+    /// thousands of deletions, and is not to be read over for each of them.
+    async fn first(&self, left: &mut KeyRange) -> Result<Option<Key>, ServiceError> {
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        Rows::of(&snapshot, range, 1).next().await
+        let Some((key, _)) = Rows::of(&snapshot, left.clone(), 1).next().await? else { return Ok(None) };
+        left.start = key.clone();
+        Ok(Some(key))
     }
 
-    /// The first content that nothing refers to, but for those that are being made.
-    async fn first_dropped_content(&self) -> Result<Option<Key>, ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let mut rows = Rows::of(&snapshot, keyspace::all_dropped_contents(), 16);
-        while let Some((note, _)) = rows.next().await? {
-            let content = keyspace::dropped_content_id(&note).ok_or(ErrorCode::InternalError)?;
-            if !self.making.has(content) {
-                return Ok(Some(note));
-            }
+    async fn begin(&self) -> Result<Step<E::Snapshot>, ServiceError> {
+        let began = Instant::now();
+        Ok(Step { snapshot: self.engine.snapshot().await.map_err(engine_error)?, began })
+    }
+
+    /// Commits a step, and rests so that others come first. If something has changed meanwhile, the step has to
+    /// be taken again.
+    async fn commit(
+        &self,
+        step: Step<E::Snapshot>,
+        changes: Outcome<()>,
+    ) -> Result<Attempt<()>, ServiceError> {
+        let attempt = commit(&*self.engine, &step.snapshot, changes).await?;
+        // Held on to, it would keep what is being freed.
+        drop(step.snapshot);
+        tokio::time::sleep((step.began.elapsed() * REST).min(MAX_REST)).await;
+        Ok(attempt)
+    }
+
+    /// Deletes states of blobs that cannot be restored any more, as the first notes of `left` say.
+    async fn forget_deleted(&self, left: &mut KeyRange) -> Result<More, ServiceError> {
+        let step = self.begin().await?;
+        let mut edit = Edit::of(&step.snapshot);
+        let mut notes = Rows::of(&step.snapshot, left.clone(), STEP);
+        let mut last = None;
+        for _ in 0..STEP {
+            let Some((note, _)) = notes.next().await? else { break };
+            self.forget(&mut edit, &note).await?;
+            edit.delete(note.clone());
+            last = Some(note);
         }
-        Ok(None)
+        let Some(last) = last else { return Ok(More::No) };
+        let changes = edit.finish(());
+        if let Attempt::Done(()) = self.commit(step, changes).await? {
+            left.start = last;
+        }
+        Ok(More::Yes)
     }
 
-    /// Commits a step. If something has changed meanwhile, the step is taken again, as all of them are until
-    /// nothing is left to do.
-    async fn step(&self, snapshot: &E::Snapshot, edit: Edit<'_, E::Snapshot>) -> Result<(), ServiceError> {
-        commit(&*self.engine, snapshot, edit.finish(())).await?;
+    async fn forget(&self, edit: &mut Edit<'_, E::Snapshot>, note: &Key) -> Result<(), ServiceError> {
+        let Some((container, name, revision)) = keyspace::retained_blob(note) else { return Ok(()) };
+        let key = keyspace::blob(container, &name, revision);
+        let Some(row) = edit.get(&key).await? else { return Ok(()) };
+        let blob = StoredBlob::decode(&row)?;
+        edit.guard(key.clone());
+        // It may have been restored, or deleted again.
+        if blob.deleted.is_some_and(|deleted| deleted.until <= self.clock.now()) {
+            contents::release(edit, &blob.content).await?;
+            edit.delete(key);
+        }
         Ok(())
-    }
-
-    /// Deletes a state of a blob that cannot be restored any more.
-    async fn forget_deleted(&self, note: Key) -> Result<(), ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let mut edit = Edit::of(&snapshot);
-        if let Some((container, name, revision)) = keyspace::retained_blob(&note) {
-            let key = keyspace::blob(container, &name, revision);
-            if let Some(row) = edit.get(&key).await? {
-                let blob = StoredBlob::decode(&row)?;
-                edit.guard(key.clone());
-                // It may have been restored, or deleted again.
-                if blob.deleted.is_some_and(|deleted| deleted.until <= self.clock.now()) {
-                    contents::release(&mut edit, &blob.content).await?;
-                    edit.delete(key);
-                }
-            }
-        }
-        edit.delete(note);
-        self.step(&snapshot, edit).await
     }
 
     /// Discards blocks that a list was made of.
     async fn discard_spent(&self, note: &Key) -> Result<(), ServiceError> {
         let (container, name) = keyspace::spent_blocks_of(note).ok_or(ErrorCode::InternalError)?;
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let mut edit = Edit::of(&snapshot);
+        let step = self.begin().await?;
+        let mut edit = Edit::of(&step.snapshot);
         discard_spent(&mut edit, container, &name).await?;
-        self.step(&snapshot, edit).await
+        let changes = edit.finish(());
+        self.commit(step, changes).await?;
+        Ok(())
     }
 
     /// Releases what is in a container that nobody can reach any more.
     async fn empty_container(&self, note: Key) -> Result<(), ServiceError> {
         let number = note.get(1..).and_then(|number| number.try_into().ok()).map(u64::from_be_bytes);
         let container = Incarnation(number.ok_or(ErrorCode::InternalError)?);
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let mut edit = Edit::of(&snapshot);
-        if discard_blocks(&mut edit, keyspace::blocks_with_prefix(container, "")).await? == More::Yes {
-            return self.step(&snapshot, edit).await;
-        }
-        let mut rows = Rows::of(&snapshot, keyspace::blobs(container), STEP);
-        for _ in 0..STEP {
-            let Some((key, row)) = rows.next().await? else {
+        let mut left = Emptied {
+            blocks: keyspace::blocks_with_prefix(container, ""),
+            blobs: keyspace::blobs(container),
+        };
+        loop {
+            let step = self.begin().await?;
+            let mut edit = Edit::of(&step.snapshot);
+            let more = left.release_some(&mut edit).await?;
+            if more == More::No {
                 self.engine.reclaim(keyspace::tags(container)).await.map_err(engine_error)?;
-                edit.delete(note);
-                return self.step(&snapshot, edit).await;
-            };
-            contents::release(&mut edit, &StoredBlob::decode(&row)?.content).await?;
-            edit.delete(key);
+                edit.delete(note.clone());
+            }
+            let changes = edit.finish(());
+            let attempt = self.commit(step, changes).await?;
+            if more == More::No || matches!(attempt, Attempt::Again) {
+                // The note says whether there is anything left to do.
+                return Ok(());
+            }
         }
-        self.step(&snapshot, edit).await
     }
 
-    /// Releases what the pieces of a content refer to.
+    /// Releases all contents that nothing refers to. They may have been the last to refer to others.
+    async fn release_contents(&self) -> Result<More, ServiceError> {
+        let mut left = keyspace::all_dropped_contents();
+        let mut more = More::No;
+        while let Some(note) = self.first_dropped_content(&mut left).await? {
+            self.release_pieces(note).await?;
+            more = More::Yes;
+        }
+        Ok(more)
+    }
+
+    /// As [`Self::first`], but for contents that are being made.
+    async fn first_dropped_content(&self, left: &mut KeyRange) -> Result<Option<Key>, ServiceError> {
+        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let mut notes = Rows::of(&snapshot, left.clone(), 16);
+        while let Some((note, _)) = notes.next().await? {
+            let content = keyspace::dropped_content_id(&note).ok_or(ErrorCode::InternalError)?;
+            if !self.making.has(content) {
+                left.start = note.clone();
+                return Ok(Some(note));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Releases what the first pieces of a content refer to.
     async fn release_pieces(&self, note: Key) -> Result<(), ServiceError> {
         let content: ContentId = keyspace::dropped_content_id(&note).ok_or(ErrorCode::InternalError)?;
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let mut edit = Edit::of(&snapshot);
-        let mut rows = Rows::of(&snapshot, keyspace::pieces_from(content, 0), 16);
+        let step = self.begin().await?;
+        let mut edit = Edit::of(&step.snapshot);
+        let mut rows = Rows::of(&step.snapshot, keyspace::pieces_from(content, 0), 16);
         for _ in 0..16 {
             let Some((key, row)) = rows.next().await? else {
                 if let Some((parent, _)) = contents::head(&edit, content).await?.parent {
@@ -179,7 +258,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
             edit.delete(key);
         }
-        self.step(&snapshot, edit).await
+        let changes = edit.finish(());
+        self.commit(step, changes).await?;
+        Ok(())
     }
 
     /// Frees the extents that nothing refers to any more.
@@ -193,8 +274,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         // Once for all: whoever begins to read after this finds nothing that there is a note about.
         self.extents.wait_for_readers().await;
         while next.is_some() {
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-            let mut edit = Edit::of(&snapshot);
+            let step = self.begin().await?;
+            let mut edit = Edit::of(&step.snapshot);
             let mut extents = Vec::with_capacity(STEP);
             while let Some((note, row)) = next.take() {
                 let (volume, offset) = keyspace::place_of_extent(&note).ok_or(ErrorCode::InternalError)?;
@@ -209,7 +290,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 }
             }
             self.extents.free(extents).await.map_err(extent_error)?;
-            self.step(&snapshot, edit).await?;
+            let changes = edit.finish(());
+            self.commit(step, changes).await?;
         }
         Ok(())
     }
@@ -219,11 +301,11 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let now = self.clock.now();
         for (container, name) in self.expired_blocks(now).await? {
             loop {
-                let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-                let mut edit = Edit::of(&snapshot);
-                let range = keyspace::blocks(container, &name);
-                let more = discard_blocks(&mut edit, range).await?;
-                self.step(&snapshot, edit).await?;
+                let step = self.begin().await?;
+                let mut edit = Edit::of(&step.snapshot);
+                let more = discard_blocks(&mut edit, &mut keyspace::blocks(container, &name)).await?;
+                let changes = edit.finish(());
+                self.commit(step, changes).await?;
                 if more == More::No {
                     break;
                 }
@@ -238,7 +320,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 edit.delete(key);
                 let note = keyspace::dropped_container(container.incarnation);
                 edit.put(note, record::encode_number(now.ticks()));
-                self.step(&snapshot, edit).await?;
+                commit(&*self.engine, &snapshot, edit.finish(())).await?;
             }
         }
         Ok(())

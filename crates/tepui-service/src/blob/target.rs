@@ -237,7 +237,7 @@ impl<'a> Target<'a> {
         &self,
         edit: &mut Edit<'_, S>,
     ) -> Result<More, ServiceError> {
-        let more = discard_blocks(edit, keyspace::blocks(self.container, self.name())).await?;
+        let more = discard_blocks(edit, &mut keyspace::blocks(self.container, self.name())).await?;
         let note = keyspace::spent_blocks(self.container, self.name());
         if more == More::No && edit.get(&note).await?.is_some() {
             edit.delete(note);
@@ -281,15 +281,16 @@ pub(super) async fn discard_spent<S: Snapshot>(
     Ok(More::Yes)
 }
 
-/// Discards the first blocks of a range.
+/// Discards the first blocks of a range. Then it begins behind them.
 pub(super) async fn discard_blocks<S: Snapshot>(
     edit: &mut Edit<'_, S>,
-    range: KeyRange,
+    range: &mut KeyRange,
 ) -> Result<More, ServiceError> {
-    let mut rows = Rows::of(edit.snapshot, range, DISCARDED_AT_ONCE);
+    let mut rows = Rows::of(edit.snapshot, range.clone(), DISCARDED_AT_ONCE);
     let mut discarded = 0;
     while let Some((key, row)) = rows.next().await? {
         if discarded == DISCARDED_AT_ONCE {
+            range.start = key;
             return Ok(More::Yes);
         }
         contents::release_extent(edit, StoredBlock::decode(&row)?.extent).await?;

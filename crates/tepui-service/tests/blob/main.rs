@@ -7,6 +7,8 @@ mod blocks;
 mod containers;
 mod copies;
 mod deletes;
+#[path = "../shared/engine.rs"]
+mod engine;
 mod extents;
 mod failures;
 mod finds;

@@ -1,7 +1,9 @@
 //! Space that is given back.
 
 use super::*;
+use crate::engine::TestEngine;
 use BlockSearch::*;
+use std::collections::HashMap;
 
 #[tokio::test]
 async fn nothing_is_left_of_what_was_deleted() {
@@ -26,6 +28,31 @@ async fn nothing_is_left_of_what_was_deleted() {
     bench.delete_container().await.unwrap();
     bench.service.reclaim_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
+}
+
+/// What was deleted leaves markers that a scan has to step over: beginning anew after each step would make
+/// large containers cost the square of their size.
+#[tokio::test]
+async fn nobody_looks_where_everything_was_deleted() {
+    let engine = TestEngine::new();
+    let scanned = Arc::clone(&engine.scanned);
+    let bench = Bench::on(engine, PlainExtents::default(), BlobOptions::default());
+    bench.create().await.unwrap();
+    for number in 0..2000 {
+        bench.put(&format!("{number:04}"), b"x").await;
+    }
+    for number in 0..2500 {
+        bench.put_block("waiting", &format!("{number:04}"), b"x").await.unwrap();
+    }
+    bench.delete_container().await.unwrap();
+    scanned.lock().unwrap().ranges.clear();
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(bench.extents.count(), 0);
+    let mut begun: HashMap<_, usize> = HashMap::new();
+    for range in std::mem::take(&mut scanned.lock().unwrap().ranges) {
+        *begun.entry(range.start).or_default() += 1;
+    }
+    assert!(begun.values().all(|times| *times <= 2), "{begun:?}");
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@
 
 mod counting;
 mod crowd;
+#[path = "../shared/engine.rs"]
+mod engine;
 mod messages;
 mod model;
 mod queues;

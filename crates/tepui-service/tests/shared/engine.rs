@@ -1,0 +1,105 @@
+//! An engine in memory that notes what is scanned, and fails when it is told to.
+
+#![allow(dead_code, reason = "not every suite needs all of it")]
+
+use std::sync::{Arc, Mutex};
+use tepui_engine::{
+    Chain, CommitError, Engine, EngineError, Key, KeyRange, MemoryEngine, ScanLimit, ScanPage, Snapshot,
+    Value, Version, Write,
+};
+
+#[derive(Clone)]
+pub(crate) struct TestEngine {
+    inner: Arc<MemoryEngine>,
+    pub(crate) scanned: Arc<Mutex<Scanned>>,
+    /// What becomes of the next commit.
+    pub(crate) fault: Arc<Mutex<Option<Fault>>>,
+}
+
+/// What was scanned.
+#[derive(Default)]
+pub(crate) struct Scanned {
+    pub(crate) rows: usize,
+    pub(crate) ranges: Vec<KeyRange>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    Refused,
+    /// Nobody can tell, and nothing was written.
+    UnknownLost,
+    /// Nobody can tell, and all was written.
+    UnknownKept,
+}
+
+pub(crate) struct TestSnapshot {
+    inner: <MemoryEngine as Engine>::Snapshot,
+    scanned: Arc<Mutex<Scanned>>,
+}
+
+impl TestEngine {
+    pub(crate) fn new() -> Self {
+        Self { inner: Arc::new(MemoryEngine::new()), scanned: Arc::default(), fault: Arc::default() }
+    }
+}
+
+impl Engine for TestEngine {
+    type Snapshot = TestSnapshot;
+
+    async fn snapshot(&self) -> Result<TestSnapshot, EngineError> {
+        Ok(TestSnapshot { inner: self.inner.snapshot().await?, scanned: Arc::clone(&self.scanned) })
+    }
+
+    async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
+        let fault = self.fault.lock().unwrap().take();
+        match fault {
+            None => self.inner.commit(at, guards, writes).await,
+            Some(Fault::Refused) => Err(CommitError::Engine(EngineError::Unavailable("full".to_owned()))),
+            Some(Fault::UnknownLost) => Err(CommitError::Unknown("lost".to_owned())),
+            Some(Fault::UnknownKept) => {
+                self.inner.commit(at, guards, writes).await?;
+                Err(CommitError::Unknown("kept".to_owned()))
+            }
+        }
+    }
+
+    fn commit_in(
+        &self,
+        chain: &Chain,
+        at: Version,
+        guards: Vec<Key>,
+        writes: Vec<Write>,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        self.inner.commit_in(chain, at, guards, writes)
+    }
+
+    async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
+        self.inner.reclaim(range).await
+    }
+
+    fn health(&self) -> Result<(), EngineError> {
+        self.inner.health()
+    }
+}
+
+impl Snapshot for TestSnapshot {
+    fn version(&self) -> Version {
+        self.inner.version()
+    }
+
+    fn catalogue_version(&self) -> Version {
+        self.inner.catalogue_version()
+    }
+
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {
+        self.inner.get(key).await
+    }
+
+    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
+        let page = self.inner.scan(range, limit).await?;
+        let mut scanned = self.scanned.lock().unwrap();
+        scanned.rows += page.rows.len();
+        scanned.ranges.push(range.clone());
+        Ok(page)
+    }
+}
