@@ -86,6 +86,11 @@ impl Timestamp {
         Self::from_ticks(seconds * TICKS_PER_SECOND + u64::from(ticks))
     }
 
+    /// Whole seconds since the first moment of all.
+    pub fn seconds(self) -> u64 {
+        self.0 / TICKS_PER_SECOND
+    }
+
     pub fn calendar(self) -> Calendar {
         let (seconds, ticks) = (self.0 / TICKS_PER_SECOND, self.0 % TICKS_PER_SECOND);
         let (days, second_of_day) = (seconds / SECONDS_PER_DAY, (seconds % SECONDS_PER_DAY) as u32);

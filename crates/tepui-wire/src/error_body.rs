@@ -5,7 +5,7 @@
 
 use crate::address::Service;
 use crate::version::ServiceVersion;
-use crate::xml::{self, DECLARATION, push_escaped};
+use crate::xml::{self, DECLARATION, escape};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tepui_model::{ServiceError, Stage, Timestamp};
@@ -225,7 +225,7 @@ fn table_xml_body(prefix: &str, declares: &str, error: &ServiceError, message: &
     out.push_str(&format!("<{prefix}error{declares}\"{METADATA_NAMESPACE}\">"));
     out.push_str(&format!("<{prefix}code>{}</{prefix}code>", error.code.name()));
     out.push_str(&format!("<{prefix}message xml:lang=\"en-US\">"));
-    push_escaped(message, &mut out);
+    out.push_str(&escape(message));
     out.push_str(&format!("</{prefix}message></{prefix}error>"));
     out.into_bytes()
 }
@@ -236,7 +236,7 @@ fn xml_body(error: &ServiceError, message: &str, mark: &str) -> Vec<u8> {
     out.push_str(mark);
     out.push_str(DECLARATION);
     out.push_str(&format!("<Error><Code>{}</Code><Message>", error.code.name()));
-    push_escaped(message, &mut out);
+    out.push_str(&escape(message));
     out.push_str("</Message>");
     for (name, text) in &error.details {
         if text.is_empty() {
@@ -244,7 +244,7 @@ fn xml_body(error: &ServiceError, message: &str, mark: &str) -> Vec<u8> {
             continue;
         }
         out.push_str(&format!("<{name}>"));
-        push_escaped(text, &mut out);
+        out.push_str(&escape(text));
         out.push_str(&format!("</{name}>"));
     }
     out.push_str("</Error>");

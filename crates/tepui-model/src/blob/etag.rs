@@ -11,7 +11,7 @@ use crate::Timestamp;
 /// assert_eq!(etag::parse("\"0x8DE79ABBE2A4980\""), Some(at));
 /// ```
 pub fn to_text(changed: Timestamp) -> String {
-    EtagText::of(changed).as_str().to_owned()
+    String::from_utf8_lossy(EtagText::of(changed).as_ref()).into_owned()
 }
 
 /// The same without memory of its own, for answers that hold many.
@@ -42,9 +42,11 @@ impl EtagText {
         self.start -= 1;
         self.bytes[self.start] = byte;
     }
+}
 
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[self.start..]).unwrap_or_default()
+impl AsRef<[u8]> for EtagText {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[self.start..]
     }
 }
 

@@ -10,10 +10,9 @@ use crate::xml::{Opened, Printer, is_plain, is_xml_character};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Response;
-use tepui_model::Timestamp;
 use tepui_model::blob::{
     BlobEntry, BlobInclude, BlobMarker, BlobProperties, BlobSink, BlobType, ContainerPage, CopyState,
-    FoundPage, LeaseState, LeaseView, ListBlobs, ListedBlob, ListedContainer, ListedContent, Md5Sum, OfType,
+    FoundPage, LeaseState, LeaseView, ListBlobs, ListedBlob, ListedContainer, ListedContent, OfType,
     Operation, Revision, SoftDeleted, TierView,
     etag::{self, EtagText},
 };
@@ -64,7 +63,7 @@ fn end(mut body: Printer, root: Opened, next: Option<String>) -> Vec<u8> {
 
 /// A name that XML can hold as it is, or else escaped like a URL, if clients of the version know that.
 fn push_name(element: &'static str, name: &str, version: ServiceVersion, body: &mut Printer) {
-    if is_plain(name) || name.chars().all(is_xml_character) || !version.lists_encoded_names() {
+    if is_plain(name.as_bytes()) || name.chars().all(is_xml_character) || !version.lists_encoded_names() {
         return body.leaf(element, name);
     }
     let mut escaped = String::with_capacity(3 * name.len());
@@ -91,11 +90,6 @@ fn push_flag(name: &str, flag: bool, body: &mut Printer) {
 }
 
 #[inline(always)]
-fn push_date(name: &str, date: Timestamp, body: &mut Printer) {
-    body.plain_leaf(name, ascii(&date.http_bytes()));
-}
-
-#[inline(always)]
 fn push_number(name: &str, number: u64, body: &mut Printer) {
     body.plain_leaf(name, itoa::Buffer::new().format(number));
 }
@@ -109,13 +103,9 @@ fn push_http(name: &str, text: Option<&str>, body: &mut Printer) {
     }
 }
 
-fn ascii(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap_or_default()
-}
-
 fn push_soft_deleted(deleted: Option<&SoftDeleted>, body: &mut Printer) {
     if let Some(deleted) = deleted {
-        push_date("DeletedTime", deleted.deleted, body);
+        body.date("DeletedTime", deleted.deleted);
         push_number("RemainingRetentionDays", deleted.remaining_days.into(), body);
     }
 }
@@ -153,7 +143,7 @@ fn push_container(listed: &ListedContainer, with_metadata: bool, body: &mut Prin
             body.leaf("Version", &deleted.version);
         }
         body.parent("Properties", |body| {
-            push_date("Last-Modified", properties.changed.0, body);
+            body.date("Last-Modified", properties.changed.0);
             // Quoted here, and not in lists of blobs.
             body.leaf("Etag", &format!("\"{}\"", etag::to_text(properties.changed.0)));
             push_lease(&properties.lease, body);
@@ -291,19 +281,22 @@ fn push_properties(
 ) {
     let http = &properties.http;
     if version.says_creation_time() {
-        push_date("Creation-Time", properties.created, body);
+        body.date("Creation-Time", properties.created);
     }
-    push_date("Last-Modified", properties.changed.0, body);
-    body.plain_leaf("Etag", EtagText::of(properties.changed.0).as_str());
+    body.date("Last-Modified", properties.changed.0);
+    body.plain_leaf("Etag", EtagText::of(properties.changed.0));
     push_number("Content-Length", properties.bytes, body);
     push_http("Content-Type", http.content_type.as_deref(), body);
     push_http("Content-Encoding", http.content_encoding.as_deref(), body);
     push_http("Content-Language", http.content_language.as_deref(), body);
-    push_http("Content-MD5", http.content_md5.map(Md5Sum::base64).as_ref().map(|md5| ascii(md5)), body);
+    match http.content_md5 {
+        Some(md5) => body.plain_leaf("Content-MD5", md5.base64()),
+        None => body.empty("Content-MD5"),
+    }
     push_http("Cache-Control", http.cache_control.as_deref(), body);
     push_http("Content-Disposition", http.content_disposition.as_deref(), body);
     if let Some(accessed) = properties.last_accessed {
-        push_date("LastAccessTime", accessed, body);
+        body.date("LastAccessTime", accessed);
     }
     if let OfType::Page { sequence_number } = properties.of_type {
         push_number("x-ms-blob-sequence-number", sequence_number, body);
@@ -343,7 +336,7 @@ fn push_properties(
         push_flag("Sealed", true, body);
     }
     if let Some(policy) = properties.immutability.filter(|_| include.immutability_policy) {
-        push_date("ImmutabilityPolicyUntilDate", policy.until, body);
+        body.date("ImmutabilityPolicyUntilDate", policy.until);
         body.leaf("ImmutabilityPolicyMode", policy.mode.name());
     }
     if let Some(hold) = properties.legal_hold.filter(|_| include.legal_hold) {
@@ -357,7 +350,7 @@ fn push_tier(tier: &TierView, body: &mut Printer) {
         push_flag("AccessTierInferred", true, body);
     }
     if let Some(changed) = tier.changed {
-        push_date("AccessTierChangeTime", changed, body);
+        body.date("AccessTierChangeTime", changed);
     }
     if let Some(status) = tier.archive_status {
         body.leaf("ArchiveStatus", status.name());
@@ -373,7 +366,7 @@ fn push_copy(copy: &CopyState, body: &mut Printer) {
     body.leaf("CopySource", &copy.source);
     body.leaf("CopyProgress", &format!("{}/{}", copy.progress.0, copy.progress.1));
     if let Some(completed) = copy.completed {
-        push_date("CopyCompletionTime", completed, body);
+        body.date("CopyCompletionTime", completed);
     }
     if let Some(description) = &copy.description {
         body.leaf("CopyStatusDescription", description);

@@ -5,7 +5,7 @@ use crate::address::Service;
 use crate::metadata;
 use crate::query::Query;
 use crate::version::ServiceVersion;
-use crate::xml::{self, DECLARATION, GeoReplication, push_attribute, push_escaped};
+use crate::xml::{self, DECLARATION, GeoReplication, Printer};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tepui_model::metadata::Metadata;
@@ -47,7 +47,7 @@ pub fn encode(
         | Reply::MessageDeleted
         | Reply::Cleared => empty(StatusCode::NO_CONTENT),
         Reply::Metadata { metadata, messages } => properties(&metadata, messages)?,
-        Reply::Queues(page) => read(queue_list(context, &page).into_bytes()),
+        Reply::Queues(page) => read(queue_list(context, &page)),
         Reply::Acl(identifiers) => read(xml::print_signed_identifiers(&identifiers, Service::Queue)),
         Reply::ServiceProperties(properties) => {
             read(xml::print_service_properties(&properties, context.version, Service::Queue))
@@ -76,65 +76,38 @@ fn updated(receipt: &PopReceipt) -> Response<Vec<u8>> {
     response
 }
 
-fn queue_list(context: &Context<'_>, page: &QueuePage) -> String {
-    let mut out = String::with_capacity(512 + 64 * page.queues.len());
-    out.push_str(DECLARATION);
-    if context.version.lists_name_endpoint() {
-        out.push_str("<EnumerationResults ServiceEndpoint=\"");
-        push_attribute(context.base, &mut out);
-        out.push_str("/\">");
-    } else {
-        out.push_str("<EnumerationResults AccountName=\"");
-        push_attribute(context.account, &mut out);
-        out.push_str("\">");
-    }
-    for (parameter, element) in [("prefix", "Prefix"), ("marker", "Marker"), ("maxresults", "MaxResults")] {
-        if let Some(value) = context.query.get_ignore_case(parameter) {
-            push_leaf(element, value, &mut out);
-        }
-    }
-    if page.queues.is_empty() {
-        out.push_str("<Queues />");
-    } else {
-        out.push_str("<Queues>");
-        for queue in &page.queues {
-            out.push_str("<Queue>");
-            push_leaf("Name", &queue.name, &mut out);
-            if let Some(metadata) = &queue.metadata {
-                push_metadata(metadata, &mut out);
+fn queue_list(context: &Context<'_>, page: &QueuePage) -> Vec<u8> {
+    let mut out = Printer::new(Service::Queue);
+    let endpoint = format!("{}/", context.base);
+    let attribute = match context.version.lists_name_endpoint() {
+        true => ("ServiceEndpoint", endpoint.as_str()),
+        false => ("AccountName", context.account),
+    };
+    out.parent_with("EnumerationResults", &[attribute], |out| {
+        for (parameter, element) in [("prefix", "Prefix"), ("marker", "Marker"), ("maxresults", "MaxResults")]
+        {
+            if let Some(value) = context.query.get_ignore_case(parameter) {
+                out.leaf(element, value);
             }
-            out.push_str("</Queue>");
         }
-        out.push_str("</Queues>");
-    }
-    let marker = page.next.as_ref().map(|next| format!("/{}/{next}", context.account));
-    push_leaf("NextMarker", marker.as_deref().unwrap_or_default(), &mut out);
-    out.push_str("</EnumerationResults>");
-    out
+        out.parent("Queues", |out| {
+            for queue in &page.queues {
+                out.parent("Queue", |out| {
+                    out.leaf("Name", &queue.name);
+                    queue.metadata.iter().for_each(|metadata| push_metadata(metadata, out));
+                });
+            }
+        });
+        let marker = page.next.as_ref().map(|next| format!("/{}/{next}", context.account));
+        out.leaf("NextMarker", marker.as_deref().unwrap_or_default());
+    });
+    out.finish()
 }
 
-fn push_metadata(pairs: &Metadata, out: &mut String) {
-    if pairs.is_empty() {
-        return out.push_str("<Metadata />");
-    }
-    out.push_str("<Metadata>");
-    for (name, value) in pairs.iter() {
-        push_leaf(name, &metadata::readable(value), out);
-    }
-    out.push_str("</Metadata>");
-}
-
-fn push_leaf(name: &str, text: &str, out: &mut String) {
-    out.push('<');
-    out.push_str(name);
-    if text.is_empty() {
-        return out.push_str(" />");
-    }
-    out.push('>');
-    push_escaped(text, out);
-    out.push_str("</");
-    out.push_str(name);
-    out.push('>');
+fn push_metadata(pairs: &Metadata, out: &mut Printer) {
+    out.parent("Metadata", |out| {
+        pairs.iter().for_each(|(name, value)| out.leaf(name, &metadata::readable(value)));
+    });
 }
 
 /// What a message takes besides its text, at most.

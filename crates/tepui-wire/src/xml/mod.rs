@@ -12,6 +12,7 @@ pub use service_properties::{parse_service_properties, print_service_properties}
 pub use signed_identifiers::{parse_signed_identifiers, print_signed_identifiers};
 
 use crate::address::Service;
+use std::borrow::Cow;
 use tepui_model::Timestamp;
 
 pub(crate) const BOM: &str = "\u{FEFF}";
@@ -43,25 +44,30 @@ pub fn print_service_stats(replication: GeoReplication, service: Service) -> Vec
 }
 
 /// Writes a document: no blanks between elements.
-pub(crate) struct Printer(String);
+pub(crate) struct Printer {
+    out: Vec<u8>,
+    /// The second that was printed last, and its text: many entries of a list were made in the same one.
+    date: Option<(u64, [u8; 29])>,
+}
 
 impl Printer {
     /// Fidelity: the documents of the real service begin with a byte order mark, and clients must cope.
     /// scenario: properties-default
     pub(crate) fn new(service: Service) -> Self {
-        Self([mark(service), DECLARATION].concat())
+        let out = [mark(service), DECLARATION].concat().into_bytes();
+        Self { out, date: None }
     }
 
     /// How much was printed.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.len()
+        self.out.len()
     }
 
     /// Makes room for an entry of about so many bytes. Long documents are copied less often than if they grew
-    /// as strings do.
+    /// as vectors do.
     pub(crate) fn make_room(&mut self, bytes: usize) {
-        if self.0.capacity() - self.0.len() < bytes {
-            self.0.reserve(bytes + 3 * self.0.len());
+        if self.out.capacity() - self.out.len() < bytes {
+            self.out.reserve(bytes + 3 * self.out.len());
         }
     }
 
@@ -70,19 +76,31 @@ impl Printer {
             return self.empty(name);
         }
         self.tag("<", name);
-        push_escaped(text, &mut self.0);
+        self.text(text);
         self.tag("</", name);
     }
 
     /// A leaf whose text is known to stand as it is, and not to be empty: a number, a date, a word of ours.
     /// Lists have thousands of them; in line, the tags are copied without a call.
     #[inline(always)]
-    pub(crate) fn plain_leaf(&mut self, name: &str, text: &str) {
+    pub(crate) fn plain_leaf(&mut self, name: &str, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
         debug_assert!(is_plain(text) && !text.is_empty(), "{name}: {text:?}");
-        self.0.reserve(2 * name.len() + text.len() + "<></>".len());
+        self.out.reserve(2 * name.len() + text.len() + "<></>".len());
         self.tag("<", name);
-        self.0.push_str(text);
+        self.out.extend_from_slice(text);
         self.tag("</", name);
+    }
+
+    /// A leaf with a date as headers have it.
+    #[inline(always)]
+    pub(crate) fn date(&mut self, name: &str, date: Timestamp) {
+        let text = match self.date {
+            Some((second, text)) if second == date.seconds() => text,
+            _ => date.http_bytes(),
+        };
+        self.date = Some((date.seconds(), text));
+        self.plain_leaf(name, text);
     }
 
     #[inline]
@@ -106,16 +124,12 @@ impl Printer {
     /// Opens an element whose inside is printed bit by bit.
     #[inline]
     pub(crate) fn open(&mut self, name: &'static str, attributes: &[(&str, &str)]) -> Opened {
-        self.0.push('<');
-        self.0.push_str(name);
+        self.push("<");
+        self.push(name);
         for (attribute, value) in attributes {
-            self.0.push(' ');
-            self.0.push_str(attribute);
-            self.0.push_str("=\"");
-            push_attribute(value, &mut self.0);
-            self.0.push('"');
+            self.push(&format!(" {attribute}=\"{}\"", escape(value).replace('"', "&quot;")));
         }
-        self.0.push('>');
+        self.push(">");
         Opened { name, inside: self.bytes() }
     }
 
@@ -123,8 +137,8 @@ impl Printer {
     #[inline]
     pub(crate) fn close(&mut self, opened: Opened) {
         if self.bytes() == opened.inside {
-            self.0.pop();
-            self.0.push_str(" />");
+            self.out.pop();
+            self.push(" />");
         } else {
             self.tag("</", opened.name);
         }
@@ -132,25 +146,30 @@ impl Printer {
 
     /// Text between the tags of whatever is open.
     pub(crate) fn text(&mut self, text: &str) {
-        push_escaped(text, &mut self.0);
+        self.push(&escape(text));
     }
 
     #[inline(always)]
     pub(crate) fn empty(&mut self, name: &str) {
-        self.0.push('<');
-        self.0.push_str(name);
-        self.0.push_str(" />");
+        self.push("<");
+        self.push(name);
+        self.push(" />");
     }
 
     #[inline(always)]
     fn tag(&mut self, opening: &str, name: &str) {
-        self.0.push_str(opening);
-        self.0.push_str(name);
-        self.0.push('>');
+        self.push(opening);
+        self.push(name);
+        self.push(">");
+    }
+
+    #[inline(always)]
+    fn push(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
     }
 
     pub(crate) fn finish(self) -> Vec<u8> {
-        self.0.into_bytes()
+        self.out
     }
 }
 
@@ -175,28 +194,21 @@ pub(crate) fn is_xml_character(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// Appends text between the quotes of an attribute.
-pub(crate) fn push_attribute(text: &str, out: &mut String) {
-    for (index, piece) in text.split('"').enumerate() {
-        if index > 0 {
-            out.push_str("&quot;");
-        }
-        push_escaped(piece, out);
-    }
-}
-
 /// Whether text can stand between tags as it is. Nearly all of it can.
-pub(crate) fn is_plain(text: &str) -> bool {
+pub(crate) fn is_plain(text: &[u8]) -> bool {
     // Without an early exit the compiler can look at many bytes at a time.
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'&') & (byte != b'<') & (byte != b'>');
-    text.bytes().fold(true, |plain, byte| plain & is_plain(byte))
+    text.iter().fold(true, |plain, byte| plain & is_plain(*byte))
 }
 
-/// Appends text between tags. What XML cannot hold becomes a replacement character.
-pub(crate) fn push_escaped(text: &str, out: &mut String) {
-    if is_plain(text) {
-        return out.push_str(text);
-    }
+/// Text as it stands between tags. What XML cannot hold becomes a replacement character.
+#[inline]
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    if is_plain(text.as_bytes()) { Cow::Borrowed(text) } else { Cow::Owned(escaped(text)) }
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         match character {
             '&' => out.push_str("&amp;"),
@@ -207,4 +219,5 @@ pub(crate) fn push_escaped(text: &str, out: &mut String) {
             _ => out.push(char::REPLACEMENT_CHARACTER),
         }
     }
+    out
 }
