@@ -70,6 +70,8 @@ mod space {
     pub(super) const SPENT_BLOCKS: u8 = 0xA8;
     /// Contents of few bytes: id of the content.
     pub(super) const SMALL_CONTENT: u8 = 0xA9;
+    /// Blobs that may have blocks which are not committed: incarnation of the container, name of the blob.
+    pub(super) const STAGED: u8 = 0xAA;
 }
 
 /// The number of a table, queue or container that was created. Never used twice, so a table that is

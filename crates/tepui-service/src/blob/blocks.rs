@@ -5,13 +5,14 @@ use super::edit::{Edit, Rows};
 use super::precondition::{require_not_archived, require_type};
 use super::put::{new_blob, no_bytes};
 use super::service::{Context, Step};
+use super::staged;
 use super::target::{More, Target, written};
 use super::upload::{Place, Uploaded};
 use crate::keyspace::{self, ContentId};
 use crate::record::{self, Content, Piece, Source, StoredBlob, StoredBlock};
-use crate::transact::{Outcome, engine_error};
+use crate::transact::Outcome;
 use std::collections::HashMap;
-use tepui_engine::{ScanLimit, Snapshot};
+use tepui_engine::Snapshot;
 use tepui_model::blob::{
     self, BlobPath, BlobType, BlockId, BlockList, BlockListType, BlockSearch, Changed, ListedBlock, OfType,
     Preconditions, PutBlock, PutBlockList, Reply, Revision,
@@ -44,7 +45,8 @@ pub(super) async fn put_block<S: Snapshot>(
     } else if put.preconditions.lease.is_some() {
         return Err(ErrorCode::LeaseNotPresentWithBlobOperation.into());
     }
-    check_id(context, &target, &put.id).await?;
+    staged::note(&mut edit, &target, &put.id).await?;
+    check_count(context, &target).await?;
     let uploaded = uploaded.ok_or_else(no_bytes)?;
     if uploaded.bytes == 0 {
         let error = ServiceError::new(ErrorCode::InvalidHeaderValue);
@@ -67,31 +69,20 @@ pub(super) async fn put_block<S: Snapshot>(
     Ok(edit.finish(reply.into()))
 }
 
-/// All blocks of a blob that are not committed have ids of one length, and there are not too many.
-async fn check_id<S: Snapshot>(
-    context: &Context<'_, S>,
-    target: &Target<'_>,
-    id: &BlockId,
-) -> Result<(), ServiceError> {
+/// There are not too many blocks that are not committed. Counting costs as much as there is to count, so it is
+/// done now and then: one put in 1024 at random.
+async fn check_count<S: Snapshot>(context: &Context<'_, S>, target: &Target<'_>) -> Result<(), ServiceError> {
+    if !(context.chance)().is_multiple_of(1024) {
+        return Ok(());
+    }
     let range = keyspace::blocks(target.container, target.name());
-    let limit = ScanLimit { max_rows: 1, max_bytes: 1024 };
-    let first = context.snapshot.scan(&range, limit).await.map_err(engine_error)?;
-    let Some((key, _)) = first.rows.first() else { return Ok(()) };
-    let (_, known) = keyspace::block_of(key).ok_or(ErrorCode::InternalError)?;
-    if known.bytes().len() != id.bytes().len() {
-        return Err(ErrorCode::InvalidBlobOrBlock.into());
-    }
-    // Counting costs as much as there is to count, so it is done now and then: one put in 1024 at random.
-    if (context.chance)().is_multiple_of(1024) {
-        let mut rows = Rows::of(context.snapshot, range, 10_000);
-        for _ in 0..MAX_UNCOMMITTED {
-            if rows.next().await?.is_none() {
-                return Ok(());
-            }
+    let mut rows = Rows::of(context.snapshot, range, 10_000);
+    for _ in 0..MAX_UNCOMMITTED {
+        if rows.next().await?.is_none() {
+            return Ok(());
         }
-        return Err(ErrorCode::BlockCountExceedsLimit.into());
     }
-    Ok(())
+    Err(ErrorCode::BlockCountExceedsLimit.into())
 }
 
 pub(super) async fn put_block_list<S: Snapshot>(

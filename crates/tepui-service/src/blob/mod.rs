@@ -7,6 +7,7 @@
 //! | `target.rs` | the blob that an operation is about, and what becomes of its state before |
 //! | `precondition.rs` | what must hold before an operation goes ahead |
 //! | `put.rs`, `blocks.rs`, `append.rs` | blobs that come whole, in blocks, and bit by bit |
+//! | `staged.rs` | which blobs may have blocks that are not committed |
 //! | `pages.rs`, `layers.rs`, `merge.rs` | blobs of pages, and how they share what they have in common |
 //! | `copy.rs`, `pending.rs` | blobs that are made of others; copies that take their time |
 //! | `read.rs`, `list.rs`, `find.rs` | what is read without a change |
@@ -40,6 +41,7 @@ mod put;
 mod read;
 mod reclaim;
 mod service;
+mod staged;
 mod target;
 mod tier;
 mod upload;

@@ -4,12 +4,13 @@
 use super::contents;
 use super::edit::{Edit, Rows};
 use super::service::{BlobService, extent_error};
+use super::staged;
 use super::target::{More, discard_blocks, discard_spent};
 use crate::keyspace::{self, ContentId, Incarnation};
 use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
 use crate::transact::{Attempt, Outcome, commit, engine_error};
 use std::time::{Duration, Instant};
-use tepui_engine::{Engine, Key, KeyRange, Snapshot};
+use tepui_engine::{Engine, Key, KeyRange, ScanLimit, Snapshot};
 use tepui_extents::{Extent, Extents};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
@@ -199,7 +200,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let mut edit = Edit::of(&step.snapshot);
             let more = left.release_some(&mut edit).await?;
             if more == More::No {
-                self.engine.reclaim(keyspace::tags(container)).await.map_err(engine_error)?;
+                for range in [keyspace::tags(container), keyspace::staged_in(container)] {
+                    self.engine.reclaim(range).await.map_err(engine_error)?;
+                }
                 edit.delete(note.clone());
             }
             let changes = edit.finish(());
@@ -311,6 +314,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 }
             }
         }
+        self.tidy_staged().await?;
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
         let mut rows = Rows::of(&snapshot, keyspace::all_containers(), 1000);
         while let Some((key, row)) = rows.next().await? {
@@ -321,6 +325,25 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 let note = keyspace::dropped_container(container.incarnation);
                 edit.put(note, record::encode_number(now.ticks()));
                 commit(&*self.engine, &snapshot, edit.finish(())).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for notes about blocks of blobs that have none any more.
+    async fn tidy_staged(&self) -> Result<(), ServiceError> {
+        let mut left = Some(keyspace::all_staged());
+        while let Some(range) = left.clone() {
+            let step = self.begin().await?;
+            let mut edit = Edit::of(&step.snapshot);
+            let limit = ScanLimit { max_rows: STEP, max_bytes: 1024 * 1024 };
+            let page = step.snapshot.scan(&range, limit).await.map_err(engine_error)?;
+            for note in page.rows {
+                staged::tidy(&mut edit, note).await?;
+            }
+            let changes = edit.finish(());
+            if let Attempt::Done(()) = self.commit(step, changes).await? {
+                left = page.next.map(|start| KeyRange { start, end: range.end });
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ use super::edit::{Edit, Rows};
 use super::lease::Lease;
 use super::precondition::Asked;
 use super::service::{Context, require_public};
+use super::staged;
 use super::tier;
 use crate::keyspace::{self, Incarnation};
 use crate::record::{self, Deleted, StoredBlob, StoredBlock};
@@ -237,6 +238,9 @@ impl<'a> Target<'a> {
         &self,
         edit: &mut Edit<'_, S>,
     ) -> Result<More, ServiceError> {
+        if !staged::may_have_blocks(edit, self).await? {
+            return Ok(More::No);
+        }
         let more = discard_blocks(edit, &mut keyspace::blocks(self.container, self.name())).await?;
         let note = keyspace::spent_blocks(self.container, self.name());
         if more == More::No && edit.get(&note).await?.is_some() {

@@ -293,6 +293,24 @@ pub(crate) fn spent_blocks_of(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>)>
     Some((container_of_blob(key)?, read_text(key.get(9..)?)?))
 }
 
+/// The note that a blob may have blocks which are not committed.
+pub(crate) fn staged(container: Incarnation, name: &str) -> Key {
+    KeyWriter::new(space::STAGED).number(container.0).last_text(name).finish()
+}
+
+pub(crate) fn staged_in(container: Incarnation) -> KeyRange {
+    whole(KeyWriter::new(space::STAGED).number(container.0))
+}
+
+pub(crate) fn all_staged() -> KeyRange {
+    whole(KeyWriter::new(space::STAGED))
+}
+
+/// The container and the name inside a key of [`all_staged`].
+pub(crate) fn staged_blob(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>)> {
+    Some((container_of_blob(key)?, read_text(key.get(9..)?)?))
+}
+
 fn of_content(space: u8, content: ContentId) -> KeyWriter {
     let key = KeyWriter::with_capacity(space, 25);
     content.0.to_be_bytes().into_iter().fold(key, KeyWriter::byte)
@@ -417,7 +435,7 @@ mod tests {
             let _ = (blob_of(&bytes), block_of(&bytes), tagged_blob(&bytes), retained_blob(&bytes));
             let _ = (container_name("acct", &bytes), place_of_extent(&bytes));
             let _ = (dropped_content_id(&bytes), container_of_blob(&bytes));
-            let _ = (spent_blocks_of(&bytes), pending_copy_id(&bytes));
+            let _ = (spent_blocks_of(&bytes), staged_blob(&bytes), pending_copy_id(&bytes));
         }
     }
 
@@ -443,6 +461,8 @@ mod tests {
         assert!(holds(&extents_of_volume(3), &extent(one)) && !holds(&extents_of_volume(4), &extent(one)));
         assert_eq!(dropped_content_id(&dropped_content(ContentId(9))), Some(ContentId(9)));
         assert_eq!(spent_blocks_of(&spent_blocks(CONTAINER, "é")), Some((CONTAINER, "é".into())));
+        assert_eq!(staged_blob(&staged(CONTAINER, "é")), Some((CONTAINER, "é".into())));
+        assert!(holds(&staged_in(CONTAINER), &staged(CONTAINER, "é")));
         assert_eq!(pending_copy_id(&pending_copy("some-id")), Some("some-id".into()));
         assert!(holds(&all_pending_copies(), &pending_copy("some-id")));
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::engine::TestEngine;
 use BlockSearch::*;
 use std::collections::HashMap;
+use tepui_engine::{Key, KeyRange, ScanLimit, Snapshot};
 
 #[tokio::test]
 async fn nothing_is_left_of_what_was_deleted() {
@@ -68,6 +69,56 @@ async fn what_was_deleted_long_ago_cannot_be_restored() {
     assert_eq!(bench.extents.count(), 0);
     let undelete = Operation::UndeleteBlob { blob: path("a") };
     assert_eq!(bench.run(undelete).await, Err(ErrorCode::BlobNotFound));
+}
+
+/// Every put would pay for looking, and few blobs have any.
+#[tokio::test]
+async fn nobody_looks_for_blocks_where_none_were_put() {
+    let engine = TestEngine::new();
+    let scanned = Arc::clone(&engine.scanned);
+    let bench = Bench::on(engine, PlainExtents::default(), BlobOptions::default());
+    bench.create().await.unwrap();
+    bench.put_block("blocks", "1", b"x").await.unwrap();
+    scanned.lock().unwrap().ranges.clear();
+    bench.put("whole", b"x").await;
+    bench.put("whole", b"y").await;
+    bench.put_block("blocks", "2", b"x").await.unwrap();
+    assert_eq!(scanned.lock().unwrap().ranges, []);
+    assert_eq!(bench.put_block("blocks", "333333", b"x").await, Err(ErrorCode::InvalidBlobOrBlock));
+}
+
+#[tokio::test]
+async fn notes_about_blocks_go_when_the_blocks_have_gone() {
+    let engine = TestEngine::new();
+    let bench = Bench::on(engine.clone(), PlainExtents::default(), BlobOptions::default());
+    bench.create().await.unwrap();
+    let rows = async || {
+        let everything = KeyRange { start: Key::from_static(&[0]), end: Key::from_static(&[255]) };
+        let limit = ScanLimit { max_rows: 1000, max_bytes: 1 << 20 };
+        engine.snapshot().await.unwrap().scan(&everything, limit).await.unwrap().rows.len()
+    };
+    bench.put("a", b"x").await;
+    let without_blocks = rows().await;
+    bench.put_block("a", "1", b"x").await.unwrap();
+    bench.put("a", b"x").await;
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(rows().await, without_blocks + 1);
+    bench.service.expire_once().await.unwrap();
+    // Its note is about to go: ids may be of another length now, and the blocks are not forgotten.
+    bench.put_block("a", "333333", b"x").await.unwrap();
+    bench.service.expire_once().await.unwrap();
+    bench.service.expire_once().await.unwrap();
+    bench.put("a", b"x").await;
+    bench.service.reclaim_once().await.unwrap();
+    assert_eq!(bench.extents.count(), 0);
+    bench.service.expire_once().await.unwrap();
+    bench.service.expire_once().await.unwrap();
+    assert_eq!(rows().await, without_blocks);
+    bench.put_block("a", "1", b"x").await.unwrap();
+    bench.delete_container().await.unwrap();
+    bench.service.reclaim_once().await.unwrap();
+    assert!(rows().await < without_blocks);
+    assert_eq!(bench.extents.count(), 0);
 }
 
 #[tokio::test]
