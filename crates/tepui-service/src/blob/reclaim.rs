@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const EXPIRE_EVERY: Duration = Duration::from_secs(10 * 60);
 /// How long blocks wait for being committed, counted from the last one of their blob.
 const BLOCKS_LAST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// How many rows one step is about.
+/// About how many rows one step is about.
 const STEP: usize = 256;
 /// How many times as long as a step took the rest after it is, and the longest rest.
 const REST: u32 = 2;
@@ -218,52 +218,39 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     async fn release_contents(&self) -> Result<More, ServiceError> {
         let mut left = keyspace::all_dropped_contents();
         let mut more = More::No;
-        while let Some(note) = self.first_dropped_content(&mut left).await? {
-            self.release_pieces(note).await?;
+        while self.release_some_contents(&mut left).await? == More::Yes {
             more = More::Yes;
         }
         Ok(more)
     }
 
-    /// As [`Self::first`], but for contents that are being made.
-    async fn first_dropped_content(&self, left: &mut KeyRange) -> Result<Option<Key>, ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let mut notes = Rows::of(&snapshot, left.clone(), 16);
-        while let Some((note, _)) = notes.next().await? {
-            let content = keyspace::dropped_content_id(&note).ok_or(ErrorCode::InternalError)?;
-            if !self.making.has(content) {
-                left.start = note.clone();
-                return Ok(Some(note));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Releases what the first pieces of a content refer to.
-    async fn release_pieces(&self, note: Key) -> Result<(), ServiceError> {
-        let content: ContentId = keyspace::dropped_content_id(&note).ok_or(ErrorCode::InternalError)?;
+    /// Releases the first contents of those that the notes in `left` are about, but for contents that are being
+    /// made.
+    async fn release_some_contents(&self, left: &mut KeyRange) -> Result<More, ServiceError> {
         let step = self.begin().await?;
         let mut edit = Edit::of(&step.snapshot);
-        let mut rows = Rows::of(&step.snapshot, keyspace::pieces_from(content, 0), 16);
-        for _ in 0..16 {
-            let Some((key, row)) = rows.next().await? else {
-                if let Some((parent, _)) = contents::head(&edit, content).await?.parent {
-                    contents::release(&mut edit, &Content::Listed(parent)).await?;
-                }
-                edit.delete(keyspace::content(content));
-                edit.delete(note);
-                break;
-            };
-            for piece in Pieces::decode(&row)?.pieces {
-                if let Some(extent) = contents::extent_of(&piece.source) {
-                    contents::release_extent(&mut edit, extent).await?;
-                }
+        let mut notes = Rows::of(&step.snapshot, left.clone(), STEP);
+        let mut last = None;
+        let mut rows = 0;
+        while rows < STEP
+            && let Some((note, _)) = notes.next().await?
+        {
+            let content = keyspace::dropped_content_id(&note).ok_or(ErrorCode::InternalError)?;
+            if self.making.has(content) {
+                continue;
             }
-            edit.delete(key);
+            rows += 1;
+            if release_pieces(&mut edit, content, &mut rows).await? == More::No {
+                edit.delete(note.clone());
+            }
+            last = Some(note);
         }
+        let Some(last) = last else { return Ok(More::No) };
         let changes = edit.finish(());
-        self.commit(step, changes).await?;
-        Ok(())
+        if let Attempt::Done(()) = self.commit(step, changes).await? {
+            left.start = last;
+        }
+        Ok(More::Yes)
     }
 
     /// Frees the extents that nothing refers to any more.
@@ -375,6 +362,31 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         expired.extend(current.filter(|(_, newest)| is_over(*newest, now)).map(|(blob, _)| blob));
         Ok(expired)
     }
+}
+
+/// Releases what the first pieces of a content refer to, and the content with the last of them. `rows` counts.
+async fn release_pieces<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    content: ContentId,
+    rows: &mut usize,
+) -> Result<More, ServiceError> {
+    let mut pieces = Rows::of(edit.snapshot, keyspace::pieces_from(content, 0), 16);
+    while let Some((key, row)) = pieces.next().await? {
+        if *rows >= STEP {
+            return Ok(More::Yes);
+        }
+        let listed = Pieces::decode(&row)?.pieces;
+        *rows += listed.len().div_ceil(8);
+        for extent in listed.iter().filter_map(|piece| contents::extent_of(&piece.source)) {
+            contents::release_extent(edit, extent).await?;
+        }
+        edit.delete(key);
+    }
+    if let Some((parent, _)) = contents::head(edit, content).await?.parent {
+        contents::release(edit, &Content::Listed(parent)).await?;
+    }
+    edit.delete(keyspace::content(content));
+    Ok(More::No)
 }
 
 fn is_over(newest: Timestamp, now: Timestamp) -> bool {
