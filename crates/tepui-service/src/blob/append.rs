@@ -75,11 +75,11 @@ async fn add_piece<S: Snapshot>(
     let (content, mut head) = match blob.content {
         Content::Listed(content) => {
             let head = contents::head(edit, content).await?;
-            if head.end == blob.bytes {
+            if head.references == 1 && head.end == blob.bytes {
                 (content, head)
             } else {
-                // Another blob that shares the content went on from it: this one does so in one of its own,
-                // to which its reference goes over.
+                // Others share the content, and would keep what they have no part in: this one goes on in one of
+                // its own, to which its reference goes over.
                 (fresh, ContentHead { references: 1, end: blob.bytes, parent: Some((content, blob.bytes)) })
             }
         }

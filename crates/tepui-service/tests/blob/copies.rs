@@ -83,6 +83,29 @@ async fn append_blobs_go_on_from_what_they_share() {
     assert_eq!(bench.extents.count(), 0);
 }
 
+/// Whoever goes on first, what it adds is nobody else's.
+#[tokio::test]
+async fn what_is_appended_after_a_copy_goes_with_its_blob() {
+    let bench = Bench::new().await;
+    for (first, other) in [("a", "b"), ("b", "a")] {
+        appends::create(&bench, "a").await;
+        appends::append(&bench, "a", &bytes(LARGE, 1)).await.unwrap();
+        let both = Operation::CopyBlob(copy(source("a", Revision::Base), "b", CopyPace::Background));
+        bench.run(both).await.unwrap();
+        for _ in 0..3 {
+            appends::append(&bench, first, &bytes(LARGE, 2)).await.unwrap();
+        }
+        assert_eq!(bench.extents.count(), 4);
+        bench.delete(first, Revision::Base, None).await.unwrap();
+        bench.service.reclaim_once().await.unwrap();
+        assert_eq!(bench.extents.count(), 1, "only what {other} has is kept");
+        assert!(bench.get(other).await.unwrap() == bytes(LARGE, 1));
+        bench.delete(other, Revision::Base, None).await.unwrap();
+        bench.service.reclaim_once().await.unwrap();
+        assert_eq!(bench.extents.count(), 0);
+    }
+}
+
 #[tokio::test]
 async fn sources_that_cannot_be_copied() {
     use ErrorCode::*;
