@@ -24,10 +24,6 @@ const TABLES_AT_LEISURE: u8 = 4;
 /// How long nothing is written to tables before there is leisure.
 const LEISURE: Duration = Duration::from_secs(1);
 
-/// How far merges stand back when processors are scarce: next to one thread with work to do, a tenth is left.
-#[cfg(target_os = "linux")]
-const MERGE_NICENESS: i32 = 10;
-
 /// How far the background work is.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Progress {
@@ -131,15 +127,6 @@ impl Background {
     }
 }
 
-/// Lets the threads that answer requests run first. If too much is left to merge, writers have to wait anyway.
-fn give_way() {
-    // Elsewhere it would be about the whole process.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, MERGE_NICENESS) {
-        tracing::debug!(%error, "merges run like everything else");
-    }
-}
-
 /// Makes merges end early. The tree must be opened with it.
 #[derive(Default, Clone)]
 pub(crate) struct MergeStop(Arc<AtomicBool>);
@@ -207,7 +194,6 @@ impl Shared {
     }
 
     fn merge(&self) -> Result<(), EngineError> {
-        give_way();
         let strategy = |tables| Arc::new(Leveled::default().with_l0_threshold(tables));
         let (in_haste, at_leisure) = (strategy(TABLES_IN_HASTE), strategy(TABLES_AT_LEISURE));
         let mut seen = 0;
