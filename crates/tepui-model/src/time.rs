@@ -65,7 +65,7 @@ impl Timestamp {
 
     /// Whole seconds since 1970-01-01, 0 before.
     pub fn unix_seconds(self) -> u64 {
-        (self.0 / TICKS_PER_SECOND).saturating_sub(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY)
+        self.seconds().saturating_sub(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY)
     }
 
     /// `None` if there is no such moment.
@@ -92,7 +92,7 @@ impl Timestamp {
     }
 
     pub fn calendar(self) -> Calendar {
-        let (seconds, ticks) = (self.0 / TICKS_PER_SECOND, self.0 % TICKS_PER_SECOND);
+        let (seconds, ticks) = (self.seconds(), self.0 % TICKS_PER_SECOND);
         let (days, second_of_day) = (seconds / SECONDS_PER_DAY, (seconds % SECONDS_PER_DAY) as u32);
         let (year, month, day) = date_of(days);
         Calendar {
@@ -226,7 +226,7 @@ impl Timestamp {
     /// The same in bytes, for answers that hold many.
     pub fn http_bytes(self) -> [u8; 29] {
         let Calendar { year, month, day, hour, minute, second, .. } = self.calendar();
-        let weekday = WEEKDAYS[(self.0 / TICKS_PER_SECOND / SECONDS_PER_DAY % 7) as usize];
+        let weekday = WEEKDAYS[(self.seconds() / SECONDS_PER_DAY % 7) as usize];
         let mut text = *b"Mon, 01 Jan 0001 00:00:00 GMT";
         text[0..3].copy_from_slice(weekday.as_bytes());
         text[5..7].copy_from_slice(&two_digits(day));

@@ -178,7 +178,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     /// Discards blocks that a list was made of.
     async fn discard_spent(&self, note: &Key) -> Result<(), ServiceError> {
-        let (container, name) = keyspace::spent_blocks_of(note).ok_or(ErrorCode::InternalError)?;
+        let (container, name) = keyspace::noted_blob(note).ok_or(ErrorCode::InternalError)?;
         let step = self.begin().await?;
         let mut edit = Edit::of(&step.snapshot);
         discard_spent(&mut edit, container, &name).await?;

@@ -56,7 +56,7 @@ pub(super) async fn tidy<S: Snapshot>(
     edit: &mut Edit<'_, S>,
     (note, row): (Key, Value),
 ) -> Result<(), ServiceError> {
-    let (container, name) = keyspace::staged_blob(&note).ok_or(ErrorCode::InternalError)?;
+    let (container, name) = keyspace::noted_blob(&note).ok_or(ErrorCode::InternalError)?;
     if Rows::of(edit.snapshot, keyspace::blocks(container, &name), 1).next().await?.is_some() {
         return Ok(());
     }

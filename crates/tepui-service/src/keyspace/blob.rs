@@ -288,8 +288,8 @@ pub(crate) fn all_spent_blocks() -> KeyRange {
     whole(KeyWriter::new(space::SPENT_BLOCKS))
 }
 
-/// The container and the name inside a key of [`all_spent_blocks`].
-pub(crate) fn spent_blocks_of(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>)> {
+/// The container and the name inside a key of [`all_spent_blocks`] or [`all_staged`].
+pub(crate) fn noted_blob(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>)> {
     Some((container_of_blob(key)?, read_text(key.get(9..)?)?))
 }
 
@@ -304,11 +304,6 @@ pub(crate) fn staged_in(container: Incarnation) -> KeyRange {
 
 pub(crate) fn all_staged() -> KeyRange {
     whole(KeyWriter::new(space::STAGED))
-}
-
-/// The container and the name inside a key of [`all_staged`].
-pub(crate) fn staged_blob(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>)> {
-    Some((container_of_blob(key)?, read_text(key.get(9..)?)?))
 }
 
 fn of_content(space: u8, content: ContentId) -> KeyWriter {
@@ -435,7 +430,7 @@ mod tests {
             let _ = (blob_of(&bytes), block_of(&bytes), tagged_blob(&bytes), retained_blob(&bytes));
             let _ = (container_name("acct", &bytes), place_of_extent(&bytes));
             let _ = (dropped_content_id(&bytes), container_of_blob(&bytes));
-            let _ = (spent_blocks_of(&bytes), staged_blob(&bytes), pending_copy_id(&bytes));
+            let _ = (noted_blob(&bytes), pending_copy_id(&bytes));
         }
     }
 
@@ -460,8 +455,8 @@ mod tests {
         assert_eq!(place_of_extent(&free_extent(one)), Some((3, u64::MAX)));
         assert!(holds(&extents_of_volume(3), &extent(one)) && !holds(&extents_of_volume(4), &extent(one)));
         assert_eq!(dropped_content_id(&dropped_content(ContentId(9))), Some(ContentId(9)));
-        assert_eq!(spent_blocks_of(&spent_blocks(CONTAINER, "é")), Some((CONTAINER, "é".into())));
-        assert_eq!(staged_blob(&staged(CONTAINER, "é")), Some((CONTAINER, "é".into())));
+        assert_eq!(noted_blob(&spent_blocks(CONTAINER, "é")), Some((CONTAINER, "é".into())));
+        assert_eq!(noted_blob(&staged(CONTAINER, "é")), Some((CONTAINER, "é".into())));
         assert!(holds(&staged_in(CONTAINER), &staged(CONTAINER, "é")));
         assert_eq!(pending_copy_id(&pending_copy("some-id")), Some("some-id".into()));
         assert!(holds(&all_pending_copies(), &pending_copy("some-id")));
