@@ -7,7 +7,7 @@
 //!   rows=200000   how many rows of 1 KiB to load
 //!   seconds=3     how long each measurement lasts
 //!   order=random  or ascending: the order in which rows are loaded
-//!   memtable=  block=  cache=  workers=  journal=    options of the disk engine (MiB; block: bytes)
+//!   memtable=  block=  workers=  journal=    options of the disk engine (MiB; block: bytes)
 //!   only=load,commit,get,scan,reopen,reclaim,sync         what to measure
 //! ```
 
@@ -60,9 +60,6 @@ fn options(path: std::path::PathBuf, settings: &HashMap<String, String>) -> Disk
     let number = |name: &str| settings.get(name).and_then(|value| value.parse::<u64>().ok());
     if let Some(mib) = number("memtable") {
         options.memtable_bytes = mib << 20;
-    }
-    if let Some(mib) = number("cache") {
-        options.cache_bytes = mib << 20;
     }
     if let Some(mib) = number("journal") {
         options.journal_bytes = mib << 20;

@@ -53,15 +53,13 @@ pub(crate) enum Kind {
     Checked { at: Version, guards: Vec<Key>, chain: Option<Chain> },
     /// Removes what nobody can reach: nothing to check.
     Reclaim,
-    /// Asks the store to move what is in memory into tables.
-    Flush,
 }
 
 impl Request {
     fn chain(&self) -> Option<&Chain> {
         match &self.kind {
             Kind::Checked { chain, .. } => chain.as_ref(),
-            Kind::Reclaim | Kind::Flush => None,
+            Kind::Reclaim => None,
         }
     }
 
@@ -270,7 +268,6 @@ impl<S: Store> Committer<S> {
         let mut touched = Hashes::default();
         let mut accepted = Vec::with_capacity(group.len());
         let mut refused = Vec::new();
-        let mut flush = false;
         let next = Version(self.version.0 + 1);
         let mut overlaps = false;
         for mut request in group {
@@ -284,7 +281,6 @@ impl<S: Store> Committer<S> {
                 refused.push(request);
                 continue;
             }
-            flush |= matches!(request.kind, Kind::Flush);
             let touched_before = touched.len();
             touched.extend(&hashes);
             let writes = std::mem::take(&mut request.writes);
@@ -309,9 +305,6 @@ impl<S: Store> Committer<S> {
                         self.catalogue_version = self.version;
                     }
                     self.publish();
-                }
-                if flush {
-                    self.store.flush();
                 }
                 answer(accepted, &Ok(()));
                 // Answered only now: who runs again at once must find the state that it lost against.

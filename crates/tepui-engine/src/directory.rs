@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The format that this version writes, and the only one that it reads.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A process that was killed holds its lock until the kernel is done with it.
 const LOCK_WAIT: Duration = Duration::from_millis(500);
@@ -53,18 +53,6 @@ impl Directory {
 
     pub(crate) fn rows(&self) -> PathBuf {
         self.path.join("rows")
-    }
-
-    /// The library would take tables without the file that lists them for the remains of an interrupted
-    /// start, and begin anew.
-    pub(crate) fn check_rows(&self) -> Result<(), EngineError> {
-        let list = self.rows().join("current");
-        let has_tables =
-            || std::fs::read_dir(self.rows().join("tables")).is_ok_and(|mut tables| tables.next().is_some());
-        if !list.exists() && has_tables() {
-            return Err(EngineError::Corrupt(format!("the list of tables is missing: {}", list.display())));
-        }
-        Ok(())
     }
 
     /// Writes and syncs a small file and removes it again.

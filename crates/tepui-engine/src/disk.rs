@@ -7,22 +7,21 @@
 //! | `view.rs` | the published state |
 //! | `store.rs` | opening and writing; errors of the disk |
 //! | `journal.rs` | what is not in tables yet |
-//! | `background.rs` | writing and merging tables |
+//! | `tree.rs` | memtables and tables |
+//! | `background.rs` | the threads that write and merge tables |
 //! | `directory.rs` | format, lock, free space |
 //! | `reclaim.rs` | freeing ranges |
 
 use crate::committer::{Committer, Kind, QueueLimits, Request, Shared};
 use crate::directory;
 use crate::limits;
-use crate::store::{Store, TreeStore, panicked, storage_error};
+use crate::store::{Store, TreeStore};
 use crate::view::Held;
 use crate::{
     Chain, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version,
     Write,
 };
-use lsm_tree::AbstractTree;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -34,34 +33,23 @@ pub type FreeSpace = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 
 /// How a [`DiskEngine`] is opened.
 ///
-/// The defaults were chosen with `examples/engine_bench.rs`, rows of 1 KiB, on two cores. What was
-/// tried and put aside:
+/// The defaults were chosen with `examples/engine_bench.rs` and over HTTP, rows of 1 KiB, on two cores. What
+/// was tried and put aside, some of it with the tables of another library:
 ///
-/// - Blocks of 4 KiB: a page of 1000 rows takes 1.3 times as long as with 16 KiB, for every block is
-///   looked up in the cache on its own. With 32 KiB they take 0.85 of the time again, but a get that
-///   misses the cache takes 1.25 times as long (1.5 times as long as with 4 KiB). Over HTTP and with 5
-///   million rows, 8 KiB take 0.87 to 0.98 of the processor time of 12 KiB for a get, and as much or a little
-///   less for a page of 100 rows; 4 KiB take 0.84 and 1.15 of it.
-/// - Indexes and filters in parts, which the library does for its lower levels: with 5 million rows gets
-///   ran at 0.75 of the speed, pages of 100 rows at 0.88.
-/// - A small cache: the operating system has the files in memory as well, so a miss costs a copy and a
-///   checksum, some 10 µs. Between 8 and 128 MiB made no difference to gets spread over 4 GB of rows.
-/// - More restart points in blocks, for shorter searches: no difference that could be measured.
-/// - Compression, without a measurement: it costs time in every miss, flush and merge.
-/// - The library's own slices in place of `Bytes`, likewise: every key and value would be copied on its
-///   way out.
+/// - Larger blocks: a get that finds nothing in the processor's caches takes the longer the more it reads. Scans
+///   read several blocks at once, so they do not mind small ones.
+/// - A cache of blocks: the operating system has the files in memory as well, so a miss costs a copy and a
+///   checksum. Between 8 and 128 MiB made no difference to gets spread over 4 GB of rows.
+/// - Compression, without a measurement: it costs time in every read, flush and merge.
 /// - One thread for merges: it falls behind when rows arrive in random order.
 #[derive(Clone)]
 pub struct DiskOptions {
     /// The data directory. Created if it is not there.
     pub path: PathBuf,
-    /// Memory for blocks that were read; taken as they are read. Indexes and filters are in memory
-    /// besides. Default: 192 MiB.
-    pub cache_bytes: u64,
     /// How much is written to memory before it becomes a table. Up to three times as much is held
     /// while writers are faster than the disk. Default: 48 MiB.
     pub memtable_bytes: u64,
-    /// The size of a block in new tables. Default: 8 KiB.
+    /// The size of a block in new tables. Default: 4 KiB.
     pub block_bytes: u32,
     /// How large the journal may grow, about, before what holds it back is written to tables. It is
     /// read when the directory is opened. Default: 256 MiB.
@@ -87,9 +75,8 @@ impl DiskOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            cache_bytes: 192 << 20,
             memtable_bytes: 48 << 20,
-            block_bytes: 8 << 10,
+            block_bytes: 4 << 10,
             journal_bytes: 256 << 20,
             merge_threads: 2,
             free_space_reserve_bytes: 128 << 20,
@@ -244,24 +231,6 @@ impl DiskSnapshot {
     pub(crate) fn view(&self) -> &Held {
         &self.view
     }
-
-    fn page(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
-        let mut page = ScanPage::default();
-        let Some(bounds) = limits::bounds(range) else { return Ok(page) };
-        let mut bytes = 0;
-        let rows = self.view.tree.range::<&[u8], limits::Bounds<'_>>(bounds, self.view.number.get(), None);
-        for row in rows {
-            let (key, value) = lsm_tree::Guard::into_inner(row).map_err(|error| storage_error(&error))?;
-            bytes += key.len() + value.len();
-            let full = page.rows.len() >= limit.max_rows || bytes > limit.max_bytes;
-            if full && !page.rows.is_empty() {
-                page.next = Some(key.into());
-                break;
-            }
-            page.rows.push((key.into(), value.into()));
-        }
-        Ok(page)
-    }
 }
 
 impl Snapshot for DiskSnapshot {
@@ -277,15 +246,11 @@ impl Snapshot for DiskSnapshot {
         if !limits::is_key(key) {
             return Ok(None);
         }
-        let found = catch_unwind(AssertUnwindSafe(|| self.view.tree.get(key, self.view.number.get())));
-        match found {
-            Ok(found) => Ok(found.map_err(|error| storage_error(&error))?.map(Value::from)),
-            Err(panic) => Err(panicked(&*panic)),
-        }
+        self.view.sources.get(key, self.view.number)
     }
 
     async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
-        catch_unwind(AssertUnwindSafe(|| self.page(range, limit)))
-            .unwrap_or_else(|panic| Err(panicked(&*panic)))
+        let Some(bounds) = limits::bounds(range) else { return Ok(ScanPage::default()) };
+        self.view.sources.scan(bounds, limit, self.view.number)
     }
 }

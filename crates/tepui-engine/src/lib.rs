@@ -17,9 +17,11 @@ mod disk;
 mod journal;
 mod limits;
 mod memory;
+mod reader;
 mod recent;
 mod reclaim;
 mod store;
+mod tree;
 mod view;
 
 pub use chain::Chain;

@@ -7,10 +7,9 @@
 use crate::committer::Kind;
 use crate::disk::DiskEngine;
 use crate::limits;
-use crate::store::{panicked, storage_error};
+use crate::tree::Dropped;
 use crate::{CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Write};
-use lsm_tree::AbstractTree;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How many rows are deleted in one commit.
@@ -19,8 +18,8 @@ const STEP: ScanLimit = ScanLimit { max_rows: 512, max_bytes: 4 << 20 };
 /// The longest rest between two steps.
 const MAX_REST: Duration = Duration::from_millis(50);
 
-/// How long to wait for what is in memory to be written to tables.
-const FLUSH_WAIT: Duration = Duration::from_secs(10);
+/// How long to wait for merges of tables that could be dropped otherwise.
+const MERGE_WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn reclaim(engine: &DiskEngine, range: KeyRange) -> Result<(), EngineError> {
     if limits::bounds(&range).is_none() {
@@ -33,28 +32,26 @@ pub(crate) async fn reclaim(engine: &DiskEngine, range: KeyRange) -> Result<(), 
         // show again. What is published is from before; a commit replaces it.
         engine.request(Kind::Reclaim, marker(&range)).await.map_err(engine_error)?;
     }
-    delete_rows(engine, range.clone()).await?;
-    if dropped {
-        // Opening tells by the newest number in its tables which part of a journal is in them already,
-        // and that number may have gone with a dropped table: after a crash the journal would
-        // bring the range back. A newer table puts that right.
-        flush(engine, &range).await?;
-    }
-    Ok(())
+    delete_rows(engine, range).await
 }
 
+/// Says whether there were any.
 async fn drop_tables(engine: &DiskEngine, range: KeyRange) -> Result<bool, EngineError> {
-    let snapshot = engine.snapshot().await?;
-    let work = tokio::task::spawn_blocking(move || {
-        let tree = &snapshot.view().tree;
-        let Some(bounds) = limits::bounds(&range) else { return Ok(false) };
-        let before = tree.table_count();
-        catch_unwind(AssertUnwindSafe(|| tree.drop_range::<&[u8], limits::Bounds<'_>>(bounds)))
-            .map_err(|panic| panicked(&*panic))?
-            .map_err(|error| storage_error(&error))?;
-        Ok(tree.table_count() < before)
-    });
-    work.await.unwrap_or_else(|error| Err(EngineError::Failed(error.to_string())))
+    let tree = Arc::clone(&engine.snapshot().await?.view().tree);
+    let give_up = Instant::now() + MERGE_WAIT;
+    let mut dropped = false;
+    loop {
+        let (tree, range) = (Arc::clone(&tree), range.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            limits::bounds(&range).map_or(Ok(Dropped::default()), |bounds| tree.drop_range(bounds))
+        });
+        let step = work.await.unwrap_or_else(|error| Err(EngineError::Failed(error.to_string())))?;
+        dropped |= step.tables > 0;
+        if step.left == 0 || Instant::now() > give_up {
+            return Ok(dropped);
+        }
+        tokio::time::sleep(MAX_REST).await;
+    }
 }
 
 async fn delete_rows(engine: &DiskEngine, mut left: KeyRange) -> Result<(), EngineError> {
@@ -77,23 +74,6 @@ async fn delete_rows(engine: &DiskEngine, mut left: KeyRange) -> Result<(), Engi
 fn marker(range: &KeyRange) -> Vec<Write> {
     let key = if range.start.is_empty() { Key::from_static(&[0]) } else { range.start.clone() };
     if limits::is_key(&key) && key < range.end { vec![Write::Delete(key)] } else { vec![] }
-}
-
-/// Writes something new, and waits until it is in a table.
-async fn flush(engine: &DiskEngine, range: &KeyRange) -> Result<(), EngineError> {
-    engine.request(Kind::Flush, marker(range)).await.map_err(engine_error)?;
-    let give_up = Instant::now() + FLUSH_WAIT;
-    loop {
-        if engine.snapshot().await?.view().tree.sealed_memtable_count() == 0 {
-            return Ok(());
-        }
-        if Instant::now() > give_up {
-            return Err(EngineError::Unavailable(
-                "what is in memory was not written to tables in time".into(),
-            ));
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 fn engine_error(error: CommitError) -> EngineError {

@@ -1,36 +1,21 @@
 //! The one place that opens and writes the tree and its journal, and the seam where tests inject faults.
 
-use crate::background::{Background, MergeStop};
+use crate::background::Background;
 use crate::directory::Directory;
 use crate::disk::DiskOptions;
 use crate::journal::{self, Journal};
-use crate::view::{NumbersInUse, Published, View};
+use crate::tree::{Memtable, Sizes, Tree};
+use crate::view::{Published, View};
 use crate::{EngineError, Version, Write};
-use lsm_tree::config::{
-    BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
-    RestartIntervalPolicy,
-};
-use lsm_tree::{
-    AbstractTree, AnyTree, Cache, Config, DescriptorTable, InternalValue, Memtable, SequenceNumberCounter,
-    ValueType,
-};
 use std::io::ErrorKind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often free space is asked for.
 const SPACE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How many files of tables stay open.
-const OPEN_FILES: usize = 512;
-
 /// How many full memtables may wait to be written to tables. Writers wait for the rest.
 const MAX_WAITING_MEMTABLES: usize = 2;
-
-/// What a row takes in a memtable besides its key and value, about.
-const ROW_OVERHEAD: u64 = 200;
 
 /// A memtable is also full when this many segments of the journal are needed because of it.
 const MAX_SEGMENTS: usize = 6;
@@ -54,9 +39,6 @@ pub(crate) trait Store: Send {
 
     /// Whether `published` keeps back what background work has replaced.
     fn is_stale(&self, published: &Published) -> bool;
-
-    /// Starts to move what is in memory into tables.
-    fn flush(&mut self);
 
     /// How long to rest after so many bytes, so that background work keeps up.
     fn rest(&self, bytes: usize) -> Duration;
@@ -86,12 +68,12 @@ pub(crate) struct TreeStore {
 struct Opened {
     // Dropped first: it works on the tree.
     background: Background,
-    tree: AnyTree,
+    tree: Arc<Tree>,
     /// What is written to. Only the committer puts another one in its place.
     memtable: Arc<Memtable>,
     journal: Journal,
-    numbers: SequenceNumberCounter,
-    in_use: Arc<NumbersInUse>,
+    /// Of the last batch.
+    number: u64,
     memtable_bytes: u64,
     segment_bytes: u64,
 }
@@ -115,8 +97,7 @@ fn closed() -> EngineError {
 impl Store for TreeStore {
     fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
         let opened = self.open.as_mut().ok_or_else(|| WriteFailure::Nothing(closed()))?;
-        let written = catch_unwind(AssertUnwindSafe(|| opened.write(batch)));
-        written.unwrap_or_else(|panic| Err(WriteFailure::Maybe(panicked(&*panic))))
+        opened.write(batch)
     }
 
     fn view(&self, version: Version, catalogue_version: Version) -> View {
@@ -127,15 +108,7 @@ impl Store for TreeStore {
     fn is_stale(&self, published: &Published) -> bool {
         let Some(opened) = &self.open else { return false };
         let Ok(Some(view)) = published.try_get() else { return false };
-        view.number.get() != opened.numbers.get()
-    }
-
-    fn flush(&mut self) {
-        let Some(opened) = &mut self.open else { return };
-        let sealed = catch_unwind(AssertUnwindSafe(|| opened.seal()));
-        if let Ok(Err(error)) = sealed {
-            tracing::warn!(%error, "cannot start to flush");
-        }
+        !Arc::ptr_eq(&view.sources, &opened.tree.sources())
     }
 
     fn rest(&self, bytes: usize) -> Duration {
@@ -183,49 +156,33 @@ impl Store for TreeStore {
     }
 
     fn close(&mut self) {
-        if let Some(opened) = self.open.take() {
-            // Every batch was synced when it was written: there is nothing else to do.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(opened)));
-        }
+        // Every batch was synced when it was written: there is nothing else to do.
+        self.open = None;
     }
 }
 
 impl Opened {
     fn open(options: &DiskOptions, directory: &Directory) -> Result<Self, EngineError> {
-        let opened = catch_unwind(AssertUnwindSafe(|| Self::try_open(options, directory)));
-        opened.unwrap_or_else(|panic| Err(at_path(panicked(&*panic), directory.rows().as_path())))
-    }
-
-    fn try_open(options: &DiskOptions, directory: &Directory) -> Result<Self, EngineError> {
-        let rows = directory.rows();
-        directory.check_rows()?;
-        let numbers = SequenceNumberCounter::default();
-        let stop = MergeStop::default();
-        let tree = config(options, &rows, &numbers)
-            .with_compaction_filter_factory(Some(Arc::new(stop.clone())))
-            .open()
-            .map_err(|error| at_path(storage_error(&error), &rows))?;
-        // Numbers in tables were in the journal before, and memtables become tables in their order.
-        let in_tables = tree.get_highest_persisted_seqno();
-        let memtable = tree.active_memtable();
-        let mut newest = in_tables.unwrap_or(0);
+        let sizes =
+            Sizes { memtable_bytes: options.memtable_bytes, block_bytes: options.block_bytes as usize };
+        let (tree, in_tables) = Tree::open(&directory.rows(), sizes)?;
+        let tree = Arc::new(tree);
+        let memtable = tree.memtable();
+        let mut number = in_tables;
         let journal = Journal::open(&directory.journal(), |batch| {
-            if in_tables.is_none_or(|in_tables| batch.number > in_tables) {
-                newest = newest.max(batch.number);
-                insert(&memtable, batch.number, batch.writes);
+            if batch.number > in_tables {
+                number = number.max(batch.number);
+                memtable.insert(batch.number, batch.writes);
             }
         })?;
-        numbers.set(newest + 1);
-        let in_use = Arc::new(NumbersInUse::default());
-        let background = Background::start(&tree, &in_use, stop, options.merge_threads)
+        let background = Background::start(&tree, options.merge_threads)
             .map_err(|error| EngineError::Failed(format!("cannot start background work: {error}")))?;
         Ok(Self {
             background,
             tree,
             memtable,
             journal,
-            numbers,
-            in_use,
+            number,
             memtable_bytes: options.memtable_bytes,
             segment_bytes: options.journal_bytes / 4,
         })
@@ -233,18 +190,18 @@ impl Opened {
 
     fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
         self.make_room().map_err(WriteFailure::Nothing)?;
-        let number = self.numbers.next();
+        let number = self.number + 1;
         let written = self.journal.append(number, &batch).and_then(|()| self.journal.sync());
-        written.map_err(|error| WriteFailure::Maybe(io_error(&error)))?;
-        insert(&self.memtable, number, batch);
+        written.map_err(|error| WriteFailure::Maybe(io_error(&error, &error.to_string())))?;
+        self.memtable.insert(number, batch);
+        self.number = number;
         Ok(())
     }
 
     fn make_room(&mut self) -> Result<(), EngineError> {
         let mut progress = self.background.progress();
         self.journal.release(progress.flushed_segment);
-        let in_memory = self.memtable.size() + self.memtable.len() as u64 * ROW_OVERHEAD;
-        let is_full = in_memory >= self.memtable_bytes
+        let is_full = self.memtable.bytes() >= self.memtable_bytes
             || self.journal.bytes() >= self.segment_bytes
             || progress.waiting_memtables == 0 && self.journal.segments() > MAX_SEGMENTS;
         if is_full && progress.failed.is_none() {
@@ -259,47 +216,16 @@ impl Opened {
     /// Begins a new memtable and a new segment of the journal with it, and hands on the full one.
     fn seal(&mut self) -> Result<(), EngineError> {
         let segment = self.journal.segment();
-        self.journal.begin().map_err(|error| io_error(&error))?;
-        if self.tree.rotate_memtable().is_some() {
-            self.memtable = self.tree.active_memtable();
-        }
+        self.journal.begin().map_err(|error| io_error(&error, &error.to_string()))?;
+        self.memtable = self.tree.seal();
         self.background.flush(segment);
         Ok(())
     }
 
     fn view(&self, version: Version, catalogue_version: Version) -> View {
-        let number = self.in_use.enter(self.numbers.get());
-        View { tree: self.tree.clone(), number, version, catalogue_version }
+        let sources = self.tree.sources();
+        View { tree: Arc::clone(&self.tree), sources, number: self.number, version, catalogue_version }
     }
-}
-
-fn insert(memtable: &Memtable, number: u64, writes: Vec<Write>) {
-    for write in writes {
-        memtable.insert(match write {
-            Write::Put(key, value) => InternalValue::from_components(key, value, number, ValueType::Value),
-            Write::Delete(key) => InternalValue::new_tombstone(key, number),
-        });
-    }
-}
-
-fn config(options: &DiskOptions, path: &Path, numbers: &SequenceNumberCounter) -> Config {
-    let bloom = |policy| FilterPolicyEntry::Bloom(policy);
-    // The second counter is for those who read at the newest number; readers here have one of their own.
-    Config::new(path, numbers.clone(), SequenceNumberCounter::default())
-        .use_cache(Arc::new(Cache::with_capacity_bytes(options.cache_bytes)))
-        .use_descriptor_table(Some(Arc::new(DescriptorTable::new(OPEN_FILES))))
-        .data_block_size_policy(BlockSizePolicy::all(options.block_bytes))
-        .data_block_restart_interval_policy(RestartIntervalPolicy::new([10, 16]))
-        .index_block_pinning_policy(PinningPolicy::all(true))
-        .filter_block_pinning_policy(PinningPolicy::all(true))
-        // Whole, not in parts: an index and a filter take some 0.7 % of the size of rows of 1 KiB, and each part
-        // would have to be looked up in the cache before every block.
-        .index_block_partitioning_policy(PinningPolicy::all(false))
-        .filter_block_partitioning_policy(PinningPolicy::all(false))
-        .filter_policy(FilterPolicy::new([
-            bloom(BloomConstructionPolicy::FalsePositiveRate(0.0001)),
-            bloom(BloomConstructionPolicy::BitsPerKey(10.0)),
-        ]))
 }
 
 /// The more tables wait to be merged, the more of them every read has to look at. Slowing writers down
@@ -317,37 +243,15 @@ fn rest(waiting_tables: usize, bytes: usize) -> Duration {
     Duration::from_secs_f64(seconds).min(Duration::from_millis(500))
 }
 
-pub(crate) fn storage_error(error: &lsm_tree::Error) -> EngineError {
-    match error {
-        lsm_tree::Error::Io(error) => io_error(error),
-        error => EngineError::Corrupt(error.to_string()),
-    }
-}
-
-fn io_error(error: &std::io::Error) -> EngineError {
+pub(crate) fn io_error(error: &std::io::Error, message: &str) -> EngineError {
+    let message = message.to_owned();
     match error.kind() {
         // A file that is missing, too short or not what it should be.
         ErrorKind::NotFound | ErrorKind::UnexpectedEof | ErrorKind::InvalidData => {
-            EngineError::Corrupt(error.to_string())
+            EngineError::Corrupt(message)
         }
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => EngineError::Unavailable(error.to_string()),
-        _ => EngineError::Failed(error.to_string()),
-    }
-}
-
-/// The library states some of what it expects of its files as assertions.
-pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> EngineError {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    EngineError::Corrupt(format!("the storage library stopped: {text}"))
-}
-
-fn at_path(error: EngineError, path: &Path) -> EngineError {
-    let at = |why: String| format!("{why}: {}", path.display());
-    match error {
-        EngineError::Unavailable(why) => EngineError::Unavailable(at(why)),
-        EngineError::Corrupt(why) => EngineError::Corrupt(at(why)),
-        EngineError::Failed(why) => EngineError::Failed(at(why)),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => EngineError::Unavailable(message),
+        _ => EngineError::Failed(message),
     }
 }
 

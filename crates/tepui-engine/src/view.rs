@@ -1,67 +1,23 @@
 //! The state that readers see: published by the committer, shared by every snapshot.
 //!
 //! Views are made only between two batches, by the one thread that writes: at any other time the
-//! newest sequence number may belong to a batch that is still on its way to the journal.
+//! newest number may belong to a batch that is still on its way to the journal.
 
+use crate::tree::{Sources, Tree};
 use crate::{EngineError, Version};
-use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// One state of the store: what was written with a number below its own.
+/// One state of the store: what was written up to its number.
 pub(crate) struct View {
-    pub(crate) tree: lsm_tree::AnyTree,
-    pub(crate) number: InUse,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) sources: Arc<Sources>,
+    /// Of the last batch that it shows.
+    pub(crate) number: u64,
     pub(crate) version: Version,
     pub(crate) catalogue_version: Version,
-}
-
-/// The sequence numbers that somebody reads at: what they see must not be merged away.
-#[derive(Default)]
-pub(crate) struct NumbersInUse {
-    counts: Mutex<BTreeMap<u64, usize>>,
-}
-
-/// A sequence number that somebody reads at.
-pub(crate) struct InUse {
-    number: u64,
-    all: Arc<NumbersInUse>,
-}
-
-impl NumbersInUse {
-    pub(crate) fn enter(self: &Arc<Self>, number: u64) -> InUse {
-        *self.counts().entry(number).or_default() += 1;
-        InUse { number, all: Arc::clone(self) }
-    }
-
-    /// `None`: nobody reads.
-    pub(crate) fn oldest(&self) -> Option<u64> {
-        self.counts().first_key_value().map(|(number, _)| *number)
-    }
-
-    fn counts(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl InUse {
-    pub(crate) fn get(&self) -> u64 {
-        self.number
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        let mut counts = self.all.counts();
-        if let Some(count) = counts.get_mut(&self.number) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.number);
-            }
-        }
-    }
 }
 
 /// Where the committer puts the newest [`View`] and readers find it.

@@ -35,7 +35,7 @@ async fn count(engine: &DiskEngine, table: char) -> usize {
 }
 
 fn table_bytes(path: &Path) -> u64 {
-    let tables = path.join("rows/tables");
+    let tables = path.join("rows");
     let entries = std::fs::read_dir(tables).expect("there are tables").flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }

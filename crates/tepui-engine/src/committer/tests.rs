@@ -3,7 +3,6 @@
 use super::*;
 use crate::disk::DiskOptions;
 use crate::store::TreeStore;
-use lsm_tree::AbstractTree;
 use std::sync::mpsc;
 
 /// A real store behind a gate: `write` waits for a verdict.
@@ -28,10 +27,6 @@ impl Store for Gated {
 
     fn is_stale(&self, published: &Published) -> bool {
         self.store.is_stale(published)
-    }
-
-    fn flush(&mut self) {
-        self.store.flush();
     }
 
     fn rest(&self, _: usize) -> Duration {
@@ -106,7 +101,9 @@ impl Bench {
 
     fn rows(&self) -> usize {
         let view = self.shared.published.try_get().expect("the store is open").expect("the store is open");
-        view.tree.len(view.number.get(), None).expect("rows can be counted")
+        let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let limit = crate::ScanLimit { max_rows: usize::MAX, max_bytes: usize::MAX };
+        view.sources.scan(all, limit, view.number).expect("rows can be counted").rows.len()
     }
 }
 

@@ -7,6 +7,7 @@
 //! ```
 
 use super::sector::Group;
+use crate::reader::Reader;
 use crate::{Key, Value, Write};
 
 const PUT: u8 = 0;
@@ -45,15 +46,15 @@ pub(super) fn put(group: &mut Group, number: u64, writes: &[Write]) {
 /// `None`: these are not the bytes of a batch.
 pub(super) fn read(bytes: &[u8]) -> Option<Batch> {
     let mut reader = Reader(bytes);
-    let number = u64::from_le_bytes(reader.array()?);
-    let count = u32::from_le_bytes(reader.array()?);
+    let number = reader.u64()?;
+    let count = reader.u32()?;
     let mut writes = Vec::new();
     for _ in 0..count {
         let [kind] = reader.array()?;
-        let key_length = usize::from(u16::from_le_bytes(reader.array()?));
+        let key_length = usize::from(reader.u16()?);
         writes.push(match kind {
             PUT => {
-                let value_length = u32::from_le_bytes(reader.array()?) as usize;
+                let value_length = reader.u32()? as usize;
                 let key = Key::copy_from_slice(reader.take(key_length)?);
                 Write::Put(key, Value::copy_from_slice(reader.take(value_length)?))
             }
@@ -63,20 +64,6 @@ pub(super) fn read(bytes: &[u8]) -> Option<Batch> {
     }
     // What follows fills the last sector.
     Some(Batch { number, writes })
-}
-
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Reads a journal after a crash: finds its segments, and where the last one ends.
 
-use super::batch::{self, Batch, Reader};
+use super::batch::{self, Batch};
 use super::sector::{self, Mark, PAGE, SECTOR, Sector};
 use super::{FILE_HEAD_GROUP, failed};
 use crate::EngineError;
+use crate::reader::Reader;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -82,8 +83,8 @@ fn look(path: PathBuf) -> Result<Found, EngineError> {
 
 fn read_head(mark: Mark, bytes: &[u8]) -> Option<Head> {
     let mut reader = Reader(sector::content(bytes));
-    let oldest = u64::from_le_bytes(reader.array()?);
-    let groups_before = u32::from_le_bytes(reader.array()?);
+    let oldest = reader.u64()?;
+    let groups_before = reader.u32()?;
     Some(Head { segment: mark.segment, oldest, groups_before })
 }
 
@@ -121,7 +122,9 @@ pub(super) fn read_segment(
         if matches!(extent, Extent::Groups(count) if *count == group) {
             return Ok(group);
         }
-        let Some((content, length)) = whole_group(&bytes[at..], segment, group) else { break };
+        let Some((content, length)) = whole_group(bytes.get(at..).unwrap_or_default(), segment, group) else {
+            break;
+        };
         if group != FILE_HEAD_GROUP {
             each(batch::read(&content).ok_or_else(damaged)?);
         }

@@ -1,0 +1,200 @@
+//! Levels: which tables there are, and which of them to merge next.
+//!
+//! Tables of level 0 are memtables that were written out, and overlap each other. From level 1 on the tables of a
+//! level do not overlap, and each level may be ten times as large as the one above it. What is in a higher level
+//! is newer than what is below it.
+
+use super::table::Table;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+pub(super) const LEVELS: usize = 7;
+
+/// How many tables' worth of bytes level 1 may hold, and how much more each level below it.
+const FIRST_LEVEL_TABLES: u64 = 4;
+const GROWTH: u64 = 10;
+
+/// Tables are larger from this level on, so that there are fewer of them.
+const LARGE_FROM: usize = 3;
+const LARGE: u64 = 4;
+
+/// How large things are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// The size of a table.
+    pub(super) table_bytes: u64,
+}
+
+impl Shape {
+    pub(super) fn table_bytes(self, level: usize) -> u64 {
+        if level < LARGE_FROM { self.table_bytes } else { self.table_bytes * LARGE }
+    }
+
+    fn level_bytes(self, level: usize) -> u64 {
+        self.table_bytes * FIRST_LEVEL_TABLES * GROWTH.saturating_pow(level.saturating_sub(1) as u32)
+    }
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Levels {
+    /// Of level 0 the newest first, of others in the order of their keys.
+    levels: [Vec<Arc<Table>>; LEVELS],
+}
+
+/// Tables that become others.
+pub(super) struct Merge {
+    /// The newest first, if they overlap.
+    pub(super) upper: Vec<Arc<Table>>,
+    /// What they overlap in the level below, in the order of the keys.
+    pub(super) lower: Vec<Arc<Table>>,
+    /// The level of `lower`, to which all go.
+    pub(super) target: usize,
+    /// Nothing has to be written: the table only changes its level.
+    pub(super) is_move: bool,
+}
+
+impl Merge {
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.upper.iter().chain(&self.lower)
+    }
+}
+
+impl Levels {
+    /// Of level 0 the newest come first, of the others in any order.
+    pub(super) fn new(tables: impl Iterator<Item = (usize, Table)>) -> Option<Self> {
+        let mut levels = Self::default();
+        for (level, table) in tables {
+            levels.levels.get_mut(level)?.push(Arc::new(table));
+        }
+        for level in &mut levels.levels[1..] {
+            level.sort_by(|a, b| a.first.cmp(&b.first));
+            if level.windows(2).any(|pair| pair[0].last >= pair[1].first) {
+                return None;
+            }
+        }
+        Some(levels)
+    }
+
+    pub(super) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+        self.levels
+            .iter()
+            .enumerate()
+            .flat_map(|(level, tables)| tables.iter().map(move |table| (level, table)))
+    }
+
+    /// Tables straight from memory, which overlap each other, the newest first.
+    pub(super) fn overlapping(&self) -> &[Arc<Table>] {
+        &self.levels[0]
+    }
+
+    /// The levels below the first one, each in the order of the keys.
+    pub(super) fn ordered(&self) -> impl Iterator<Item = &[Arc<Table>]> {
+        self.levels[1..].iter().map(Vec::as_slice)
+    }
+
+    /// Whether a level below this one may hold the key.
+    pub(super) fn spans_below(&self, level: usize, key: &[u8]) -> bool {
+        self.levels[level + 1..].iter().any(|tables| table_for(tables, key).is_some())
+    }
+
+    /// Whether any table may hold the key.
+    pub(super) fn spans(&self, key: &[u8]) -> bool {
+        self.levels[0].iter().any(|table| table.spans(key)) || self.spans_below(0, key)
+    }
+
+    pub(super) fn with_newest(&self, table: Arc<Table>) -> Self {
+        let mut levels = self.clone();
+        levels.levels[0].insert(0, table);
+        levels
+    }
+
+    pub(super) fn without(&self, gone: &HashSet<u64>) -> Self {
+        let mut levels = self.clone();
+        levels.levels.iter_mut().for_each(|tables| tables.retain(|table| !gone.contains(&table.id)));
+        levels
+    }
+
+    /// `tables` do not overlap each other nor what is in the level.
+    pub(super) fn with(mut self, level: usize, tables: Vec<Arc<Table>>) -> Self {
+        self.levels[level].extend(tables);
+        self.levels[level].sort_by(|a, b| a.first.cmp(&b.first));
+        self
+    }
+
+    /// What to merge next, if anything: as soon as so many tables came from memory, or a level is too large. `busy`
+    /// tables are being merged already.
+    pub(super) fn pick(&self, shape: Shape, busy: &HashSet<u64>, from_memory: usize) -> Option<Merge> {
+        let from_memory =
+            (self.levels[0].len() >= from_memory).then(|| self.pick_from_memory(busy)).flatten();
+        from_memory.or_else(|| self.pick_too_large(shape, busy))
+    }
+
+    fn pick_from_memory(&self, busy: &HashSet<u64>) -> Option<Merge> {
+        let upper = &self.levels[0];
+        if upper.iter().any(|table| busy.contains(&table.id)) {
+            return None;
+        }
+        let oldest = std::slice::from_ref(upper.last()?);
+        if self.overlapped(1, oldest).is_empty() {
+            return Some(Merge { upper: oldest.to_vec(), lower: vec![], target: 1, is_move: true });
+        }
+        self.merge(0, upper, busy)
+    }
+
+    fn pick_too_large(&self, shape: Shape, busy: &HashSet<u64>) -> Option<Merge> {
+        let excess = |level: &usize| size(&self.levels[*level]) as f64 / shape.level_bytes(*level) as f64;
+        let mut levels: Vec<usize> = (1..LEVELS - 1).filter(|level| excess(level) > 1.0).collect();
+        levels.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
+        levels.into_iter().find_map(|level| {
+            let merges = self.levels[level].iter().filter_map(|table| {
+                let merge = self.merge(level, std::slice::from_ref(table), busy)?;
+                Some((size(&merge.lower) as f64 / table.bytes as f64, merge))
+            });
+            let mut merge = merges.min_by(|(a, _), (b, _)| a.total_cmp(b))?.1;
+            merge.is_move = merge.lower.is_empty();
+            Some(merge)
+        })
+    }
+
+    /// At leisure: a table that mostly says that keys were deleted, which nobody needs below its level.
+    pub(super) fn pick_deletions(&self, busy: &HashSet<u64>) -> Option<Merge> {
+        (1..LEVELS - 1).find_map(|level| {
+            let worthwhile = |table: &&Arc<Table>| table.deletions * 2 > table.rows;
+            let mut tables = self.levels[level].iter().filter(worthwhile);
+            tables.find_map(|table| self.merge(level, std::slice::from_ref(table), busy))
+        })
+    }
+
+    /// These tables with what they overlap in the level below, if all of them are free.
+    fn merge(&self, level: usize, upper: &[Arc<Table>], busy: &HashSet<u64>) -> Option<Merge> {
+        let lower = self.overlapped(level + 1, upper);
+        let merge = Merge { upper: upper.to_vec(), lower: lower.to_vec(), target: level + 1, is_move: false };
+        let is_free = merge.tables().all(|table| !busy.contains(&table.id));
+        is_free.then_some(merge)
+    }
+
+    /// What lies between the first and the last key of all these tables.
+    fn overlapped(&self, level: usize, tables: &[Arc<Table>]) -> &[Arc<Table>] {
+        let first = tables.iter().map(|table| &table.first).min();
+        let last = tables.iter().map(|table| &table.last).max();
+        let (Some(first), Some(last)) = (first, last) else { return &[] };
+        between(&self.levels[level], first, Some(last))
+    }
+}
+
+/// The tables that may hold keys from `from` to `to`.
+pub(super) fn between<'a>(tables: &'a [Arc<Table>], from: &[u8], to: Option<&[u8]>) -> &'a [Arc<Table>] {
+    let begin = tables.partition_point(|table| table.last < from);
+    let end = to.map_or(tables.len(), |to| tables.partition_point(|table| table.first <= to));
+    tables.get(begin..end).unwrap_or_default()
+}
+
+/// The table that may hold the key.
+pub(super) fn table_for<'a>(tables: &'a [Arc<Table>], key: &[u8]) -> Option<&'a Arc<Table>> {
+    let table = tables.get(tables.partition_point(|table| table.last < key))?;
+    (table.first <= key).then_some(table)
+}
+
+fn size(tables: &[Arc<Table>]) -> u64 {
+    tables.iter().map(|table| table.bytes).sum()
+}
