@@ -67,7 +67,7 @@ impl DiskOptions {
 /// Keeps extents in files in one folder. A clone is the same store; it is closed when the last one is dropped and
 /// the last writer done, or by [`DiskExtents::close`].
 ///
-/// Works in a Tokio runtime, on its threads for blocking work.
+/// Works in a Tokio runtime, on its threads for blocking work; what is in the page cache is read at once.
 ///
 /// ```
 /// # use tepui_extents::{DiskExtents, DiskOptions, ExtentWriter, Extents};
@@ -141,6 +141,9 @@ impl Extents for DiskExtents {
         // Taken here, where it is given back: an allocator keeps what other threads give back for the thread that
         // took it, and the many that may block would each have some in the end.
         let space = Vec::with_capacity((place.end - place.start) as usize);
+        if self.store.is_cached(&cover) {
+            return self.store.read(&cover, space);
+        }
         let store = Arc::clone(&self.store);
         blocking(&self.store, move || store.read(&cover, space)).await
     }

@@ -237,6 +237,14 @@ impl Store {
     }
 
     /// Reads a part of an extent, into memory that is there already.
+    /// Whether a read takes no longer than a copy, most likely: its ends are in the page cache.
+    pub(crate) fn is_cached(&self, cover: &Cover) -> bool {
+        let place = cover.place();
+        self.file(cover.volume()).is_ok_and(|file| {
+            volume::is_cached(&file, place.start) && volume::is_cached(&file, place.end - 1)
+        })
+    }
+
     pub(crate) fn read(&self, cover: &Cover, space: Vec<u8>) -> Result<Vec<Bytes>, ExtentError> {
         let (volume, place) = (cover.volume(), cover.place());
         let path = || self.path(volume);

@@ -201,6 +201,19 @@ pub(crate) fn read(file: &File, offset: u64, length: usize, mut bytes: Vec<u8>) 
     Ok(bytes)
 }
 
+/// Whether a byte of the file is in memory. `false` where that cannot be asked for.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_cached(file: &File, offset: u64) -> bool {
+    let mut byte = [0];
+    let into = &mut [io::IoSliceMut::new(&mut byte)];
+    rustix::io::preadv2(file, into, offset, rustix::io::ReadWriteFlags::NOWAIT) == Ok(1)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_cached(_: &File, _: u64) -> bool {
+    false
+}
+
 /// How many bytes are free for us on the disk that holds `path`.
 #[cfg(unix)]
 pub(crate) fn free_space(path: &Path) -> io::Result<u64> {

@@ -32,6 +32,28 @@ fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// What is in memory is read at once, the rest by a thread that may wait for the disk.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_is_no_longer_in_memory_is_read_from_the_disk() {
+    use rustix::fs::Advice;
+    let directory = directory();
+    let extents = open(directory.path());
+    let content = content(300_000, 1);
+    let extent = write(&extents, &content).await.expect("an extent can be written");
+    let file = files(directory.path()).pop().expect("there is a volume");
+    let file = std::fs::File::open(file).expect("a file can be opened");
+    for advice in [None, Some(Advice::DontNeed)] {
+        if let Some(advice) = advice {
+            rustix::fs::fadvise(&file, 0, None, advice).expect("memory can be given back");
+        }
+        for range in [0..10, 70_000..140_000, 0..extent.bytes] {
+            let found = extents.read(extent, range.clone()).await.expect("it can be read");
+            assert!(found.concat() == content[range.start as usize..range.end as usize]);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_flipped_byte_is_never_served() {
     let directory = directory();

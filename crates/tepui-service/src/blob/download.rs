@@ -15,7 +15,7 @@ use tepui_model::blob::{Checksums, Summing};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// How much is read at a time, unless the caller wants less.
-pub const READ_BYTES: u64 = 1024 * 1024;
+pub const READ_BYTES: u64 = 256 * 1024;
 
 /// The bytes of a blob that were asked for. They stay readable while this is held, whatever becomes of the blob;
 /// but if it is deleted, not for longer than the store waits for those who read.
@@ -105,7 +105,7 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         Ok(())
     }
 
-    /// The next bytes, a MiB at most. `None`: that was all.
+    /// The next bytes, [`READ_BYTES`] at most. `None`: that was all.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ServiceError> {
         self.next_up_to(READ_BYTES).await
     }
