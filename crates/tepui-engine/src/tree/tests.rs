@@ -42,7 +42,7 @@ fn key(number: u16) -> Key {
 /// A tree, what it should hold, and what readers have kept.
 struct Subject {
     folder: tempfile::TempDir,
-    tree: Tree,
+    tree: Arc<Tree>,
     number: u64,
     model: Model,
     kept: Vec<(Arc<Sources>, u64, Model)>,
@@ -53,7 +53,7 @@ impl Subject {
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
         let (tree, number) = Tree::open(folder.path(), SIZES).expect("an empty folder can be opened");
         assert_eq!(number, 0);
-        Self { folder, tree, number, model: Model::new(), kept: vec![] }
+        Self { folder, tree: Arc::new(tree), number, model: Model::new(), kept: vec![] }
     }
 
     fn follow(&mut self, step: Step) {
@@ -69,7 +69,7 @@ impl Subject {
                 self.flush();
                 let (tree, number) = Tree::open(self.folder.path(), SIZES).expect("it can be opened again");
                 assert_eq!(number, self.number);
-                self.tree = tree;
+                self.tree = Arc::new(tree);
             }
         }
     }
@@ -262,4 +262,41 @@ fn what_is_left_of_a_crash_is_removed() {
     subject.check();
     std::fs::write(subject.folder.path().join("stranger"), "").expect("a file can be written");
     assert!(matches!(Tree::open(subject.folder.path(), SIZES), Err(EngineError::Corrupt(_))));
+}
+
+#[test]
+fn tables_are_merged_by_several_threads_while_others_are_written_and_read() {
+    let mut subject = Subject::new();
+    let tree = Arc::clone(&subject.tree);
+    let over = AtomicBool::new(false);
+    let merge = || {
+        while !over.load(Ordering::Relaxed) {
+            tree.merge(2, true).expect("tables can be merged");
+            tree.tidy();
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = [scope.spawn(merge), scope.spawn(merge), scope.spawn(merge)];
+        // Each round overwrites, and deletes every fifth key.
+        for round in 0..6 {
+            for number in 0..400 {
+                let key = number * (7 + 2 * round) % 400;
+                let length = (key % 5 != round % 5).then_some(200 + round);
+                subject.write(vec![(key, length)]);
+                if !subject.tree.sources().sealed.is_empty() {
+                    subject.tree.flush().expect("a memtable can be written");
+                }
+            }
+            subject.follow(Step::Keep);
+            subject.check();
+        }
+        over.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().expect("a thread ends well"));
+    });
+    subject.check();
+    subject.kept.clear();
+    while subject.tree.merge(2, true).expect("tables can be merged") {}
+    drop(tree);
+    subject.follow(Step::Reopen);
+    subject.check();
 }

@@ -22,6 +22,8 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(10 * 60);
 const BLOCKS_LAST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// About how many rows one step is about.
 const STEP: usize = 256;
+/// How many notes about free extents are held in memory.
+const NOTES: ScanLimit = ScanLimit { max_rows: 32 * STEP, max_bytes: 4 * 1024 * 1024 };
 /// How many times as long as a step took the rest after it is, and the longest rest.
 const REST: u32 = 2;
 const MAX_REST: Duration = Duration::from_millis(50);
@@ -255,33 +257,34 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     /// Frees the extents that nothing refers to any more.
     async fn free_extents(&self) -> Result<(), ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let mut notes = Rows::of(&snapshot, keyspace::all_free_extents(), STEP);
-        let mut next = notes.next().await?;
-        if next.is_none() {
-            return Ok(());
-        }
-        // Once for all: whoever begins to read after this finds nothing that there is a note about.
-        self.extents.wait_for_readers().await;
-        while next.is_some() {
-            let step = self.begin().await?;
-            let mut edit = Edit::of(&step.snapshot);
-            let mut extents = Vec::with_capacity(STEP);
-            while let Some((note, row)) = next.take() {
-                let (volume, offset) = keyspace::place_of_extent(&note).ok_or(ErrorCode::InternalError)?;
-                let extent = Extent { volume, offset, bytes: record::decode_number(&row)? };
-                if edit.get(&keyspace::extent(extent)).await?.is_none() {
-                    extents.push(extent);
-                }
-                edit.delete(note);
-                next = notes.next().await?;
-                if extents.len() == STEP {
-                    break;
-                }
+        let mut left = Some(keyspace::all_free_extents());
+        while let Some(range) = left {
+            // Let go at once: a snapshot keeps what is merged away meanwhile.
+            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+            let page = snapshot.scan(&range, NOTES).await.map_err(engine_error)?;
+            drop(snapshot);
+            left = page.next.map(|start| KeyRange { start, end: range.end });
+            if page.rows.is_empty() {
+                return Ok(());
             }
-            self.extents.free(extents).await.map_err(extent_error)?;
-            let changes = edit.finish(());
-            self.commit(step, changes).await?;
+            // Whoever begins to read after this finds nothing that there is a note about.
+            self.extents.wait_for_readers().await;
+            for notes in page.rows.chunks(STEP) {
+                let step = self.begin().await?;
+                let mut edit = Edit::of(&step.snapshot);
+                let mut extents = Vec::with_capacity(notes.len());
+                for (note, row) in notes {
+                    let (volume, offset) = keyspace::place_of_extent(note).ok_or(ErrorCode::InternalError)?;
+                    let extent = Extent { volume, offset, bytes: record::decode_number(row)? };
+                    if edit.get(&keyspace::extent(extent)).await?.is_none() {
+                        extents.push(extent);
+                    }
+                    edit.delete(note.clone());
+                }
+                self.extents.free(extents).await.map_err(extent_error)?;
+                let changes = edit.finish(());
+                self.commit(step, changes).await?;
+            }
         }
         Ok(())
     }
