@@ -24,7 +24,7 @@ mod tests;
 
 use crate::limits::Bounds;
 use crate::{EngineError, ScanLimit, ScanPage, Value};
-use levels::{Levels, Merge, Shape};
+use levels::{Levels, Merge};
 use list::List;
 pub(crate) use memtable::Memtable;
 use memtable::MemtableCursor;
@@ -198,9 +198,8 @@ impl Tree {
     /// Merges some tables that want it, if there are any: as soon as so many came from memory. With leisure,
     /// less urgent ones too. Says whether it has changed anything.
     pub(crate) fn merge(&self, from_memory: usize, leisure: bool) -> Result<bool, EngineError> {
-        let shape = Shape { table_bytes: self.sizes.memtable_bytes };
         let Some((merge, claim)) = self.claim(|levels, busy| {
-            let merge = levels.pick(shape, busy, from_memory);
+            let merge = levels.pick(self.sizes, busy, from_memory);
             let merge = merge.or_else(|| leisure.then(|| levels.pick_deletions(busy)).flatten())?;
             let ids = merge.tables().map(|table| table.id).collect();
             Some((merge, ids))
@@ -208,7 +207,7 @@ impl Tree {
             return Ok(false);
         };
         let began = Instant::now();
-        let merged = if merge.is_move { Some(merge.upper.clone()) } else { self.merge_rows(&merge, shape)? };
+        let merged = if merge.is_move { Some(merge.upper.clone()) } else { self.merge_rows(&merge)? };
         let Some(merged) = merged else { return Ok(false) };
         tracing::debug!(
             level = merge.target,
@@ -229,14 +228,14 @@ impl Tree {
     }
 
     /// `None`: it was told to stop.
-    fn merge_rows(&self, merge: &Merge, shape: Shape) -> Result<Option<Vec<Arc<Table>>>, EngineError> {
+    fn merge_rows(&self, merge: &Merge) -> Result<Option<Vec<Arc<Table>>>, EngineError> {
         let through = |tables| TablesCursor::through(tables).map(Source::Tables);
         let upper = merge.upper.iter().map(|table| through(vec![Arc::clone(table)]));
         let lower = std::iter::once_with(|| through(merge.lower.clone()));
         let mut rows = Rows::new(upper.chain(lower).collect::<Result<_, _>>()?)?;
         // Tables below are merged and dropped meanwhile, which makes no key appear there.
         let levels = Arc::clone(&self.sources().levels);
-        let table_bytes = shape.table_bytes(merge.target);
+        let table_bytes = self.sizes.table_bytes(merge.target);
         let (mut tables, mut writer) = (Vec::new(), None);
         while let Some(key) = rows.key() {
             if self.stop.load(Ordering::Relaxed) {

@@ -4,6 +4,7 @@
 //! level do not overlap, and each level may be ten times as large as the one above it. What is in a higher level
 //! is newer than what is below it.
 
+use super::Sizes;
 use super::table::Table;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,20 +19,15 @@ const GROWTH: u64 = 10;
 const LARGE_FROM: usize = 3;
 const LARGE: u64 = 4;
 
-/// How large things are.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    /// The size of a table.
-    pub(super) table_bytes: u64,
-}
-
-impl Shape {
+impl Sizes {
+    /// The size of a table of a level.
     pub(super) fn table_bytes(self, level: usize) -> u64 {
-        if level < LARGE_FROM { self.table_bytes } else { self.table_bytes * LARGE }
+        if level < LARGE_FROM { self.memtable_bytes } else { self.memtable_bytes.saturating_mul(LARGE) }
     }
 
     fn level_bytes(self, level: usize) -> u64 {
-        self.table_bytes * FIRST_LEVEL_TABLES * GROWTH.saturating_pow(level.saturating_sub(1) as u32)
+        let growth = GROWTH.saturating_pow(level.saturating_sub(1) as u32);
+        self.memtable_bytes.saturating_mul(FIRST_LEVEL_TABLES).saturating_mul(growth)
     }
 }
 
@@ -123,10 +119,10 @@ impl Levels {
 
     /// What to merge next, if anything: as soon as so many tables came from memory, or a level is too large. `busy`
     /// tables are being merged already.
-    pub(super) fn pick(&self, shape: Shape, busy: &HashSet<u64>, from_memory: usize) -> Option<Merge> {
+    pub(super) fn pick(&self, sizes: Sizes, busy: &HashSet<u64>, from_memory: usize) -> Option<Merge> {
         let from_memory =
             (self.levels[0].len() >= from_memory).then(|| self.pick_from_memory(busy)).flatten();
-        from_memory.or_else(|| self.pick_too_large(shape, busy))
+        from_memory.or_else(|| self.pick_too_large(sizes, busy))
     }
 
     fn pick_from_memory(&self, busy: &HashSet<u64>) -> Option<Merge> {
@@ -141,8 +137,8 @@ impl Levels {
         self.merge(0, upper, busy)
     }
 
-    fn pick_too_large(&self, shape: Shape, busy: &HashSet<u64>) -> Option<Merge> {
-        let excess = |level: &usize| size(&self.levels[*level]) as f64 / shape.level_bytes(*level) as f64;
+    fn pick_too_large(&self, sizes: Sizes, busy: &HashSet<u64>) -> Option<Merge> {
+        let excess = |level: &usize| size(&self.levels[*level]) as f64 / sizes.level_bytes(*level) as f64;
         let mut levels: Vec<usize> = (1..LEVELS - 1).filter(|level| excess(level) > 1.0).collect();
         levels.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
         levels.into_iter().find_map(|level| {
