@@ -124,36 +124,39 @@ impl<'a> MemtableCursor<'a> {
     }
 
     pub(super) fn advance(&mut self) {
-        if let Some(at) = &self.at {
-            let key = at.key().key.clone();
-            // No batch has this number.
-            self.skip_while(|place| place.key == key, Place { key: key.clone(), number: 0 });
-            self.skip_newer();
-        }
+        let Some(at) = self.at.take() else { return };
+        // No batch has this number.
+        let after = |key: &Key| Place { key: key.clone(), number: 0 };
+        self.at = self.skip_while(at, |from, to| from.key == to.key, after);
+        self.skip_newer();
     }
 
     /// Goes on to a write that is not newer than the reader.
     fn skip_newer(&mut self) {
         let number = self.number;
-        while let Some(at) = self.at.as_ref().filter(|at| at.key().number > number) {
-            let key = at.key().key.clone();
-            let is_newer = |place: &Place| place.number > number && place.key == key;
-            self.skip_while(is_newer, Place { key: key.clone(), number });
+        while let Some(at) = self.at.take_if(|at| at.key().number > number) {
+            let is_newer = |from: &Place, to: &Place| to.number > number && from.key == to.key;
+            let visible = |key: &Key| Place { key: key.clone(), number };
+            self.at = self.skip_while(at, is_newer, visible);
         }
     }
 
-    /// Goes on while `skip` holds, up to `to` at most: step by step at first, for mostly these are few.
-    fn skip_while(&mut self, skip: impl Fn(&Place) -> bool, to: Place) {
+    /// The first write after `at` for which `skip` does not hold, step by step at first, for mostly there are few
+    /// before it. `place` says where it is for a key.
+    fn skip_while(
+        &self,
+        at: map::Entry<'a, Place, Entry>,
+        skip: impl Fn(&Place, &Place) -> bool,
+        place: impl Fn(&Key) -> Place,
+    ) -> Option<map::Entry<'a, Place, Entry>> {
+        let mut next = at.next()?;
         for _ in 0..STEPS {
-            let Some(at) = &mut self.at else { return };
-            if !skip(at.key()) {
-                return;
+            if !skip(at.key(), next.key()) {
+                return Some(next);
             }
-            if !at.move_next() {
-                self.at = None;
-            }
+            next = next.next()?;
         }
-        self.at = self.memtable.at(&to);
+        self.memtable.at(&place(&at.key().key))
     }
 }
 

@@ -320,6 +320,7 @@ fn is_anonymous(allowed: Allowed) -> bool {
 
 impl<S> Context<'_, S> {
     /// Everything that answers say about a state of a blob.
+    #[inline]
     pub(super) fn view(&self, blob: StoredBlob, revision: Revision) -> BlobProperties {
         let is_base = revision == Revision::Base && blob.deleted.is_none();
         BlobProperties {

@@ -171,6 +171,8 @@ impl StoredBlob {
         Self::read(bytes).ok_or_else(|| corrupt("blob"))
     }
 
+    // Into its caller, which would move it otherwise: it is large, and lists read thousands.
+    #[inline(always)]
     fn read(bytes: &Bytes) -> Option<Self> {
         let mut from = Reader::new(bytes)?;
         Some(Self {
