@@ -9,7 +9,6 @@ use crate::disk::DiskEngine;
 use crate::limits;
 use crate::tree::Dropped;
 use crate::{CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Write};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How many rows are deleted in one commit.
@@ -37,12 +36,13 @@ pub(crate) async fn reclaim(engine: &DiskEngine, range: KeyRange) -> Result<(), 
 
 /// Says whether there were any.
 async fn drop_tables(engine: &DiskEngine, range: KeyRange) -> Result<bool, EngineError> {
-    let tree = Arc::clone(&engine.snapshot().await?.view().tree);
     let give_up = Instant::now() + MERGE_WAIT;
     let mut dropped = false;
     loop {
-        let (tree, range) = (Arc::clone(&tree), range.clone());
+        // Held meanwhile: the store is not opened again before it is let go.
+        let (snapshot, range) = (engine.snapshot().await?, range.clone());
         let work = tokio::task::spawn_blocking(move || {
+            let tree = &snapshot.view().tree;
             limits::bounds(&range).map_or(Ok(Dropped::default()), |bounds| tree.drop_range(bounds))
         });
         let step = work.await.unwrap_or_else(|error| Err(EngineError::Failed(error.to_string())))?;

@@ -220,11 +220,11 @@ impl Tree {
             "merged tables"
         );
         let gone = claim.ids.iter().copied().collect();
-        self.change(|levels| levels.without(&gone).with(merge.target, merged))?;
-        if !merge.is_move {
+        let has_changed = self.change(|levels| levels.without(&gone).with(merge.target, merged))?;
+        if has_changed && !merge.is_move {
             lock(&self.retired).tables.extend(merge.tables().cloned());
         }
-        Ok(true)
+        Ok(has_changed)
     }
 
     /// `None`: it was told to stop.
@@ -287,7 +287,9 @@ impl Tree {
         });
         let Some((tables, claim)) = claimed else { return Ok(Dropped { tables: 0, left }) };
         let gone = claim.ids.iter().copied().collect();
-        self.change(|levels| levels.without(&gone))?;
+        if !self.change(|levels| levels.without(&gone))? {
+            return Err(EngineError::Unavailable("the tables are being closed".into()));
+        }
         let dropped = Dropped { tables: tables.len(), left };
         lock(&self.retired).tables.extend(tables);
         Ok(dropped)
@@ -306,15 +308,18 @@ impl Tree {
         Some((chosen, Claim { tree: self, ids }))
     }
 
-    /// Changes which tables there are, on disk first.
-    fn change(&self, change: impl FnOnce(&Levels) -> Levels) -> Result<(), EngineError> {
+    /// Changes which tables there are, on disk first. Says whether it has: not once it was told to stop.
+    fn change(&self, change: impl FnOnce(&Levels) -> Levels) -> Result<bool, EngineError> {
         let flushed = lock(&self.flushed);
+        if self.stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         let levels = change(&self.sources().levels);
         List::new(*flushed, &levels).write(&self.folder)?;
         let mut current = lock(&self.sources);
         let (active, sealed) = (Arc::clone(&current.active), current.sealed.clone());
         *current = Arc::new(Sources { active, sealed, levels: Arc::new(levels) });
-        Ok(())
+        Ok(true)
     }
 
     /// Whether there is something to let go of, as soon as nobody reads from it.
@@ -342,8 +347,12 @@ impl Tree {
         }
     }
 
+    /// Merges end early, and from here on only a flush under way changes the list of tables: the folder may be
+    /// opened again as soon as that is over, whoever still holds this tree.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+        // Waits for whoever is changing the list; who comes later sees the flag.
+        drop(lock(&self.flushed));
     }
 }
 

@@ -300,3 +300,19 @@ fn tables_are_merged_by_several_threads_while_others_are_written_and_read() {
     subject.follow(Step::Reopen);
     subject.check();
 }
+
+#[test]
+fn a_tree_that_was_stopped_leaves_the_list_to_the_next_one() {
+    let mut subject = Subject::new();
+    fill(&mut subject, 399);
+    subject.flush();
+    let before = Arc::clone(&subject.tree);
+    before.stop();
+    let list = List::read(subject.folder.path());
+    assert!(!before.merge(1, true).expect("it ends early"));
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    assert!(matches!(before.drop_range(all), Err(EngineError::Unavailable(_))));
+    assert_eq!(List::read(subject.folder.path()), list);
+    subject.follow(Step::Reopen);
+    subject.check();
+}
