@@ -13,7 +13,7 @@ const DAYS_TO_UNIX_EPOCH: u64 = 719_162;
 const MAX_TICKS: u64 = 3_155_378_975_999_999_999;
 
 /// A moment in UTC, in ticks of 100 ns since 0001-01-01T00:00:00Z, up to the end of the year 9999.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
 /// The calendar fields of a [`Timestamp`].

@@ -6,8 +6,8 @@ mod blob_settings;
 mod queue;
 
 pub(crate) use blob::{
-    Content, ContentHead, Deleted, PendingCopy, Piece, Pieces, SmallContent, Source, StoredBlob, StoredBlock,
-    StoredContainer, StoredExtent, StoredTier,
+    Content, ContentHead, Deleted, ListedState, PendingCopy, Piece, Pieces, SmallContent, Source, StoredBlob,
+    StoredBlock, StoredContainer, StoredExtent, StoredTier,
 };
 pub(crate) use blob_settings::{decode_blob_settings, encode_blob_settings};
 pub(crate) use queue::{QueueState, StoredMessage, StoredQueue, decode_text, encode_text};
@@ -246,22 +246,26 @@ impl<'a> Reader<'a> {
         (*format == FORMAT).then_some(Self(rest))
     }
 
+    #[inline(always)]
     fn number(&mut self) -> Option<u64> {
         let (number, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*number))
     }
 
+    #[inline(always)]
     fn moment(&mut self) -> Option<Timestamp> {
         Timestamp::from_ticks(self.number()?)
     }
 
+    #[inline(always)]
     fn flag(&mut self) -> Option<bool> {
         let (flag, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*flag != 0)
     }
 
+    #[inline(always)]
     fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.number()?).ok()?;
         let (bytes, rest) = self.0.split_at_checked(length)?;
@@ -269,8 +273,13 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
+    #[inline(always)]
+    fn str(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
     fn text(&mut self) -> Option<String> {
-        String::from_utf8(self.bytes()?.to_vec()).ok()
+        self.str().map(str::to_owned)
     }
 
     fn pairs(&mut self) -> Option<Vec<(String, String)>> {
@@ -281,6 +290,7 @@ impl<'a> Reader<'a> {
         self.pairs().map(Metadata::from_stored)
     }
 
+    #[inline(always)]
     fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         if self.flag()? { read(self).map(Some) } else { Some(None) }
     }

@@ -101,34 +101,38 @@ fn written() -> Written {
     Written { changed: *CHANGED, version: None, encryption: Encryption::default() }
 }
 
-fn plain() -> BlobProperties {
-    BlobProperties {
-        changed: *CHANGED,
+fn plain_state<T: From<&'static str>>() -> BlobState<T> {
+    BlobState {
+        changed: CHANGED.0,
         created: CHANGED.0,
         bytes: 11,
+        of_type: OfType::Block,
         http: HttpProperties {
-            content_type: Some("text/plain".to_owned()),
+            content_type: Some(T::from("text/plain")),
+            content_encoding: None,
+            content_language: None,
+            content_disposition: None,
+            cache_control: None,
             content_md5: sums().md5,
-            ..HttpProperties::default()
         },
         metadata: Metadata::default(),
         tags: Tags::default(),
-        of_type: OfType::Block,
-        tier: Some(TierView::default()),
-        lease: Some(LeaseView::default()),
         copy: None,
         encryption: Encryption::default(),
         immutability: None,
         legal_hold: None,
-        last_accessed: None,
-        version: None,
     }
 }
 
+fn plain<S>(state: S) -> BlobProperties<S> {
+    let (tier, lease) = (Some(TierView::default()), Some(LeaseView::default()));
+    BlobProperties { state, tier, lease, last_accessed: None, version: None }
+}
+
 /// A blob of which there is much to say.
-fn rich() -> BlobProperties {
-    let text = |text: &str| Some(text.to_owned());
-    BlobProperties {
+fn rich_state<T: From<&'static str>>() -> BlobState<T> {
+    let text = |text| Some(T::from(text));
+    BlobState {
         http: HttpProperties {
             content_type: text("text/plain"),
             content_encoding: text("gzip"),
@@ -139,6 +143,25 @@ fn rich() -> BlobProperties {
         },
         metadata: metadata(&[("Owner", "ana"), ("note", "a < b")]),
         tags: tags(&[("env", "prod")]),
+        copy: Some(Box::new(CopyState {
+            id: "0b77".to_owned(),
+            source: "http://h/a/c/b".to_owned(),
+            status: CopyStatus::Failed,
+            progress: (5, 11),
+            completed: Some(CHANGED.0),
+            description: Some("404 ResourceNotFound".to_owned()),
+            incremental: Some(IncrementalCopy { destination_snapshot: Some(CHANGED.0) }),
+        })),
+        encryption: Encryption { key: None, scope: Some("scope".to_owned()) },
+        immutability: Some(ImmutabilityPolicy { until: CHANGED.0, mode: ImmutabilityMode::Locked }),
+        legal_hold: Some(true),
+        ..plain_state()
+    }
+}
+
+fn rich<S>(state: S) -> BlobProperties<S> {
+    BlobProperties {
+        state,
         tier: Some(TierView {
             tier: AccessTier::Archive,
             inferred: false,
@@ -147,21 +170,8 @@ fn rich() -> BlobProperties {
             rehydrate_priority: Some(RehydratePriority::High),
         }),
         lease: Some(LeaseView { state: LeaseState::Leased, duration: Some(LeaseDuration::Infinite) }),
-        copy: Some(CopyState {
-            id: "0b77".to_owned(),
-            source: "http://h/a/c/b".to_owned(),
-            status: CopyStatus::Failed,
-            progress: (5, 11),
-            completed: Some(CHANGED.0),
-            description: Some("404 ResourceNotFound".to_owned()),
-            incremental: Some(IncrementalCopy { destination_snapshot: Some(CHANGED.0) }),
-        }),
-        encryption: Encryption { key: None, scope: Some("scope".to_owned()) },
-        immutability: Some(ImmutabilityPolicy { until: CHANGED.0, mode: ImmutabilityMode::Locked }),
-        legal_hold: Some(true),
         last_accessed: Some(CHANGED.0),
         version: Some(VersionView { id: CHANGED.0, is_current: true }),
-        ..plain()
     }
 }
 
@@ -178,7 +188,9 @@ fn blobs_are_read() {
     let none = Checksums::default();
     let range_md5 = Checksums { md5: Some(Md5Sum::of(b"H")), crc64: None };
     let append = OfType::Append { committed_blocks: 3, sealed: true };
-    let of = |of_type| BlobProperties { of_type, tier: None, lease: None, ..plain() };
+    let of =
+        |of_type| BlobProperties { tier: None, lease: None, ..plain(BlobState { of_type, ..plain_state() }) };
+    let (plain, rich) = (|| plain(plain_state()), || rich(rich_state()));
     Snapshot::default()
         .add("whole", &answer("GET /c01/b", content(plain(), None, none)))
         .add("much to say", &answer("GET /c01/b", content(rich(), None, none)))
@@ -311,20 +323,24 @@ fn blocks_pages_and_tags() {
         .check("blob_blocks_pages_and_tags");
 }
 
-fn entry(name: &str, revision: Revision, properties: BlobProperties) -> ListedBlob {
+fn entry<'a>(
+    name: &'a str,
+    revision: Revision,
+    properties: BlobProperties<&'a BlobState<&'a str>>,
+) -> ListedBlob<'a> {
     ListedBlob::Blob(BlobEntry {
-        name: name.to_owned(),
+        name,
         revision,
         deleted: None,
         has_versions_only: false,
-        content: ListedContent::Committed(Box::new(properties)),
+        content: ListedContent::Committed(properties),
     })
 }
 
 fn print_list(
     context: &Context<'_>,
     operation: &Operation,
-    blobs: &[ListedBlob],
+    blobs: &[ListedBlob<'_>],
     next: Option<&BlobMarker>,
 ) -> Response<Vec<u8>> {
     let Operation::ListBlobs(list) = operation else { panic!("no list: {operation:?}") };
@@ -338,39 +354,39 @@ fn print_list(
 
 #[test]
 fn lists_of_blobs() {
-    let list = |version, query: &str, blobs: Vec<ListedBlob>, next: Option<BlobMarker>| {
+    let list = |version, query: &str, blobs: Vec<ListedBlob<'_>>, next: Option<BlobMarker>| {
         let line = format!("GET /c01?restype=container&comp=list{query}");
         answer_by(version, &line, |context, operation| print_list(context, operation, &blobs, next.as_ref()))
     };
-    let prefix = ListedBlob::Prefix("p0/".to_owned());
+    let prefix = ListedBlob::Prefix("p0/");
     let next = BlobMarker::AfterPrefix("p0/".to_owned());
     let everything =
         "&include=metadata,tags,copy,immutabilitypolicy,legalhold,versions,deleted,uncommittedblobs";
-    let snapshot = BlobProperties { lease: None, ..plain() };
+    let (plain_state, rich_state) = (plain_state(), rich_state());
+    let (plain, rich) = (|| plain(&plain_state), || rich(&rich_state));
+    let snapshot = || BlobProperties { lease: None, ..plain() };
     let deleted = ListedBlob::Blob(BlobEntry {
-        name: "gone".to_owned(),
+        name: "gone",
         revision: Revision::Base,
         deleted: Some(SoftDeleted { deleted: CHANGED.0, remaining_days: 6 }),
         has_versions_only: true,
-        content: ListedContent::Committed(Box::new(snapshot.clone())),
+        content: ListedContent::Committed(snapshot()),
     });
     let uncommitted = ListedBlob::Blob(BlobEntry {
-        name: "soon".to_owned(),
+        name: "soon",
         revision: Revision::Base,
         deleted: None,
         has_versions_only: false,
         content: ListedContent::Uncommitted { lease: LeaseView::default() },
     });
-    let hidden = BlobProperties {
+    let hidden = BlobState {
         encryption: Encryption { key: Some(CustomerKey { sha256: [7; 32] }), scope: None },
         metadata: metadata(&[("secret", "x")]),
-        ..plain()
+        ..plain_state.clone()
     };
-    let append = BlobProperties {
-        of_type: OfType::Append { committed_blocks: 1, sealed: true },
-        tier: None,
-        ..plain()
-    };
+    let append =
+        BlobState { of_type: OfType::Append { committed_blocks: 1, sealed: true }, ..plain_state.clone() };
+    let append = BlobProperties { state: &append, tier: None, ..plain() };
     let odd = || {
         vec![entry("dir1/file\u{FFFF}", Revision::Base, plain()), entry("a & <b>", Revision::Base, plain())]
     };
@@ -387,11 +403,11 @@ fn lists_of_blobs() {
                 "2026-02-06",
                 everything,
                 vec![
-                    entry("a", Revision::Snapshot(CHANGED.0), snapshot),
+                    entry("a", Revision::Snapshot(CHANGED.0), snapshot()),
                     entry("a", Revision::Base, rich()),
                     deleted,
                     uncommitted,
-                    entry("k", Revision::Base, hidden),
+                    entry("k", Revision::Base, BlobProperties { state: &hidden, ..plain() }),
                     entry("log", Revision::Base, append),
                 ],
                 None,

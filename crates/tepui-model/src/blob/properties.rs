@@ -47,13 +47,15 @@ words! {
 pub struct Changed(pub Timestamp);
 
 /// What a blob says of its content when it is served. Absent ones are not said.
+///
+/// Texts are `&str` in lists: there are thousands of them, and they are only printed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HttpProperties {
-    pub content_type: Option<String>,
-    pub content_encoding: Option<String>,
-    pub content_language: Option<String>,
-    pub content_disposition: Option<String>,
-    pub cache_control: Option<String>,
+pub struct HttpProperties<T = String> {
+    pub content_type: Option<T>,
+    pub content_encoding: Option<T>,
+    pub content_language: Option<T>,
+    pub content_disposition: Option<T>,
+    pub cache_control: Option<T>,
     pub content_md5: Option<Md5Sum>,
 }
 
@@ -98,11 +100,17 @@ pub struct IncrementalCopy {
 }
 
 /// What only one type of blob has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OfType {
+    #[default]
     Block,
-    Append { committed_blocks: u32, sealed: bool },
-    Page { sequence_number: u64 },
+    Append {
+        committed_blocks: u32,
+        sealed: bool,
+    },
+    Page {
+        sequence_number: u64,
+    },
 }
 
 impl OfType {
@@ -115,26 +123,40 @@ impl OfType {
     }
 }
 
-/// Everything that answers say about one state of a blob.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlobProperties {
-    pub changed: Changed,
+/// One state of a blob, as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BlobState<T = String> {
+    pub changed: Timestamp,
     pub created: Timestamp,
     pub bytes: u64,
-    pub http: HttpProperties,
+    pub of_type: OfType,
+    pub http: HttpProperties<T>,
     pub metadata: Metadata,
     pub tags: Tags,
-    pub of_type: OfType,
+    pub copy: Option<Box<CopyState>>,
+    pub encryption: Encryption,
+    pub immutability: Option<ImmutabilityPolicy>,
+    pub legal_hold: Option<bool>,
+}
+
+/// Everything that answers say about one state of a blob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobProperties<S = BlobState> {
+    pub state: S,
     /// Block blobs have one.
     pub tier: Option<TierView>,
     /// `None` of snapshots, of previous versions, and of what is deleted: these cannot be leased.
     pub lease: Option<LeaseView>,
-    pub copy: Option<CopyState>,
-    pub encryption: Encryption,
-    pub immutability: Option<ImmutabilityPolicy>,
-    pub legal_hold: Option<bool>,
     pub last_accessed: Option<Timestamp>,
     pub version: Option<VersionView>,
+}
+
+impl BlobProperties<()> {
+    /// The same of a state.
+    pub fn of<S>(self, state: S) -> BlobProperties<S> {
+        let Self { state: (), tier, lease, last_accessed, version } = self;
+        BlobProperties { state, tier, lease, last_accessed, version }
+    }
 }
 
 /// Of an account that keeps versions: which one this is.
@@ -175,7 +197,7 @@ pub struct SoftDeleted {
 
 /// Takes the entries of a list of blobs one by one as they are found.
 pub trait BlobSink: Send {
-    fn accept(&mut self, listed: &ListedBlob);
+    fn accept(&mut self, listed: &ListedBlob<'_>);
 
     /// The size of what was accepted so far; a page ends when it gets large.
     fn bytes(&self) -> usize;
@@ -183,25 +205,25 @@ pub trait BlobSink: Send {
 
 /// One entry of a list of blobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListedBlob {
+pub enum ListedBlob<'a> {
     /// Everything whose name begins like this, up to the delimiter.
-    Prefix(String),
-    Blob(BlobEntry),
+    Prefix(&'a str),
+    Blob(BlobEntry<'a>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlobEntry {
-    pub name: String,
+pub struct BlobEntry<'a> {
+    pub name: &'a str,
     pub revision: Revision,
     pub deleted: Option<SoftDeleted>,
     /// The blob is gone, but has versions.
     pub has_versions_only: bool,
-    pub content: ListedContent,
+    pub content: ListedContent<'a>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListedContent {
-    Committed(Box<BlobProperties>),
+pub enum ListedContent<'a> {
+    Committed(BlobProperties<&'a BlobState<&'a str>>),
     /// There are blocks, but no blob yet.
     Uncommitted {
         lease: LeaseView,

@@ -45,7 +45,9 @@ pub(super) fn changed<S: Snapshot>(
     blob: &StoredBlob,
 ) -> StoredBlob {
     let now = target.change_moment(context.now);
-    StoredBlob { changed: now, stamp: now, lease: blob.lease.after_write(context.now), ..blob.clone() }
+    let mut new = StoredBlob { stamp: now, lease: blob.lease.after_write(context.now), ..blob.clone() };
+    new.changed = now;
+    new
 }
 
 pub(super) async fn set_properties<S: Snapshot>(

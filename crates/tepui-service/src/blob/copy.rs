@@ -136,7 +136,7 @@ pub(super) async fn copy_blob<S: Snapshot>(
     let copy_id = guid::print((context.chance)());
     let (status, progress) = (CopyStatus::Success, (new.bytes, new.bytes));
     let completed = Some(new.changed);
-    new.copy = Some(CopyState { completed, ..state(copy, &copy_id, status, progress) });
+    new.copy = Some(Box::new(CopyState { completed, ..state(copy, &copy_id, status, progress) }));
     target.replace(context, &mut edit, &new).await?;
     Ok(edit.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
 }
@@ -170,7 +170,7 @@ async fn start<S: Snapshot>(
         SourcePlace::Here { .. } | SourcePlace::Elsewhere => 0,
     };
     let status = CopyStatus::Pending;
-    new.copy = Some(state(copy, &copy_id, status, (0, total)));
+    new.copy = Some(Box::new(state(copy, &copy_id, status, (0, total))));
     pending::note(&mut edit, target, &copy_id);
     target.replace(context, &mut edit, &new).await?;
     let checksums = Checksums::default();

@@ -4,12 +4,15 @@ use super::containers;
 use super::edit::Rows;
 use super::service::{Context, require_public};
 use crate::keyspace::{self, Incarnation};
-use crate::record::StoredBlob;
+use crate::record::ListedState;
+use crate::transact::engine_error;
+use std::ops::ControlFlow;
 use tepui_engine::{Key, KeyRange, Snapshot, Value};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
     BlobEntry, BlobMarker, BlobName, BlobSink, LeaseView, ListBlobs, ListedBlob, ListedContent, Revision,
 };
+use tepui_model::text::utf16_cmp;
 
 /// How many rows are read at a time at most.
 const CHUNK: usize = 1000;
@@ -26,30 +29,11 @@ pub(super) async fn list_blobs<S: Snapshot>(
 ) -> Result<Option<BlobMarker>, ServiceError> {
     let (_, container) = containers::find(context, &query.container).await?;
     require_public(&container, context.allowed)?;
-    let mut listing = Listing::of(context, container.incarnation, query);
-    let mut count = 0;
+    let mut listing = Listing::of(context, container.incarnation, query, sink);
     loop {
-        let entry = match listing.next().await? {
-            Next::Nothing => return Ok(None),
-            Next::Enough(marker) => return Ok(Some(marker)),
-            Next::Entry(entry) => entry,
-        };
-        if count == query.page_size || sink.bytes() >= MAX_PAGE_BYTES {
-            return Ok(Some(marker(&entry)));
+        if let ControlFlow::Break(next) = listing.step().await? {
+            return Ok(next);
         }
-        if let ListedBlob::Prefix(prefix) = &entry {
-            listing.skip_prefix(prefix);
-        }
-        sink.accept(&entry);
-        count += 1;
-    }
-}
-
-/// The page that begins with an entry.
-fn marker(entry: &ListedBlob) -> BlobMarker {
-    match entry {
-        ListedBlob::Prefix(prefix) => BlobMarker::AtName(prefix.clone()),
-        ListedBlob::Blob(blob) => marker_at(&blob.name, blob.revision),
     }
 }
 
@@ -60,19 +44,17 @@ fn marker_at(name: &str, revision: Revision) -> BlobMarker {
     }
 }
 
-/// What comes next in a list.
-enum Next {
-    Entry(ListedBlob),
-    /// Enough was read for a page. The next one begins here.
-    Enough(BlobMarker),
-    Nothing,
-}
+/// Whether the list goes on, or else where the next page begins, if there is one.
+type Flow = ControlFlow<Option<BlobMarker>>;
 
 /// Goes through the blobs of a container, and through the blocks of blobs that are not there yet.
 struct Listing<'s, S> {
     context: &'s Context<'s, S>,
     container: Incarnation,
     query: &'s ListBlobs,
+    sink: &'s mut dyn BlobSink,
+    /// How many entries were listed.
+    count: usize,
     blobs: Rows<'s, S>,
     next_blob: Option<(Key, Value)>,
     /// `None`: not asked for.
@@ -85,13 +67,19 @@ struct Listing<'s, S> {
 }
 
 struct Held {
-    entry: BlobEntry,
+    key: Key,
+    row: Value,
     /// Whether it is listed even if it is not all there is.
     wanted: bool,
 }
 
 impl<'s, S: Snapshot> Listing<'s, S> {
-    fn of(context: &'s Context<'s, S>, container: Incarnation, query: &'s ListBlobs) -> Self {
+    fn of(
+        context: &'s Context<'s, S>,
+        container: Incarnation,
+        query: &'s ListBlobs,
+        sink: &'s mut dyn BlobSink,
+    ) -> Self {
         let from = |range: KeyRange, start: Option<Key>| KeyRange {
             start: start.map_or(range.start.clone(), |start| start.max(range.start)),
             end: range.end,
@@ -113,6 +101,8 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             context,
             container,
             query,
+            sink,
+            count: 0,
             blobs: Rows::of(context.snapshot, blobs, chunk),
             next_blob: None,
             // Many blocks have one name: reading one at a time and skipping the others is cheaper.
@@ -123,85 +113,88 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         }
     }
 
-    /// The next entry of the list.
-    async fn next(&mut self) -> Result<Next, ServiceError> {
-        loop {
-            self.fill().await?;
-            if let Some(marker) = self.enough() {
-                return Ok(Next::Enough(marker));
-            }
-            if let Some(entry) = self.release_held()? {
-                return Ok(Next::Entry(entry));
-            }
-            let from_blob = self.next_blob.as_ref().and_then(|(key, _)| keyspace::blob_of(key));
-            let (name, revision) = match (&from_blob, &self.next_block) {
-                (None, None) => return Ok(Next::Nothing),
-                (Some((name, revision)), Some(block))
-                    if tepui_model::text::utf16_cmp(name.as_bytes(), block.as_bytes()).is_le() =>
-                {
-                    (name.clone().into_owned(), Some(*revision))
-                }
-                (_, Some(block)) => (block.clone(), None),
-                (Some((name, revision)), None) => (name.clone().into_owned(), Some(*revision)),
-            };
-            let found = match revision {
-                Some(revision) => self.pass_blob(name, revision)?,
-                None => self.pass_block(name).await?,
-            };
-            if let Some(entry) = found {
-                return Ok(Next::Entry(entry));
-            }
+    /// Goes past one state of a blob, or past the blocks of one.
+    async fn step(&mut self) -> Result<Flow, ServiceError> {
+        self.fill().await?;
+        if let Some(marker) = self.enough() {
+            return Ok(Flow::Break(Some(marker)));
         }
+        if let Some(held) = self.held.take() {
+            return self.release(held);
+        }
+        let from_blob = match (&self.next_blob, &self.next_block) {
+            (None, None) => return Ok(Flow::Break(None)),
+            (Some((key, _)), Some(block)) => keyspace::blob_of(key)
+                .is_some_and(|(name, _)| utf16_cmp(name.as_bytes(), block.as_bytes()).is_le()),
+            (blob, _) => blob.is_some(),
+        };
+        if from_blob { self.pass_blob() } else { self.pass_block().await }
+    }
+
+    /// Lists an entry, unless the page is full: then the next one begins with it.
+    fn list(&mut self, entry: &ListedBlob<'_>) -> Flow {
+        if self.count == self.query.page_size || self.sink.bytes() >= MAX_PAGE_BYTES {
+            return Flow::Break(Some(match entry {
+                ListedBlob::Prefix(prefix) => BlobMarker::AtName((*prefix).to_owned()),
+                ListedBlob::Blob(blob) => marker_at(blob.name, blob.revision),
+            }));
+        }
+        self.sink.accept(entry);
+        self.count += 1;
+        if let ListedBlob::Prefix(prefix) = entry {
+            self.skip_prefix(prefix);
+        }
+        Flow::Continue(())
     }
 
     /// Where the next page begins, if enough was read for this one.
     fn enough(&self) -> Option<BlobMarker> {
         let more = self.next_blob.as_ref().filter(|_| self.bytes >= MAX_READ_BYTES)?;
-        let (name, revision) = match (&self.held, keyspace::blob_of(&more.0)?) {
-            (Some(held), _) => (held.entry.name.as_str().into(), held.entry.revision),
-            (None, next) => next,
-        };
+        let first = self.held.as_ref().map_or(&more.0, |held| &held.key);
+        let (name, revision) = keyspace::blob_of(first)?;
         match &self.next_block {
-            Some(block) if tepui_model::text::utf16_cmp(block.as_bytes(), name.as_bytes()).is_lt() => {
+            Some(block) if utf16_cmp(block.as_bytes(), name.as_bytes()).is_lt() => {
                 Some(marker_at(block, Revision::Base))
             }
             _ => Some(marker_at(&name, revision)),
         }
     }
 
-    /// The version that was held back, if it is listed, as soon as it is known what follows it.
-    fn release_held(&mut self) -> Result<Option<ListedBlob>, ServiceError> {
-        let Some(Held { mut entry, wanted }) = self.held.take() else { return Ok(None) };
+    /// Lists the version that was held back, if it is to be, now that it is known what follows it.
+    fn release(&mut self, Held { key, row, wanted }: Held) -> Result<Flow, ServiceError> {
+        let Some((name, revision)) = keyspace::blob_of(&key) else { return Ok(Flow::Continue(())) };
         let next = self.next_blob.as_ref().and_then(|(key, row)| Some((keyspace::blob_of(key)?, row)));
         let follows = match next {
-            Some(((name, Revision::Base), row)) if name == entry.name => {
-                StoredBlob::decode(row)?.deleted.is_none()
-            }
-            Some(((name, _), _)) => name == entry.name,
+            Some(((next, Revision::Base), row)) if next == name => is_there(row)?,
+            Some(((next, _), _)) => next == name,
             None => false,
         };
-        entry.has_versions_only = !follows;
-        Ok((wanted || !follows).then_some(ListedBlob::Blob(entry)))
+        if !wanted && follows {
+            return Ok(Flow::Continue(()));
+        }
+        let mut blob = ListedState::default();
+        blob.read_listed(&row)?;
+        Ok(self.list_state(&name, revision, !follows, &mut blob))
     }
 
     /// Goes past a blob of which there may be blocks only.
-    async fn pass_block(&mut self, name: String) -> Result<Option<ListedBlob>, ServiceError> {
-        self.next_block = None;
+    async fn pass_block(&mut self) -> Result<Flow, ServiceError> {
+        let Some(name) = self.next_block.take() else { return Ok(Flow::Continue(())) };
         if let Some(prefix) = self.folded(&name) {
-            return Ok(Some(ListedBlob::Prefix(prefix)));
+            return Ok(self.list(&ListedBlob::Prefix(prefix)));
         }
-        if self.is_there(&name).await? {
-            return Ok(None);
+        let key = keyspace::blob(self.container, &name, Revision::Base);
+        let row = self.context.snapshot.get(&key).await.map_err(engine_error)?;
+        if row.map(|row| is_there(&row)).transpose()? == Some(true) {
+            return Ok(Flow::Continue(()));
         }
-        let content = ListedContent::Uncommitted { lease: LeaseView::default() };
-        Ok(Some(ListedBlob::Blob(entry(name, Revision::Base, content))))
-    }
-
-    /// Goes past a state of a blob.
-    fn pass_blob(&mut self, name: String, revision: Revision) -> Result<Option<ListedBlob>, ServiceError> {
-        let Some((key, row)) = self.next_blob.take() else { return Ok(None) };
-        self.bytes += key.len() + row.len();
-        self.listed(name, revision, &row)
+        Ok(self.list(&ListedBlob::Blob(BlobEntry {
+            name: &name,
+            revision: Revision::Base,
+            deleted: None,
+            has_versions_only: false,
+            content: ListedContent::Uncommitted { lease: LeaseView::default() },
+        })))
     }
 
     /// Reads ahead by one row of each kind.
@@ -220,23 +213,12 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         Ok(())
     }
 
-    /// Whether there is a blob of a name that has blocks.
-    async fn is_there(&self, name: &str) -> Result<bool, ServiceError> {
-        let key = keyspace::blob(self.container, name, Revision::Base);
-        let row = self.context.snapshot.get(&key).await.map_err(crate::transact::engine_error)?;
-        match row {
-            Some(row) => Ok(StoredBlob::decode(&row)?.deleted.is_none()),
-            None => Ok(false),
-        }
-    }
-
-    /// The entry for a row, unless it is not asked for.
-    fn listed(
-        &mut self,
-        name: String,
-        revision: Revision,
-        row: &Value,
-    ) -> Result<Option<ListedBlob>, ServiceError> {
+    /// Goes past a state of a blob.
+    #[inline]
+    fn pass_blob(&mut self) -> Result<Flow, ServiceError> {
+        let Some((key, row)) = self.next_blob.take() else { return Ok(Flow::Continue(())) };
+        self.bytes += key.len() + row.len();
+        let Some((name, revision)) = keyspace::blob_of(&key) else { return Ok(Flow::Continue(())) };
         let include = &self.query.include;
         let wanted = match revision {
             Revision::Base => true,
@@ -252,36 +234,47 @@ impl<'s, S: Snapshot> Listing<'s, S> {
                 _ => keyspace::blob(self.container, &name, Revision::Base),
             };
             self.blobs.skip_to(&next);
-            return Ok(None);
+            return Ok(Flow::Continue(()));
         }
-        let now = self.context.now;
-        let blob = StoredBlob::decode(row)?;
+        let mut blob = ListedState::default();
+        blob.read_listed(&row)?;
         let is_snapshot = matches!(revision, Revision::Snapshot(_));
         let holds = include.deleted_with_versions && matches!(revision, Revision::Version(_));
         let shown = (include.deleted || blob.deleted.is_none())
             && (include.snapshots || !is_snapshot || blob.deleted.is_some());
-        if blob.deleted.is_some_and(|deleted| deleted.until <= now) || !(shown || holds) {
-            return Ok(None);
+        let is_over = blob.deleted.is_some_and(|deleted| deleted.until <= self.context.now);
+        if is_over || !(shown || holds) {
+            return Ok(Flow::Continue(()));
         }
         if let Some(prefix) = self.folded(&name) {
-            return Ok(Some(ListedBlob::Prefix(prefix)));
+            return Ok(self.list(&ListedBlob::Prefix(prefix)));
         }
-        let deleted = blob.deleted.map(|deleted| containers::remaining(deleted, now));
-        let content = ListedContent::Committed(Box::new(self.context.view(blob, revision)));
-        let entry = BlobEntry { deleted, ..entry(name, revision, content) };
-        if holds {
-            self.held = Some(Held { entry, wanted: include.versions && shown });
-            return Ok(None);
+        if !holds {
+            return Ok(self.list_state(&name, revision, false, &mut blob));
         }
-        Ok(Some(ListedBlob::Blob(entry)))
+        self.held = Some(Held { wanted: include.versions && shown, key: key.clone(), row: row.clone() });
+        Ok(Flow::Continue(()))
+    }
+
+    #[inline(always)]
+    fn list_state(
+        &mut self,
+        name: &str,
+        revision: Revision,
+        has_versions_only: bool,
+        blob: &mut ListedState<'_>,
+    ) -> Flow {
+        let deleted = blob.deleted.map(|deleted| containers::remaining(deleted, self.context.now));
+        let content = ListedContent::Committed(self.context.view(blob, revision).of(&blob.state));
+        self.list(&ListedBlob::Blob(BlobEntry { name, revision, deleted, has_versions_only, content }))
     }
 
     /// What a name is folded to: it has the delimiter after the prefix.
-    fn folded(&self, name: &str) -> Option<String> {
+    fn folded<'n>(&self, name: &'n str) -> Option<&'n str> {
         let delimiter = self.query.delimiter.as_deref()?;
         let rest = name.strip_prefix(self.query.prefix.as_str())?;
         let end = self.query.prefix.len() + rest.find(delimiter)? + delimiter.len();
-        Some(name[..end].to_owned())
+        Some(&name[..end])
     }
 
     /// Goes on after everything that begins like this.
@@ -289,7 +282,6 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         let end = keyspace::blobs_with_prefix(self.container, prefix).end;
         self.next_blob = self.next_blob.take().filter(|(key, _)| *key >= end);
         self.blobs.skip_to(&end);
-        self.held = self.held.take().filter(|held| !held.entry.name.starts_with(prefix));
         self.next_block = self.next_block.take().filter(|name| !name.starts_with(prefix));
         if let Some(blocks) = &mut self.blocks {
             blocks.skip_to(&keyspace::blocks_with_prefix(self.container, prefix).end);
@@ -297,6 +289,9 @@ impl<'s, S: Snapshot> Listing<'s, S> {
     }
 }
 
-fn entry(name: String, revision: Revision, content: ListedContent) -> BlobEntry {
-    BlobEntry { name, revision, deleted: None, has_versions_only: false, content }
+/// Whether a row is of a blob that is not deleted.
+fn is_there(row: &[u8]) -> Result<bool, ServiceError> {
+    let mut blob = ListedState::default();
+    blob.read_listed(row)?;
+    Ok(blob.deleted.is_none())
 }

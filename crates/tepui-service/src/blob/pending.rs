@@ -71,15 +71,14 @@ impl Copies {
         self.lock().contains_key(id)
     }
 
-    /// The state of a copy, with what was copied by now.
-    pub(super) fn with_progress(&self, mut copy: CopyState) -> CopyState {
+    /// Brings the state of a copy up to what was copied by now.
+    pub(super) fn bring_up(&self, copy: &mut CopyState) {
         if copy.status == CopyStatus::Pending
             && let Some(running) = self.lock().get(&copy.id)
         {
             copy.progress.0 = running.copied.load(Ordering::Relaxed);
             copy.progress.1 = copy.progress.1.max(copy.progress.0);
         }
-        copy
     }
 }
 
@@ -128,13 +127,13 @@ pub(super) async fn abort<S: Snapshot>(
     let mut edit = Edit::of(context.snapshot);
     let target = Target::find(context, &mut edit, path).await?;
     let mut blob = target.existing()?.clone();
-    let Some(copy) = blob.copy.as_mut().filter(|copy| copy.status == CopyStatus::Pending) else {
+    let Some(copy) = blob.copy.as_deref_mut().filter(|copy| copy.status == CopyStatus::Pending) else {
         return Err(ErrorCode::NoPendingCopyOperation.into());
     };
     if !copy.id.eq_ignore_ascii_case(copy_id) {
         return Err(ErrorCode::CopyIdMismatch.into());
     }
-    *copy = context.copies.with_progress(copy.clone());
+    context.copies.bring_up(copy);
     copy.status = CopyStatus::Aborted;
     copy.completed = Some(context.now);
     edit.delete(keyspace::pending_copy(&copy.id));
@@ -192,18 +191,18 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let Some(row) = edit.get(&key).await? else { return Ok(Kept::No) };
         let mut blob = StoredBlob::decode(&row)?;
         let pending = |copy: &&mut CopyState| copy.id == id && copy.status == CopyStatus::Pending;
-        let Some(copy) = blob.copy.as_mut().filter(pending) else { return Ok(Kept::No) };
-        let now = self.clock.tick().max(blob.changed.next()).max(blob.stamp.next());
+        let Some(copy) = blob.state.copy.as_deref_mut().filter(pending) else { return Ok(Kept::No) };
+        let now = self.clock.tick().max(blob.state.changed.next()).max(blob.stamp.next());
         copy.completed = Some(now);
         match outcome {
             Ok(uploaded) => {
                 copy.status = CopyStatus::Success;
                 copy.progress = (uploaded.bytes, uploaded.bytes);
-                blob.bytes = uploaded.bytes;
+                blob.state.bytes = uploaded.bytes;
                 blob.content = store(edit, uploaded, keyspace::ContentId::new(now, (self.chance)())).await?;
             }
             Err(description) => {
-                *copy = self.copies.with_progress(copy.clone());
+                self.copies.bring_up(copy);
                 copy.status = CopyStatus::Failed;
                 copy.description = Some(description.to_owned());
                 blob.content = Content::Inline(Bytes::new());

@@ -1,13 +1,11 @@
 use super::super::lease::Lease;
 use super::*;
-use crate::record::{Content, StoredTier};
+use crate::record::StoredTier;
 use ErrorCode::*;
-use bytes::Bytes;
 use tepui_model::blob::{
-    AccessTier, Conditions, CustomerKey, EtagMatch, HttpProperties, ImmutabilityMode, ImmutabilityPolicy,
+    AccessTier, BlobState, Conditions, CustomerKey, EtagMatch, ImmutabilityMode, ImmutabilityPolicy,
     LeaseDuration, LeaseId, TagComparison, TagFilter, Tags,
 };
-use tepui_model::metadata::Metadata;
 
 const HELD: LeaseId = LeaseId(1);
 
@@ -20,24 +18,19 @@ fn blob() -> StoredBlob {
     let changed = Timestamp::parse_iso("2026-03-10T07:00:00.5Z").unwrap();
     StoredBlob {
         stamp: changed,
-        changed,
-        created: changed,
-        bytes: 0,
-        of_type: OfType::Block,
-        http: HttpProperties::default(),
-        metadata: Metadata::default(),
-        tags: Tags::new(vec![("env".to_owned(), "prod".to_owned())]).unwrap(),
-        tier: None,
-        lease: Lease::Available,
-        copy: None,
-        encryption: Encryption::default(),
-        immutability: None,
-        legal_hold: None,
-        version: None,
-        last_snapshot: None,
-        deleted: None,
-        content: Content::Inline(Bytes::new()),
+        state: BlobState {
+            changed,
+            created: changed,
+            tags: Tags::new(vec![("env".to_owned(), "prod".to_owned())]).unwrap(),
+            ..BlobState::default()
+        },
+        ..StoredBlob::default()
     }
+}
+
+fn with_state(mut blob: StoredBlob, change: impl FnOnce(&mut BlobState)) -> StoredBlob {
+    change(&mut blob.state);
+    blob
 }
 
 fn leased() -> StoredBlob {
@@ -140,7 +133,7 @@ fn the_first_refusal_wins() {
         ("may not replace", leased(), with(None, &stale), Allowed::IfAbsent, Err(UnauthorizedBlobOverwrite)),
         (
             "type",
-            StoredBlob { of_type: appended, ..leased() },
+            with_state(leased(), |state| state.of_type = appended),
             with(None, &stale),
             Allowed::Fully,
             Err(InvalidBlobType),
@@ -154,14 +147,14 @@ fn the_first_refusal_wins() {
         ),
         (
             "hold",
-            StoredBlob { legal_hold: Some(true), ..leased() },
+            with_state(leased(), |state| state.legal_hold = Some(true)),
             with(None, &stale),
             Allowed::Fully,
             Err(BlobImmutableDueToLegalHold),
         ),
         (
             "policy",
-            StoredBlob { immutability: Some(policy), ..leased() },
+            with_state(leased(), |state| state.immutability = Some(policy)),
             with(None, &stale),
             Allowed::Fully,
             Err(BlobImmutableDueToPolicy),
@@ -192,7 +185,7 @@ fn keys_that_callers_bring_along() {
         (Some(1), Some(2), Err(BlobCustomerSpecifiedEncryptionMismatch)),
         (None, Some(2), Err(BlobDoesNotUseCustomerSpecifiedEncryption)),
     ] {
-        let found = StoredBlob { encryption: of(used), ..blob() };
+        let found = with_state(blob(), |state| state.encryption = of(used));
         assert_eq!(check_key(&found, &of(given)), expected, "{used:?} {given:?}");
     }
 }

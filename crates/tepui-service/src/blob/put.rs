@@ -10,9 +10,8 @@ use super::upload::{Place, Uploaded};
 use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob};
 use crate::transact::Outcome;
-use bytes::Bytes;
 use tepui_engine::Snapshot;
-use tepui_model::blob::{BlobType, Checksums, NewBlob, NewContent, OfType, PutBlob, Reply};
+use tepui_model::blob::{BlobState, BlobType, Checksums, NewBlob, NewContent, OfType, PutBlob, Reply};
 use tepui_model::{ErrorCode, ServiceError};
 
 pub(super) async fn put_blob<S: Snapshot>(
@@ -68,26 +67,28 @@ pub(super) fn new_blob<S: Snapshot>(
     let (before, base) = (target.base.as_ref().or(target.gone.as_ref()), target.base.as_ref());
     StoredBlob {
         stamp: now,
-        changed: now,
-        created: now,
-        bytes: 0,
-        of_type,
-        http: new.http.clone(),
-        metadata: new.metadata.clone(),
-        tags: new.tags.clone(),
+        state: BlobState {
+            changed: now,
+            created: now,
+            bytes: 0,
+            of_type,
+            http: new.http.clone(),
+            metadata: new.metadata.clone(),
+            tags: new.tags.clone(),
+            copy: None,
+            encryption: new.encryption.clone(),
+            immutability: new.immutability,
+            legal_hold: new.legal_hold,
+        },
         tier: match of_type {
             OfType::Block => tier::of_new(new.tier, base.and_then(|blob| blob.tier), now),
             OfType::Append { .. } | OfType::Page { .. } => None,
         },
         lease: base.map_or(Lease::Available, |blob| blob.lease.after_write(context.now)),
-        copy: None,
-        encryption: new.encryption.clone(),
-        immutability: new.immutability,
-        legal_hold: new.legal_hold,
         version: context.keeps_versions().then_some(now),
         last_snapshot: before.and_then(|blob| blob.last_snapshot),
         deleted: None,
-        content: Content::Inline(Bytes::new()),
+        content: Content::default(),
     }
 }
 

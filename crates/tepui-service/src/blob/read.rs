@@ -32,7 +32,7 @@ pub(super) async fn get_blob<S: Snapshot>(
     context: &Context<'_, S>,
     get: &GetBlob,
 ) -> Result<(Content, Located), ServiceError> {
-    let (blob, revision) = find(context, &get.blob, get.revision, &get.preconditions).await?;
+    let (mut blob, revision) = find(context, &get.blob, get.revision, &get.preconditions).await?;
     require_not_archived(&blob, context.now)?;
     check_key(&blob, &get.encryption)?;
     let within = match get.range {
@@ -51,8 +51,9 @@ pub(super) async fn get_blob<S: Snapshot>(
         }
     }
     let range = get.range.map(|_| within.start..=within.end - 1);
-    let located = Located { content: (blob.content.clone(), shape(blob.of_type)), range: within };
-    let properties = context.view(blob, revision);
+    let properties = context.view(&mut blob, revision);
+    let located = Located { content: (blob.content, shape(blob.state.of_type)), range: within };
+    let properties = properties.of(blob.state);
     Ok((Content { properties, range, checksums: Checksums::default() }, located))
 }
 
@@ -63,7 +64,7 @@ pub(super) async fn get_properties<S: Snapshot>(
     preconditions: &Preconditions,
     encryption: &Encryption,
 ) -> Result<BlobProperties, ServiceError> {
-    let (blob, revision) = find(context, path, revision, preconditions).await?;
+    let (mut blob, revision) = find(context, path, revision, preconditions).await?;
     check_key(&blob, encryption)?;
-    Ok(context.view(blob, revision))
+    Ok(context.view(&mut blob, revision).of(blob.state))
 }

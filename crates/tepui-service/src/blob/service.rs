@@ -173,7 +173,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let blob = found.ok_or(ErrorCode::CannotVerifyCopySource)?;
         require_not_archived(&blob, now)?;
         let range = range.map_or(Ok(0..blob.bytes), |range| range.within(blob.bytes))?;
-        let content = (blob.content, shape(blob.of_type));
+        let content = (blob.content, shape(blob.state.of_type));
         Download::open(Arc::clone(&self.extents), reading, snapshot, content, range).await
     }
 
@@ -377,7 +377,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
             Operation::GetBlobTags { blob, revision, preconditions } => {
                 let (blob, _) = read::find(context, blob, *revision, preconditions).await?;
-                Ok(Outcome::read(Reply::Tags(blob.tags).into()))
+                Ok(Outcome::read(Reply::Tags(blob.state.tags).into()))
             }
             Operation::SetBlobTags { blob, revision, tags, preconditions } => {
                 change::set_tags(context, blob, *revision, tags, preconditions).await

@@ -319,24 +319,17 @@ fn is_anonymous(allowed: Allowed) -> bool {
 }
 
 impl<S> Context<'_, S> {
-    /// Everything that answers say about a state of a blob.
+    /// What answers say about a state of a blob besides the state itself, which is brought up to date.
     #[inline]
-    pub(super) fn view(&self, blob: StoredBlob, revision: Revision) -> BlobProperties {
+    pub(super) fn view<T, C>(&self, blob: &mut StoredBlob<T, C>, revision: Revision) -> BlobProperties<()> {
+        if let Some(copy) = &mut blob.state.copy {
+            self.copies.bring_up(copy);
+        }
         let is_base = revision == Revision::Base && blob.deleted.is_none();
         BlobProperties {
-            tier: tier::view(&blob, self.now),
+            state: (),
+            tier: tier::view(blob, self.now),
             lease: is_base.then(|| blob.lease.view(self.now)),
-            changed: Changed(blob.changed),
-            created: blob.created,
-            bytes: blob.bytes,
-            http: blob.http,
-            metadata: blob.metadata,
-            tags: blob.tags,
-            of_type: blob.of_type,
-            copy: blob.copy.map(|copy| self.copies.with_progress(copy)),
-            encryption: blob.encryption,
-            immutability: blob.immutability,
-            legal_hold: blob.legal_hold,
             last_accessed: None,
             version: blob.version.map(|id| VersionView { id, is_current: is_base }),
         }

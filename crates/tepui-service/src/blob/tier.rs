@@ -14,7 +14,7 @@ fn arrived(tier: StoredTier, now: Timestamp) -> StoredTier {
 }
 
 /// What answers say of it.
-pub(super) fn view(blob: &StoredBlob, now: Timestamp) -> Option<TierView> {
+pub(super) fn view<T, C>(blob: &StoredBlob<T, C>, now: Timestamp) -> Option<TierView> {
     if blob.of_type.blob_type() != BlobType::Block {
         return None;
     }

@@ -4,12 +4,12 @@ use super::{Reader, Writer, corrupt};
 use crate::blob::lease::Lease;
 use crate::keyspace::{ContentId, Incarnation};
 use bytes::Bytes;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::time::Duration;
 use tepui_extents::Extent;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::{
-    AccessTier, BlockId, ContainerEncryption, CopyState, CopyStatus, CustomerKey, Encryption, HttpProperties,
+    AccessTier, BlobState, BlockId, ContainerEncryption, CopyState, CopyStatus, CustomerKey, HttpProperties,
     ImmutabilityMode, ImmutabilityPolicy, IncrementalCopy, LeaseDuration, LeaseId, Md5Sum, OfType,
     PublicAccess, RehydratePriority, Tags,
 };
@@ -65,7 +65,7 @@ impl StoredContainer {
             stamp: from.moment()?,
             changed: from.moment()?,
             metadata: from.metadata()?,
-            public_access: from.optional(|from| PublicAccess::parse(&from.text()?))?,
+            public_access: from.optional(|from| PublicAccess::parse(from.str()?))?,
             acl: from.acl()?,
             lease: from.lease()?,
             encryption: ContainerEncryption { default_scope: from.text()?, deny_override: from.flag()? },
@@ -74,31 +74,35 @@ impl StoredContainer {
     }
 }
 
-/// One state of a blob.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StoredBlob {
+/// A state of a blob as it is stored. Lists borrow its texts, and do not read where its content is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct StoredBlob<T = String, C = Content> {
     /// Different in every write: finding it proves the commit that wrote it.
     pub(crate) stamp: Timestamp,
-    pub(crate) changed: Timestamp,
-    pub(crate) created: Timestamp,
-    pub(crate) bytes: u64,
-    pub(crate) of_type: OfType,
-    pub(crate) http: HttpProperties,
-    pub(crate) metadata: Metadata,
-    pub(crate) tags: Tags,
+    pub(crate) state: BlobState<T>,
     /// `None`: nobody has set it.
     pub(crate) tier: Option<StoredTier>,
     pub(crate) lease: Lease,
-    pub(crate) copy: Option<CopyState>,
-    pub(crate) encryption: Encryption,
-    pub(crate) immutability: Option<ImmutabilityPolicy>,
-    pub(crate) legal_hold: Option<bool>,
     /// The version that this is, if the account kept versions when it was written.
     pub(crate) version: Option<Timestamp>,
     /// When the last snapshot was made. Making one changes this row, so that nobody deletes the blob meanwhile.
     pub(crate) last_snapshot: Option<Timestamp>,
     pub(crate) deleted: Option<Deleted>,
-    pub(crate) content: Content,
+    pub(crate) content: C,
+}
+
+impl<T, C> Deref for StoredBlob<T, C> {
+    type Target = BlobState<T>;
+
+    fn deref(&self) -> &BlobState<T> {
+        &self.state
+    }
+}
+
+impl<T, C> DerefMut for StoredBlob<T, C> {
+    fn deref_mut(&mut self) -> &mut BlobState<T> {
+        &mut self.state
+    }
 }
 
 /// Where the bytes of a blob are.
@@ -112,6 +116,12 @@ pub(crate) enum Content {
     Extent(Extent),
     /// In pieces, which are in rows of their own. Snapshots, versions and copies share them.
     Listed(ContentId),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Inline(Bytes::new())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +145,7 @@ impl StoredBlob {
         out.pairs(self.tags.iter());
         out.optional(self.tier, Writer::tier);
         out.lease(&self.lease);
-        out.optional(self.copy.as_ref(), Writer::copy_state);
+        out.optional(self.copy.as_deref(), Writer::copy_state);
         out.optional(self.encryption.key, |out, key| out.bytes(&key.sha256));
         out.optional(self.encryption.scope.as_deref(), Writer::text);
         out.optional(self.immutability, |out, policy| {
@@ -171,44 +181,58 @@ impl StoredBlob {
         Self::read(bytes).ok_or_else(|| corrupt("blob"))
     }
 
-    // Into its caller, which would move it otherwise: it is large, and lists read thousands.
-    #[inline(always)]
     fn read(bytes: &Bytes) -> Option<Self> {
+        let mut blob = Self::default();
+        let mut from = blob.fill(bytes)?;
+        blob.content = match from.number()? {
+            0 => Content::Inline(bytes.slice(bytes.len() - from.0.len()..)),
+            1 => Content::Extent(from.extent()?),
+            2 => Content::Listed(ContentId(from.wide_number()?)),
+            3 => Content::Small(ContentId(from.wide_number()?)),
+            _ => return None,
+        };
+        Some(blob)
+    }
+}
+
+/// A state of a blob as far as lists read it.
+pub(crate) type ListedState<'a> = StoredBlob<&'a str, ()>;
+
+impl<'a> ListedState<'a> {
+    /// Reads it in its place: it is large, and lists read thousands.
+    #[inline]
+    pub(crate) fn read_listed(&mut self, bytes: &'a [u8]) -> Result<(), ServiceError> {
+        self.fill(bytes).map(|_| ()).ok_or_else(|| corrupt("blob"))
+    }
+}
+
+impl<'a, T: From<&'a str>, C> StoredBlob<T, C> {
+    /// Reads all but the content, which is what is left.
+    #[inline(always)]
+    fn fill(&mut self, bytes: &'a [u8]) -> Option<Reader<'a>> {
         let mut from = Reader::new(bytes)?;
-        Some(Self {
-            stamp: from.moment()?,
-            changed: from.moment()?,
-            created: from.moment()?,
-            bytes: from.number()?,
-            of_type: from.of_type()?,
-            http: from.http()?,
-            metadata: from.metadata()?,
-            tags: from.pairs().map(Tags::from_stored)?,
-            tier: from.optional(Reader::tier)?,
-            lease: from.lease()?,
-            copy: from.optional(Reader::copy_state)?,
-            encryption: Encryption {
-                key: from.optional(|from| Some(CustomerKey { sha256: from.bytes()?.try_into().ok()? }))?,
-                scope: from.optional(Reader::text)?,
-            },
-            immutability: from.optional(|from| {
-                Some(ImmutabilityPolicy {
-                    until: from.moment()?,
-                    mode: ImmutabilityMode::parse(&from.text()?)?,
-                })
-            })?,
-            legal_hold: from.optional(Reader::flag)?,
-            version: from.optional(Reader::moment)?,
-            last_snapshot: from.optional(Reader::moment)?,
-            deleted: from.deleted()?,
-            content: match from.number()? {
-                0 => Content::Inline(bytes.slice(bytes.len() - from.0.len()..)),
-                1 => Content::Extent(from.extent()?),
-                2 => Content::Listed(ContentId(from.wide_number()?)),
-                3 => Content::Small(ContentId(from.wide_number()?)),
-                _ => return None,
-            },
-        })
+        self.stamp = from.moment()?;
+        self.state.changed = from.moment()?;
+        self.state.created = from.moment()?;
+        self.state.bytes = from.number()?;
+        self.state.of_type = from.of_type()?;
+        from.http(&mut self.state.http)?;
+        self.state.metadata = from.metadata()?;
+        self.state.tags = from.pairs().map(Tags::from_stored)?;
+        self.tier = from.optional(Reader::tier)?;
+        self.lease = from.lease()?;
+        self.state.copy = from.optional(|from| from.copy_state().map(Box::new))?;
+        self.state.encryption.key =
+            from.optional(|from| Some(CustomerKey { sha256: from.bytes()?.try_into().ok()? }))?;
+        self.state.encryption.scope = from.optional(Reader::text)?;
+        self.state.immutability = from.optional(|from| {
+            Some(ImmutabilityPolicy { until: from.moment()?, mode: ImmutabilityMode::parse(from.str()?)? })
+        })?;
+        self.state.legal_hold = from.optional(Reader::flag)?;
+        self.version = from.optional(Reader::moment)?;
+        self.last_snapshot = from.optional(Reader::moment)?;
+        self.deleted = from.deleted()?;
+        Some(from)
     }
 }
 
@@ -517,7 +541,7 @@ impl Writer {
     }
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn wide_number(&mut self) -> Option<u128> {
         let (number, rest) = self.0.split_first_chunk::<16>()?;
         self.0 = rest;
@@ -559,24 +583,28 @@ impl Reader<'_> {
         })
     }
 
-    fn http(&mut self) -> Option<HttpProperties> {
-        Some(HttpProperties {
-            content_type: self.optional(Self::text)?,
-            content_encoding: self.optional(Self::text)?,
-            content_language: self.optional(Self::text)?,
-            content_disposition: self.optional(Self::text)?,
-            cache_control: self.optional(Self::text)?,
-            content_md5: self.optional(|from| from.bytes()?.try_into().ok().map(Md5Sum))?,
-        })
+    #[inline(always)]
+    fn http<T: From<&'a str>>(&mut self, http: &mut HttpProperties<T>) -> Option<()> {
+        for text in [
+            &mut http.content_type,
+            &mut http.content_encoding,
+            &mut http.content_language,
+            &mut http.content_disposition,
+            &mut http.cache_control,
+        ] {
+            *text = self.optional(|from| from.str().map(T::from))?;
+        }
+        http.content_md5 = self.optional(|from| from.bytes()?.try_into().ok().map(Md5Sum))?;
+        Some(())
     }
 
     fn tier(&mut self) -> Option<StoredTier> {
         Some(StoredTier {
-            tier: AccessTier::parse(&self.text()?)?,
+            tier: AccessTier::parse(self.str()?)?,
             changed: self.moment()?,
             rehydrating: self.optional(|from| {
-                let (to, priority) = (from.text()?, from.text()?);
-                Some((AccessTier::parse(&to)?, RehydratePriority::parse(&priority)?, from.moment()?))
+                let (to, priority) = (from.str()?, from.str()?);
+                Some((AccessTier::parse(to)?, RehydratePriority::parse(priority)?, from.moment()?))
             })?,
         })
     }
@@ -585,7 +613,7 @@ impl Reader<'_> {
         Some(CopyState {
             id: self.text()?,
             source: self.text()?,
-            status: CopyStatus::parse(&self.text()?)?,
+            status: CopyStatus::parse(self.str()?)?,
             progress: (self.number()?, self.number()?),
             completed: self.optional(Self::moment)?,
             description: self.optional(Self::text)?,

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use tepui_model::blob::Encryption;
 
 const LEASE: LeaseId = LeaseId(0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF);
 const EXTENT: Extent = Extent { volume: 1, offset: 2, bytes: 3 };
@@ -17,6 +18,22 @@ fn full() -> StoredBlob {
     let moment = at("2026-03-10T08:15:30.1234567Z");
     StoredBlob {
         stamp: moment,
+        state: state(moment),
+        tier: Some(StoredTier {
+            tier: AccessTier::Archive,
+            changed: moment,
+            rehydrating: Some((AccessTier::Cool, RehydratePriority::High, moment)),
+        }),
+        lease: Lease::Leased { id: LEASE, duration: LeaseDuration::Infinite, until: Timestamp::MAX },
+        version: Some(moment),
+        last_snapshot: Some(moment),
+        deleted: Some(Deleted { at: moment, until: Timestamp::MAX }),
+        content: Content::Inline(Bytes::from_static(b"Hello")),
+    }
+}
+
+fn state(moment: Timestamp) -> BlobState {
+    BlobState {
         changed: at("2026-03-10"),
         created: at("2026-03-09"),
         bytes: 5,
@@ -28,13 +45,7 @@ fn full() -> StoredBlob {
         },
         metadata: Metadata::new(pairs("Team")).unwrap(),
         tags: Tags::new(pairs("env")).unwrap(),
-        tier: Some(StoredTier {
-            tier: AccessTier::Archive,
-            changed: moment,
-            rehydrating: Some((AccessTier::Cool, RehydratePriority::High, moment)),
-        }),
-        lease: Lease::Leased { id: LEASE, duration: LeaseDuration::Infinite, until: Timestamp::MAX },
-        copy: Some(CopyState {
+        copy: Some(Box::new(CopyState {
             id: "id".to_owned(),
             source: "http://source".to_owned(),
             status: CopyStatus::Success,
@@ -42,17 +53,13 @@ fn full() -> StoredBlob {
             completed: Some(moment),
             description: None,
             incremental: Some(IncrementalCopy { destination_snapshot: Some(moment) }),
-        }),
+        })),
         encryption: Encryption {
             key: Some(CustomerKey { sha256: [8; 32] }),
             scope: Some("scope".to_owned()),
         },
         immutability: Some(ImmutabilityPolicy { until: moment, mode: ImmutabilityMode::Locked }),
         legal_hold: Some(true),
-        version: Some(moment),
-        last_snapshot: Some(moment),
-        deleted: Some(Deleted { at: moment, until: Timestamp::MAX }),
-        content: Content::Inline(Bytes::from_static(b"Hello")),
     }
 }
 
@@ -70,10 +77,13 @@ fn blobs_are_read_back() {
         StoredBlob {
             content: Content::Listed(ContentId(u128::MAX)),
             lease: Lease::Breaking { id: LEASE, until: at("2026-03-10") },
-            of_type: OfType::Page { sequence_number: 4 },
+            state: BlobState {
+                of_type: OfType::Page { sequence_number: 4 },
+                copy: None,
+                encryption: Encryption::default(),
+                ..full().state
+            },
             tier: None,
-            copy: None,
-            encryption: Encryption::default(),
             ..full()
         },
     ] {
@@ -122,6 +132,7 @@ proptest! {
     fn foreign_records_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = (StoredContainer::decode(&bytes), StoredBlock::decode(&bytes), StoredExtent::decode(&bytes));
         let _ = (ContentHead::decode(&bytes), Pieces::decode(&bytes));
+        let _ = ListedState::default().read_listed(&bytes);
         let _ = StoredBlob::decode(&bytes.into());
     }
 }

@@ -94,7 +94,7 @@ async fn as_many_blocks_as_there_can_be() {
     }
     let chosen: Vec<_> = ids.iter().cycle().take(50_000).map(|id| (id.as_str(), Latest)).collect();
     bench.put_list(&name, &chosen).await.unwrap();
-    assert_eq!(bench.properties(&name).await.unwrap().bytes, 50_000);
+    assert_eq!(bench.properties(&name).await.unwrap().state.bytes, 50_000);
     let (committed, uncommitted) = lists(&bench, &name).await.unwrap();
     assert_eq!((committed.len(), uncommitted.len()), (50_000, 0));
     // What was left behind is no block any more, for lists and for new blocks.

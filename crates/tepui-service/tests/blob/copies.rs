@@ -42,7 +42,7 @@ async fn copies_share_their_bytes() {
         panic!("no copy")
     };
     assert_eq!((status, bench.extents.count()), (CopyStatus::Success, 1));
-    let state = bench.properties("b").await.unwrap().copy.unwrap();
+    let state = bench.properties("b").await.unwrap().state.copy.unwrap();
     assert_eq!((state.id, state.progress), (copy_id, (LARGE as u64, LARGE as u64)));
     assert!(!state.source.contains("secret"));
     // Over itself, and back from a snapshot.
@@ -202,7 +202,7 @@ async fn a_copy_from_elsewhere_takes_its_time() {
     let operation = from_elsewhere("a", Some(LARGE as u64));
     let (id, copy) = start(&bench, &operation).await.unwrap();
     copy.add(7);
-    let state = bench.properties("a").await.unwrap();
+    let state = bench.properties("a").await.unwrap().state;
     let shown = state.copy.unwrap();
     assert_eq!((shown.status, shown.progress, state.bytes), (CopyStatus::Pending, (7, LARGE as u64), 0));
     assert_eq!((shown.id, shown.source.as_str()), (id, "http://elsewhere.example/cat"));
@@ -219,7 +219,7 @@ async fn a_copy_from_elsewhere_takes_its_time() {
     let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
     bench.service.finish_copy(&copy, Ok(uploaded)).await;
     drop(copy);
-    let state = bench.properties("a").await.unwrap();
+    let state = bench.properties("a").await.unwrap().state;
     let shown = state.copy.unwrap();
     assert_eq!((shown.status, shown.progress), (CopyStatus::Success, (LARGE as u64, LARGE as u64)));
     assert!(shown.completed.is_some() && state.http.content_type.as_deref() == Some("image/png"));
@@ -242,7 +242,7 @@ async fn a_copy_from_elsewhere_is_aborted() {
     // What was fetched all the same is not kept.
     let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
     bench.service.finish_copy(&copy, Ok(uploaded)).await;
-    let state = bench.properties("a").await.unwrap();
+    let state = bench.properties("a").await.unwrap().state;
     assert_eq!((state.bytes, state.copy.unwrap().status), (0, CopyStatus::Aborted));
     tokio::task::yield_now().await;
     assert_eq!(bench.extents.count(), 0);
@@ -254,14 +254,14 @@ async fn a_copy_from_elsewhere_fails() {
     let bench = Bench::new().await;
     let (_, copy) = start(&bench, &from_elsewhere("a", None)).await.unwrap();
     bench.service.finish_copy(&copy, Err("404 BlobNotFound \"gone\"".to_owned())).await;
-    let shown = bench.properties("a").await.unwrap().copy.unwrap();
+    let shown = bench.properties("a").await.unwrap().state.copy.unwrap();
     assert_eq!(shown.status, CopyStatus::Failed);
     assert_eq!(shown.description.as_deref(), Some("404 BlobNotFound \"gone\""));
     // One that nobody ends, as after a restart.
     let (_, lost) = start(&bench, &from_elsewhere("b", None)).await.unwrap();
     drop(lost);
     bench.service.fail_interrupted_copies().await.unwrap();
-    let shown = bench.properties("b").await.unwrap().copy.unwrap();
+    let shown = bench.properties("b").await.unwrap().state.copy.unwrap();
     assert!(shown.status == CopyStatus::Failed && shown.description.unwrap().contains("stopped"));
     bench.put("b", b"free again").await;
     // And one whose container is gone.

@@ -10,8 +10,8 @@ async fn contents_are_read_back() {
         bench.put("a", &content).await;
         let (found, read) = bench.read(Bench::get_operation("a", Revision::Base)).await.unwrap();
         assert!(read == content, "{length}");
-        assert_eq!((found.properties.bytes, found.range), (length as u64, None));
-        assert_eq!(found.properties.http.content_md5, Some(Md5Sum::of(&content)));
+        assert_eq!((found.properties.state.bytes, found.range), (length as u64, None));
+        assert_eq!(found.properties.state.http.content_md5, Some(Md5Sum::of(&content)));
     }
 }
 
@@ -168,7 +168,7 @@ async fn changes_of_what_is_known() {
     };
     assert_eq!(bench.run(set.clone()).await, Ok(Reply::TierSet { rehydrating: false }));
     let properties = bench.properties("a").await.unwrap();
-    assert_eq!((properties.changed, &properties.tags), (second.changed, &tags));
+    assert_eq!((Changed(properties.state.changed), &properties.state.tags), (second.changed, &tags));
     assert_eq!(bench.get("a").await, Err(ErrorCode::BlobArchived));
     let Operation::SetBlobTier { blob, revision, preconditions, .. } = set else { panic!("another") };
     let (tier, priority) = (AccessTier::Hot, None);

@@ -109,15 +109,15 @@ pub(super) fn put_blob(
     which: BlobHeaders,
     context: &Context<'_>,
 ) -> Result<(), ServiceError> {
-    let version = context.version;
-    put_http_properties(headers, &properties.http, context.overrides);
+    let (version, state) = (context.version, &properties.state);
+    put_http_properties(headers, &state.http, context.overrides);
     put(headers, ACCEPT_RANGES, "bytes");
-    put_changed(headers, properties.changed);
+    put_changed(headers, Changed(state.changed));
     if version.says_creation_time() {
-        put(headers, "x-ms-creation-time", &properties.created.to_http());
+        put(headers, "x-ms-creation-time", &state.created.to_http());
     }
-    put(headers, "x-ms-blob-type", properties.of_type.blob_type().name());
-    match properties.of_type {
+    put(headers, "x-ms-blob-type", state.of_type.blob_type().name());
+    match state.of_type {
         OfType::Block => {}
         OfType::Append { committed_blocks, sealed } => {
             headers.insert("x-ms-blob-committed-block-count", committed_blocks.into());
@@ -133,14 +133,14 @@ pub(super) fn put_blob(
         put_lease(headers, lease);
     }
     put(headers, "x-ms-server-encrypted", "true");
-    put_key_and_scope(headers, &properties.encryption);
+    put_key_and_scope(headers, &state.encryption);
     if which == BlobHeaders::All && version.has_tiers() {
         properties.tier.iter().for_each(|tier| put_tier(headers, tier));
     }
     if version.has_tags_and_versions() {
         // Fidelity: only for who could read them. scenario: public-tag-count
-        if !properties.tags.is_empty() && context.may_read_tags {
-            headers.insert("x-ms-tag-count", properties.tags.len().into());
+        if !state.tags.is_empty() && context.may_read_tags {
+            headers.insert("x-ms-tag-count", state.tags.len().into());
         }
         if let Some(of) = properties.version {
             put_version(headers, Some(of.id));
@@ -149,15 +149,15 @@ pub(super) fn put_blob(
             }
         }
     }
-    properties.copy.iter().for_each(|copy| put_copy(headers, copy));
-    properties.immutability.iter().for_each(|policy| put_immutability(headers, policy));
-    if let Some(hold) = properties.legal_hold {
+    state.copy.iter().for_each(|copy| put_copy(headers, copy));
+    state.immutability.iter().for_each(|policy| put_immutability(headers, policy));
+    if let Some(hold) = state.legal_hold {
         put(headers, "x-ms-legal-hold", if hold { "true" } else { "false" });
     }
     if let Some(accessed) = properties.last_accessed {
         put(headers, "x-ms-last-access-time", &accessed.to_http());
     }
-    metadata::encode(&properties.metadata, headers)
+    metadata::encode(&state.metadata, headers)
 }
 
 /// What is stored, and where a SAS says something else, that.

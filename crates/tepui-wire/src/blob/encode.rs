@@ -234,7 +234,7 @@ fn content_head(context: &Context<'_>, content: &Content) -> Result<Response<Vec
     let bytes = match range {
         Some(range) => {
             let (first, last) = (range.start(), range.end());
-            put(headers, CONTENT_RANGE, &format!("bytes {first}-{last}/{}", properties.bytes));
+            put(headers, CONTENT_RANGE, &format!("bytes {first}-{last}/{}", properties.state.bytes));
             // The sum of the whole is told under another name, and that of the range takes its place.
             if let Some(whole) = headers.remove("content-md5") {
                 headers.insert("x-ms-blob-content-md5", whole);
@@ -242,7 +242,7 @@ fn content_head(context: &Context<'_>, content: &Content) -> Result<Response<Vec
             put_checksums(headers, checksums, context.version);
             last - first + 1
         }
-        None => properties.bytes,
+        None => properties.state.bytes,
     };
     headers.insert(CONTENT_LENGTH, bytes.into());
     Ok(response)
@@ -253,13 +253,13 @@ fn blob_head(context: &Context<'_>, properties: &BlobProperties) -> Result<Respo
     let mut response = empty(StatusCode::OK);
     let headers = response.headers_mut();
     answer_headers::put_blob(headers, properties, BlobHeaders::All, context)?;
-    headers.insert(CONTENT_LENGTH, properties.bytes.into());
+    headers.insert(CONTENT_LENGTH, properties.state.bytes.into());
     Ok(response)
 }
 
 fn blob_metadata(properties: &BlobProperties) -> Result<Response<Vec<u8>>, ServiceError> {
-    let mut response = changed(StatusCode::OK, properties.changed);
-    metadata::encode(&properties.metadata, response.headers_mut())?;
+    let mut response = changed(StatusCode::OK, Changed(properties.state.changed));
+    metadata::encode(&properties.state.metadata, response.headers_mut())?;
     Ok(response)
 }
 

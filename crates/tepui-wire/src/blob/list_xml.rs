@@ -6,14 +6,14 @@ use crate::address::Service;
 use crate::metadata;
 use crate::percent;
 use crate::version::ServiceVersion;
-use crate::xml::{Opened, Printer, is_plain, is_xml_character};
+use crate::xml::{Opened, Printer, Tag, is_plain, is_xml_character, tag};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Response;
 use tepui_model::blob::{
-    BlobEntry, BlobInclude, BlobMarker, BlobProperties, BlobSink, BlobType, ContainerPage, CopyState,
-    FoundPage, LeaseState, LeaseView, ListBlobs, ListedBlob, ListedContainer, ListedContent, OfType,
-    Operation, Revision, SoftDeleted, TierView,
+    BlobEntry, BlobInclude, BlobMarker, BlobProperties, BlobSink, BlobState, BlobType, ContainerPage,
+    CopyState, FoundPage, LeaseState, LeaseView, ListBlobs, ListedBlob, ListedContainer, ListedContent,
+    OfType, Operation, Revision, SoftDeleted, TierView,
     etag::{self, EtagText},
 };
 use tepui_model::metadata::Metadata;
@@ -85,34 +85,31 @@ fn push_metadata(pairs: &Metadata, body: &mut Printer) {
 }
 
 #[inline(always)]
-fn push_flag(name: &str, flag: bool, body: &mut Printer) {
-    body.plain_leaf(name, if flag { "true" } else { "false" });
+fn push_flag(tag: Tag, flag: bool, body: &mut Printer) {
+    body.plain_leaf(tag, if flag { "true" } else { "false" });
 }
 
 #[inline(always)]
-fn push_number(name: &str, number: u64, body: &mut Printer) {
-    body.plain_leaf(name, itoa::Buffer::new().format(number));
+fn push_number(tag: Tag, number: u64, body: &mut Printer) {
+    body.plain_leaf(tag, itoa::Buffer::new().format(number));
 }
 
 /// Such a text may be missing, but its element never is.
 #[inline(always)]
-fn push_http(name: &str, text: Option<&str>, body: &mut Printer) {
-    match text {
-        Some(text) => body.leaf(name, text),
-        None => body.empty(name),
-    }
+fn push_http(tag: Tag, text: Option<&str>, body: &mut Printer) {
+    body.text_leaf(tag, text.unwrap_or_default());
 }
 
 fn push_soft_deleted(deleted: Option<&SoftDeleted>, body: &mut Printer) {
     if let Some(deleted) = deleted {
-        body.date("DeletedTime", deleted.deleted);
-        push_number("RemainingRetentionDays", deleted.remaining_days.into(), body);
+        body.date(tag!("DeletedTime"), deleted.deleted);
+        push_number(tag!("RemainingRetentionDays"), deleted.remaining_days.into(), body);
     }
 }
 
 fn push_lease(lease: &LeaseView, body: &mut Printer) {
-    body.plain_leaf("LeaseStatus", lease.state.status());
-    body.plain_leaf("LeaseState", lease.state.name());
+    body.plain_leaf(tag!("LeaseStatus"), lease.state.status());
+    body.plain_leaf(tag!("LeaseState"), lease.state.name());
     if let Some(duration) = lease.duration.filter(|_| lease.state == LeaseState::Leased) {
         body.leaf("LeaseDuration", duration.name());
     }
@@ -139,11 +136,11 @@ fn push_container(listed: &ListedContainer, with_metadata: bool, body: &mut Prin
     body.parent("Container", |body| {
         body.leaf("Name", &listed.name);
         if let Some(deleted) = &listed.deleted {
-            push_flag("Deleted", true, body);
+            push_flag(tag!("Deleted"), true, body);
             body.leaf("Version", &deleted.version);
         }
         body.parent("Properties", |body| {
-            body.date("Last-Modified", properties.changed.0);
+            body.date(tag!("Last-Modified"), properties.changed.0);
             // Quoted here, and not in lists of blobs.
             body.leaf("Etag", &format!("\"{}\"", etag::to_text(properties.changed.0)));
             push_lease(&properties.lease, body);
@@ -151,10 +148,10 @@ fn push_container(listed: &ListedContainer, with_metadata: bool, body: &mut Prin
                 body.leaf("PublicAccess", access.name());
             }
             body.leaf("DefaultEncryptionScope", &properties.encryption.default_scope);
-            push_flag("DenyEncryptionScopeOverride", properties.encryption.deny_override, body);
-            push_flag("HasImmutabilityPolicy", false, body);
-            push_flag("HasLegalHold", false, body);
-            push_flag("ImmutableStorageWithVersioningEnabled", false, body);
+            push_flag(tag!("DenyEncryptionScopeOverride"), properties.encryption.deny_override, body);
+            push_flag(tag!("HasImmutabilityPolicy"), false, body);
+            push_flag(tag!("HasLegalHold"), false, body);
+            push_flag(tag!("ImmutableStorageWithVersioningEnabled"), false, body);
             push_soft_deleted(listed.deleted.as_ref().map(|deleted| &deleted.since), body);
         });
         if with_metadata {
@@ -197,7 +194,7 @@ impl BlobListWriter {
 }
 
 impl BlobSink for BlobListWriter {
-    fn accept(&mut self, listed: &ListedBlob) {
+    fn accept(&mut self, listed: &ListedBlob<'_>) {
         self.body.make_room(ENTRY_BYTES);
         match listed {
             ListedBlob::Prefix(prefix) => {
@@ -212,11 +209,11 @@ impl BlobSink for BlobListWriter {
     }
 }
 
-fn push_blob(entry: &BlobEntry, include: BlobInclude, version: ServiceVersion, body: &mut Printer) {
+fn push_blob(entry: &BlobEntry<'_>, include: BlobInclude, version: ServiceVersion, body: &mut Printer) {
     body.parent("Blob", |body| {
-        push_name("Name", &entry.name, version, body);
+        push_name("Name", entry.name, version, body);
         if entry.deleted.is_some() {
-            push_flag("Deleted", true, body);
+            push_flag(tag!("Deleted"), true, body);
         }
         if let Revision::Snapshot(moment) = entry.revision {
             body.leaf("Snapshot", &moment.to_iso_7());
@@ -229,33 +226,34 @@ fn push_blob(entry: &BlobEntry, include: BlobInclude, version: ServiceVersion, b
 }
 
 fn push_committed(
-    entry: &BlobEntry,
-    properties: &BlobProperties,
+    entry: &BlobEntry<'_>,
+    properties: &BlobProperties<&BlobState<&str>>,
     include: BlobInclude,
     version: ServiceVersion,
     body: &mut Printer,
 ) {
-    if let Some(state) = properties.version.filter(|_| version.has_tags_and_versions()) {
-        body.leaf("VersionId", &state.id.to_iso_7());
-        if state.is_current {
-            push_flag("IsCurrentVersion", true, body);
+    let state = properties.state;
+    if let Some(of) = properties.version.filter(|_| version.has_tags_and_versions()) {
+        body.leaf("VersionId", &of.id.to_iso_7());
+        if of.is_current {
+            push_flag(tag!("IsCurrentVersion"), true, body);
         }
     }
     if entry.has_versions_only {
-        push_flag("HasVersionsOnly", true, body);
+        push_flag(tag!("HasVersionsOnly"), true, body);
     }
     body.parent("Properties", |body| push_properties(entry, properties, include, version, body));
     if include.metadata {
-        match properties.encryption.key {
+        match state.encryption.key {
             // What is encrypted with a caller's key is shown to nobody without it.
             Some(_) => body.parent_with("Metadata", &[("Encrypted", "true")], |_| {}),
-            None => push_metadata(&properties.metadata, body),
+            None => push_metadata(&state.metadata, body),
         }
     }
-    if include.tags && !properties.tags.is_empty() {
-        tags_text::push(&properties.tags, body);
+    if include.tags && !state.tags.is_empty() {
+        tags_text::push(&state.tags, body);
     }
-    body.empty("OrMetadata");
+    body.text_leaf(tag!("OrMetadata"), "");
 }
 
 fn push_uncommitted(lease: &LeaseView, include: BlobInclude, body: &mut Printer) {
@@ -264,93 +262,93 @@ fn push_uncommitted(lease: &LeaseView, include: BlobInclude, body: &mut Printer)
         body.leaf("BlobType", BlobType::Block.name());
         push_tier(&TierView::default(), body);
         push_lease(lease, body);
-        push_flag("ServerEncrypted", false, body);
+        push_flag(tag!("ServerEncrypted"), false, body);
     });
     if include.metadata {
         body.empty("Metadata");
     }
-    body.empty("OrMetadata");
+    body.text_leaf(tag!("OrMetadata"), "");
 }
 
 fn push_properties(
-    entry: &BlobEntry,
-    properties: &BlobProperties,
+    entry: &BlobEntry<'_>,
+    properties: &BlobProperties<&BlobState<&str>>,
     include: BlobInclude,
     version: ServiceVersion,
     body: &mut Printer,
 ) {
-    let http = &properties.http;
+    let state = properties.state;
+    let http = &state.http;
     if version.says_creation_time() {
-        body.date("Creation-Time", properties.created);
+        body.date(tag!("Creation-Time"), state.created);
     }
-    body.date("Last-Modified", properties.changed.0);
-    body.plain_leaf("Etag", EtagText::of(properties.changed.0));
-    push_number("Content-Length", properties.bytes, body);
-    push_http("Content-Type", http.content_type.as_deref(), body);
-    push_http("Content-Encoding", http.content_encoding.as_deref(), body);
-    push_http("Content-Language", http.content_language.as_deref(), body);
+    body.date(tag!("Last-Modified"), state.changed);
+    body.plain_leaf(tag!("Etag"), EtagText::of(state.changed));
+    push_number(tag!("Content-Length"), state.bytes, body);
+    push_http(tag!("Content-Type"), http.content_type, body);
+    push_http(tag!("Content-Encoding"), http.content_encoding, body);
+    push_http(tag!("Content-Language"), http.content_language, body);
     match http.content_md5 {
-        Some(md5) => body.plain_leaf("Content-MD5", md5.base64()),
-        None => body.empty("Content-MD5"),
+        Some(md5) => body.plain_leaf(tag!("Content-MD5"), md5.base64()),
+        None => body.text_leaf(tag!("Content-MD5"), ""),
     }
-    push_http("Cache-Control", http.cache_control.as_deref(), body);
-    push_http("Content-Disposition", http.content_disposition.as_deref(), body);
+    push_http(tag!("Cache-Control"), http.cache_control, body);
+    push_http(tag!("Content-Disposition"), http.content_disposition, body);
     if let Some(accessed) = properties.last_accessed {
-        body.date("LastAccessTime", accessed);
+        body.date(tag!("LastAccessTime"), accessed);
     }
-    if let OfType::Page { sequence_number } = properties.of_type {
-        push_number("x-ms-blob-sequence-number", sequence_number, body);
+    if let OfType::Page { sequence_number } = state.of_type {
+        push_number(tag!("x-ms-blob-sequence-number"), sequence_number, body);
     }
-    body.plain_leaf("BlobType", properties.of_type.blob_type().name());
+    body.plain_leaf(tag!("BlobType"), state.of_type.blob_type().name());
     if version.has_tiers() {
         properties.tier.iter().for_each(|tier| push_tier(tier, body));
     }
     match (&properties.lease, &entry.deleted) {
-        (_, Some(_)) => body.empty("LeaseStatus"),
+        (_, Some(_)) => body.text_leaf(tag!("LeaseStatus"), ""),
         (Some(lease), None) => push_lease(lease, body),
         (None, None) => {}
     }
     if include.copy {
-        properties.copy.iter().for_each(|copy| push_copy(copy, body));
+        state.copy.iter().for_each(|copy| push_copy(copy, body));
     }
-    push_flag("ServerEncrypted", true, body);
-    if let Some(key) = properties.encryption.key {
+    push_flag(tag!("ServerEncrypted"), true, body);
+    if let Some(key) = state.encryption.key {
         body.leaf("CustomerProvidedKeySha256", &STANDARD.encode(key.sha256));
     }
-    if let Some(scope) = &properties.encryption.scope {
+    if let Some(scope) = &state.encryption.scope {
         body.leaf("EncryptionScope", scope);
     }
-    if let Some(incremental) =
-        properties.copy.as_ref().filter(|_| include.copy).and_then(|copy| copy.incremental)
+    if let Some(incremental) = state.copy.as_ref().filter(|_| include.copy).and_then(|copy| copy.incremental)
     {
-        push_flag("IncrementalCopy", true, body);
+        push_flag(tag!("IncrementalCopy"), true, body);
         if let Some(snapshot) = incremental.destination_snapshot {
             body.leaf("CopyDestinationSnapshot", &snapshot.to_iso_7());
         }
     }
     push_soft_deleted(entry.deleted.as_ref(), body);
-    if !properties.tags.is_empty() && version.has_tags_and_versions() {
-        push_number("TagCount", properties.tags.len() as u64, body);
+    if !state.tags.is_empty() && version.has_tags_and_versions() {
+        push_number(tag!("TagCount"), state.tags.len() as u64, body);
     }
-    if let OfType::Append { sealed: true, .. } = properties.of_type {
-        push_flag("Sealed", true, body);
+    if let OfType::Append { sealed: true, .. } = state.of_type {
+        push_flag(tag!("Sealed"), true, body);
     }
-    if let Some(policy) = properties.immutability.filter(|_| include.immutability_policy) {
-        body.date("ImmutabilityPolicyUntilDate", policy.until);
+    if let Some(policy) = state.immutability.filter(|_| include.immutability_policy) {
+        body.date(tag!("ImmutabilityPolicyUntilDate"), policy.until);
         body.leaf("ImmutabilityPolicyMode", policy.mode.name());
     }
-    if let Some(hold) = properties.legal_hold.filter(|_| include.legal_hold) {
-        push_flag("LegalHold", hold, body);
+    if let Some(hold) = state.legal_hold.filter(|_| include.legal_hold) {
+        push_flag(tag!("LegalHold"), hold, body);
     }
 }
 
 fn push_tier(tier: &TierView, body: &mut Printer) {
-    body.plain_leaf("AccessTier", tier.tier.name());
+    body.plain_leaf(tag!("AccessTier"), tier.tier.name());
     if tier.inferred {
-        push_flag("AccessTierInferred", true, body);
+        push_flag(tag!("AccessTierInferred"), true, body);
     }
     if let Some(changed) = tier.changed {
-        body.date("AccessTierChangeTime", changed);
+        body.date(tag!("AccessTierChangeTime"), changed);
     }
     if let Some(status) = tier.archive_status {
         body.leaf("ArchiveStatus", status.name());
@@ -366,7 +364,7 @@ fn push_copy(copy: &CopyState, body: &mut Printer) {
     body.leaf("CopySource", &copy.source);
     body.leaf("CopyProgress", &format!("{}/{}", copy.progress.0, copy.progress.1));
     if let Some(completed) = copy.completed {
-        body.date("CopyCompletionTime", completed);
+        body.date(tag!("CopyCompletionTime"), completed);
     }
     if let Some(description) = &copy.description {
         body.leaf("CopyStatusDescription", description);
@@ -386,7 +384,7 @@ pub(super) fn print_found(context: &Context<'_>, page: &FoundPage) -> Vec<u8> {
                     if let Revision::Version(version) = found.revision {
                         body.leaf("VersionId", &version.to_iso_7());
                         if found.is_current_version {
-                            push_flag("IsCurrentVersion", true, body);
+                            push_flag(tag!("IsCurrentVersion"), true, body);
                         }
                     }
                 });

@@ -43,6 +43,29 @@ pub fn print_service_stats(replication: GeoReplication, service: Service) -> Vec
     body.finish()
 }
 
+/// The tags of a leaf, each in one piece: lists print them thousands of times.
+#[derive(Clone, Copy)]
+pub(crate) struct Tag {
+    open: &'static str,
+    close: &'static str,
+    empty: &'static str,
+}
+
+macro_rules! tag {
+    ($name:literal) => {
+        $crate::xml::Tag::new(concat!("<", $name, ">"), concat!("</", $name, ">"), concat!("<", $name, " />"))
+    };
+}
+pub(crate) use tag;
+
+impl Tag {
+    /// For [`tag!`].
+    #[inline(always)]
+    pub(crate) const fn new(open: &'static str, close: &'static str, empty: &'static str) -> Self {
+        Self { open, close, empty }
+    }
+}
+
 /// Writes a document: no blanks between elements.
 pub(crate) struct Printer {
     out: Vec<u8>,
@@ -81,26 +104,35 @@ impl Printer {
     }
 
     /// A leaf whose text is known to stand as it is, and not to be empty: a number, a date, a word of ours.
-    /// Lists have thousands of them; in line, the tags are copied without a call.
     #[inline(always)]
-    pub(crate) fn plain_leaf(&mut self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn plain_leaf(&mut self, tag: Tag, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
-        debug_assert!(is_plain(text) && !text.is_empty(), "{name}: {text:?}");
-        self.out.reserve(2 * name.len() + text.len() + "<></>".len());
-        self.tag("<", name);
+        debug_assert!(is_plain(text) && !text.is_empty(), "{}: {text:?}", tag.open);
+        self.push(tag.open);
         self.out.extend_from_slice(text);
-        self.tag("</", name);
+        self.push(tag.close);
+    }
+
+    /// A leaf with any text.
+    #[inline(always)]
+    pub(crate) fn text_leaf(&mut self, tag: Tag, text: &str) {
+        if text.is_empty() {
+            return self.push(tag.empty);
+        }
+        self.push(tag.open);
+        self.text(text);
+        self.push(tag.close);
     }
 
     /// A leaf with a date as headers have it.
     #[inline(always)]
-    pub(crate) fn date(&mut self, name: &str, date: Timestamp) {
+    pub(crate) fn date(&mut self, tag: Tag, date: Timestamp) {
         let text = match self.date {
             Some((second, text)) if second == date.seconds() => text,
             _ => date.http_bytes(),
         };
         self.date = Some((date.seconds(), text));
-        self.plain_leaf(name, text);
+        self.plain_leaf(tag, text);
     }
 
     #[inline]
