@@ -13,8 +13,8 @@ use tepui_engine::Snapshot;
 use tepui_model::blob::{BlobPath, DeleteBlob, DeleteSnapshots, Reply, Revision, Tags};
 use tepui_model::{ErrorCode, ServiceError};
 
-/// How many snapshots are deleted in one commit.
-const AT_ONCE: usize = 256;
+/// How many snapshots are deleted in one commit: others have to wait for it.
+const AT_ONCE: usize = 2048;
 
 pub(super) async fn delete_blob<S: Snapshot>(
     context: &Context<'_, S>,
@@ -39,17 +39,20 @@ async fn delete_base<S: Snapshot>(
     check_tier_conditions(base, delete)?;
     let kept = context.keeps_versions() || context.retained_until().is_some();
     let reply = Reply::BlobDeleted { permanently: !kept };
-    match delete.snapshots {
-        None if has_snapshots(&edit, target).await? => return Err(ErrorCode::SnapshotsPresent.into()),
-        Some(_) if delete_snapshots(context, &mut edit, target).await? == More::Yes => {
-            return Ok(edit.finish(Step::More));
-        }
-        None | Some(_) => {}
+    if delete.snapshots.is_none() && has_snapshots(&edit, target).await? {
+        return Err(ErrorCode::SnapshotsPresent.into());
     }
-    if delete.snapshots == Some(DeleteSnapshots::Only) {
+    let only_snapshots = delete.snapshots == Some(DeleteSnapshots::Only);
+    if !only_snapshots {
+        // Before any snapshot goes: all of it is refused, or nothing.
+        require_mutable(base, context.now)?;
+    }
+    if delete.snapshots.is_some() && delete_snapshots(context, &mut edit, target).await? == More::Yes {
+        return Ok(edit.finish(Step::More));
+    }
+    if only_snapshots {
         return Ok(edit.finish(reply.into()));
     }
-    require_mutable(base, context.now)?;
     // Blocks that are waiting for this blob go with it.
     if target.discard_blocks(&mut edit).await? == More::Yes {
         return Ok(edit.finish(Step::More));
@@ -167,7 +170,7 @@ async fn has_snapshots<S: Snapshot>(edit: &Edit<'_, S>, target: &Target<'_>) -> 
     Ok(false)
 }
 
-/// Deletes snapshots, some at a time.
+/// Deletes snapshots, some at a time, but none if one of them must stay.
 async fn delete_snapshots<S: Snapshot>(
     context: &Context<'_, S>,
     edit: &mut Edit<'_, S>,
@@ -176,22 +179,21 @@ async fn delete_snapshots<S: Snapshot>(
     // Nobody makes another one meanwhile: that would change the blob's row.
     edit.guard(target.key(Revision::Base));
     let range = keyspace::snapshots(target.container, target.name());
-    let mut rows = Rows::of(edit.snapshot, range, AT_ONCE);
-    let mut deleted = 0;
+    let mut rows = Rows::of(edit.snapshot, range, 256);
+    let mut found = 0;
     while let Some((key, row)) = rows.next().await? {
         let blob = StoredBlob::decode(&row)?;
         let Some((_, revision)) = keyspace::blob_of(&key) else { continue };
         if blob.deleted.is_some() {
             continue;
         }
-        if deleted == AT_ONCE {
-            return Ok(More::Yes);
-        }
         require_mutable(&blob, context.now)?;
-        discard(context, edit, target, revision, &blob).await?;
-        deleted += 1;
+        found += 1;
+        if found <= AT_ONCE {
+            discard(context, edit, target, revision, &blob).await?;
+        }
     }
-    Ok(More::No)
+    Ok(if found > AT_ONCE { More::Yes } else { More::No })
 }
 
 pub(super) async fn undelete_blob<S: Snapshot>(

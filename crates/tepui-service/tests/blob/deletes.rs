@@ -24,17 +24,43 @@ async fn snapshots_stay_as_they_were() {
     assert_eq!(bench.delete("a", Revision::Base, None).await, Ok(true));
 }
 
+/// More than are deleted in one step.
+const VERY_MANY: usize = 2100;
+
 #[tokio::test]
 async fn very_many_snapshots_go_with_their_blob() {
     let bench = Bench::new().await;
     bench.put("a", b"x").await;
-    for _ in 0..600 {
+    for _ in 0..VERY_MANY {
         bench.snapshot("a").await;
     }
     assert_eq!(bench.delete("a", Revision::Base, Some(DeleteSnapshots::Include)).await, Ok(true));
     let mut query = lists::query("", None, 10);
     query.include.snapshots = true;
     assert!(lists::page(&bench, query).await.blobs.is_empty());
+}
+
+#[tokio::test]
+async fn a_hold_on_one_of_many_keeps_all() {
+    let bench = Bench::new().await;
+    bench.put("a", b"x").await;
+    let first = bench.snapshot("a").await;
+    for _ in 1..VERY_MANY {
+        bench.snapshot("a").await;
+    }
+    let last = bench.snapshot("a").await;
+    for (held, snapshots) in [
+        (Revision::Snapshot(last), DeleteSnapshots::Only),
+        (Revision::Snapshot(last), DeleteSnapshots::Include),
+        (Revision::Base, DeleteSnapshots::Include),
+    ] {
+        let hold = |hold| Operation::SetLegalHold { blob: path("a"), revision: held, hold };
+        bench.run(hold(true)).await.unwrap();
+        let refused = bench.delete("a", Revision::Base, Some(snapshots)).await;
+        assert_eq!(refused, Err(ErrorCode::BlobImmutableDueToLegalHold), "{held:?} {snapshots:?}");
+        assert!(bench.get_revision("a", Revision::Snapshot(first)).await.is_ok(), "{held:?} {snapshots:?}");
+        bench.run(hold(false)).await.unwrap();
+    }
 }
 
 #[tokio::test]
