@@ -12,6 +12,7 @@ pub mod payload;
 pub mod percent;
 pub mod query;
 pub mod queue;
+pub mod request_headers;
 pub mod table;
 pub mod version;
 pub mod xml;

@@ -18,6 +18,7 @@ use tepui_wire::blob::encode::{BlobListWriter, Context, encode, overrides};
 use tepui_wire::blob::resource::Resource;
 use tepui_wire::error_body::{self, ErrorDress, Exchange};
 use tepui_wire::query::Query;
+use tepui_wire::request_headers::RequestHeaders;
 use tepui_wire::version::ServiceVersion;
 
 /// When everything in these answers happened.
@@ -42,6 +43,7 @@ fn answer_by(
     let query = Query::parse(query);
     let resource = Resource::parse(&path[1..], &query).expect("a resource");
     let headers = HeaderMap::new();
+    let headers = RequestHeaders::new(&headers);
     let kind = classify(&method.parse().expect("a method"), &resource, &query, &headers).expect("a kind");
     let version = ServiceVersion::parse(version).expect("a version");
     let target = Target {

@@ -7,6 +7,7 @@ use tepui_wire::address::Target;
 use tepui_wire::blob::batch::{self, MAX_PARTS, PartAnswer};
 use tepui_wire::blob::classify::classify;
 use tepui_wire::query::Query;
+use tepui_wire::request_headers::RequestHeaders;
 
 pub(super) const WORDS: &[&str] = &[
     "multipart/mixed; boundary=b",
@@ -49,8 +50,9 @@ pub fn blob_batch(data: &[u8]) {
         let mut answers = Vec::new();
         for part in parts {
             let query = Query::parse(part.raw_query.as_deref());
+            let headers = RequestHeaders::new(&part.headers);
             let kind =
-                part.resource().and_then(|resource| classify(&part.method, &resource, &query, &part.headers));
+                part.resource().and_then(|resource| classify(&part.method, &resource, &query, &headers));
             if let Err(error) = kind.and_then(|kind| batch::check_kinds(&[kind])) {
                 refused(&error);
             }

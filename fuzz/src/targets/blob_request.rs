@@ -12,6 +12,7 @@ use tepui_wire::blob::encode::{BlobListWriter, Context, encode, overrides};
 use tepui_wire::blob::resource::Resource;
 use tepui_wire::error_body::{self, ErrorDress};
 use tepui_wire::query::Query;
+use tepui_wire::request_headers::RequestHeaders;
 use tepui_wire::version::{self, VersionPolicy};
 
 pub(super) const WORDS: &[&str] = &[
@@ -113,7 +114,7 @@ fn answer(
 ) -> Result<(), ServiceError> {
     let version = version::negotiate(&request.headers, query, None, VersionPolicy::Check)?;
     let resource = Resource::parse(&target.path, query)?;
-    let headers = &request.headers;
+    let headers = &RequestHeaders::new(&request.headers);
     let kind = classify(&request.method, &resource, query, headers)?;
     let prepared =
         prepare(&decode::Request { kind, resource: &resource, query, headers, version, target, rules })?;

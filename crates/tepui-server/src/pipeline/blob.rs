@@ -42,6 +42,7 @@ use tepui_wire::blob::decode::{BodyUse, Prepared, Request, body_of, prepare};
 use tepui_wire::blob::encode::{self, BlobListWriter, Context, encode};
 use tepui_wire::blob::resource::Resource;
 use tepui_wire::error_body::ErrorDress;
+use tepui_wire::request_headers::RequestHeaders;
 use tepui_wire::version::ServiceVersion;
 
 /// The Blob service behind the front door.
@@ -187,7 +188,8 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
         let Admitted { target, grant, version, .. } = admitted;
         let head = known.head;
         let resource = Resource::parse(&target.path, &known.query)?;
-        let kind = classify(&head.method, &resource, &known.query, &head.headers)?;
+        let headers = RequestHeaders::new(&head.headers);
+        let kind = classify(&head.method, &resource, &known.query, &headers)?;
         known.kind = Some(kind);
         door.check_secondary(target, kind)?;
         let allowed = allowed(grant, kind, &resource, &head.headers, *version)?;
@@ -195,7 +197,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
             kind,
             resource: &resource,
             query: &known.query,
-            headers: &head.headers,
+            headers: &headers,
             version: *version,
             target,
             rules: &door.addresses,

@@ -6,7 +6,8 @@ use super::headers::{
 use super::resource::Resource;
 use crate::parameters;
 use crate::query::Query;
-use http::{HeaderMap, Method};
+use crate::request_headers::RequestHeaders;
+use http::Method;
 use tepui_model::blob::OperationKind;
 use tepui_model::{ErrorCode, ServiceError};
 
@@ -15,7 +16,7 @@ pub fn classify(
     method: &Method,
     resource: &Resource,
     query: &Query,
-    headers: &HeaderMap,
+    headers: &RequestHeaders<'_>,
 ) -> Result<OperationKind, ServiceError> {
     let word = |name| parameters::given(query, name).unwrap_or_default().to_ascii_lowercase();
     let (restype, comp) = (word("restype"), word("comp"));
@@ -72,7 +73,7 @@ fn service(method: &Method, restype: &str, comp: &str) -> Found {
     })
 }
 
-fn container(method: &Method, comp: &str, headers: &HeaderMap) -> Found {
+fn container(method: &Method, comp: &str, headers: &RequestHeaders<'_>) -> Found {
     use OperationKind::*;
     Found::Kind(match (comp, method.as_str()) {
         ("", "PUT") => CreateContainer,
@@ -96,14 +97,14 @@ fn container(method: &Method, comp: &str, headers: &HeaderMap) -> Found {
     })
 }
 
-fn blob(method: &Method, comp: &str, query: &Query, headers: &HeaderMap) -> Found {
+fn blob(method: &Method, comp: &str, query: &Query, headers: &RequestHeaders<'_>) -> Found {
     use OperationKind::*;
-    let copies = headers.contains_key(COPY_SOURCE);
+    let copies = headers.has(COPY_SOURCE);
     let has = |name| parameters::given(query, name).is_some();
     Found::Kind(match (comp, method.as_str()) {
         ("", "GET") => GetBlob,
         ("", "HEAD") => GetBlobProperties,
-        ("", "PUT") if copies && headers.contains_key(BLOB_TYPE) => PutBlobFromUrl,
+        ("", "PUT") if copies && headers.has(BLOB_TYPE) => PutBlobFromUrl,
         ("", "PUT") if copies && is_true(headers, REQUIRES_SYNC) => CopyBlobFromUrl,
         ("", "PUT") if copies => CopyBlob,
         ("", "PUT") => PutBlob,
@@ -137,9 +138,7 @@ fn blob(method: &Method, comp: &str, query: &Query, headers: &HeaderMap) -> Foun
         ("page", "PUT") if copies => PutPagesFromUrl,
         ("page", "PUT") if clears(headers) => ClearPages,
         ("page", "PUT") => PutPages,
-        ("pagelist", "GET") if has("prevsnapshot") || headers.contains_key(PREVIOUS_SNAPSHOT_URL) => {
-            GetPageRangesDiff
-        }
+        ("pagelist", "GET") if has("prevsnapshot") || headers.has(PREVIOUS_SNAPSHOT_URL) => GetPageRangesDiff,
         ("pagelist", "GET") => GetPageRanges,
         (
             ""
@@ -168,15 +167,15 @@ fn blob(method: &Method, comp: &str, query: &Query, headers: &HeaderMap) -> Foun
     })
 }
 
-fn breaks(headers: &HeaderMap) -> bool {
+fn breaks(headers: &RequestHeaders<'_>) -> bool {
     given(headers, LEASE_ACTION).is_some_and(|action| action.eq_ignore_ascii_case("break"))
 }
 
-fn clears(headers: &HeaderMap) -> bool {
+fn clears(headers: &RequestHeaders<'_>) -> bool {
     given(headers, PAGE_WRITE).is_some_and(|write| write.eq_ignore_ascii_case("clear"))
 }
 
-fn is_true(headers: &HeaderMap, name: &str) -> bool {
+fn is_true(headers: &RequestHeaders<'_>, name: &str) -> bool {
     given(headers, name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 

@@ -5,14 +5,15 @@ fn classified(line: &str) -> Result<OperationKind, ErrorCode> {
     let mut pieces = line.split("; ");
     let (method, target) = pieces.next().unwrap().split_once(' ').unwrap();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let mut headers = HeaderMap::new();
+    let mut headers = http::HeaderMap::new();
     for header in pieces {
         let (name, value) = header.split_once(": ").unwrap();
         headers.insert(http::HeaderName::try_from(name).unwrap(), value.parse().unwrap());
     }
     let query = Query::parse(query);
     let resource = Resource::parse(&path[1..], &query).map_err(|error| error.code)?;
-    classify(&method.parse().unwrap(), &resource, &query, &headers).map_err(|error| error.code)
+    classify(&method.parse().unwrap(), &resource, &query, &RequestHeaders::new(&headers))
+        .map_err(|error| error.code)
 }
 
 #[test]

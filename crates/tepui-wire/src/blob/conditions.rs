@@ -2,7 +2,7 @@
 
 use super::headers::{self, given, lenient_date};
 use super::tag_filter_text;
-use http::HeaderMap;
+use crate::request_headers::RequestHeaders;
 use tepui_model::blob::{
     AppendConditions, Conditions, EtagMatch, LeaseId, Preconditions, SequenceConditions,
 };
@@ -42,7 +42,7 @@ const OF_TAGGED_BLOB: Names = Names {
     tags: headers::IF_TAGS,
 };
 
-fn all(headers: &HeaderMap, names: &Names) -> Result<Conditions, ServiceError> {
+fn all(headers: &RequestHeaders<'_>, names: &Names) -> Result<Conditions, ServiceError> {
     let tags = match given(headers, names.tags) {
         Some(text) => Some(tag_filter_text::parse_condition(text).map_err(|error| {
             headers::invalid(headers, names.tags)
@@ -59,12 +59,12 @@ fn all(headers: &HeaderMap, names: &Names) -> Result<Conditions, ServiceError> {
     })
 }
 
-fn lease(headers: &HeaderMap) -> Result<Option<LeaseId>, ServiceError> {
+fn lease(headers: &RequestHeaders<'_>) -> Result<Option<LeaseId>, ServiceError> {
     headers::word(headers, headers::LEASE_ID, LeaseId::parse)
 }
 
 /// Of an operation that reads a blob.
-pub(super) fn of_read(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+pub(super) fn of_read(headers: &RequestHeaders<'_>) -> Result<Preconditions, ServiceError> {
     let conditions = all(headers, &OF_BLOB)?;
     if conditions.only_creates() {
         return Err(headers::invalid_value(ErrorCode::UnsatisfiableCondition, headers::IF_NONE_MATCH, "*"));
@@ -73,28 +73,28 @@ pub(super) fn of_read(headers: &HeaderMap) -> Result<Preconditions, ServiceError
 }
 
 /// Of an operation that changes a blob.
-pub(super) fn of_write(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+pub(super) fn of_write(headers: &RequestHeaders<'_>) -> Result<Preconditions, ServiceError> {
     let conditions = all(headers, &OF_BLOB)?;
     check_combination(&conditions)?;
     Ok(Preconditions { lease: lease(headers)?, conditions })
 }
 
 /// Of an operation on the tags of a blob. `If-Match` and its like are about the blob, not about the tags.
-pub(super) fn of_tags(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+pub(super) fn of_tags(headers: &RequestHeaders<'_>) -> Result<Preconditions, ServiceError> {
     let conditions = all(headers, &OF_TAGGED_BLOB)?;
     check_combination(&conditions)?;
     Ok(Preconditions { lease: lease(headers)?, conditions })
 }
 
 /// Of the source of a copy.
-pub(super) fn of_source(headers: &HeaderMap) -> Result<Conditions, ServiceError> {
+pub(super) fn of_source(headers: &RequestHeaders<'_>) -> Result<Conditions, ServiceError> {
     let conditions = all(headers, &OF_SOURCE)?;
     check_combination(&conditions)?;
     Ok(conditions)
 }
 
 /// Of an operation that has no conditions but on the lease and on tags.
-pub(super) fn of_lease_only(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+pub(super) fn of_lease_only(headers: &RequestHeaders<'_>) -> Result<Preconditions, ServiceError> {
     let Conditions { if_match, if_none_match, modified_since, unmodified_since, tags } =
         all(headers, &OF_BLOB)?;
     let unsupported = if_match.is_some()
@@ -109,12 +109,12 @@ pub(super) fn of_lease_only(headers: &HeaderMap) -> Result<Preconditions, Servic
 }
 
 /// Of an operation that only looks at the lease.
-pub(super) fn ignored(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+pub(super) fn ignored(headers: &RequestHeaders<'_>) -> Result<Preconditions, ServiceError> {
     Ok(Preconditions { lease: lease(headers)?, conditions: Conditions::default() })
 }
 
 /// Of an operation that changes a container: only times count.
-pub(super) fn of_container(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+pub(super) fn of_container(headers: &RequestHeaders<'_>) -> Result<Preconditions, ServiceError> {
     let conditions = all(headers, &OF_BLOB)?;
     if conditions.if_match.is_some() || conditions.if_none_match.is_some() {
         return Err(ErrorCode::ConditionHeadersNotSupported.into());
@@ -125,7 +125,7 @@ pub(super) fn of_container(headers: &HeaderMap) -> Result<Preconditions, Service
 }
 
 /// Of Set Container Metadata: that it was changed since is all that can be asked for.
-pub(super) fn of_container_metadata(headers: &HeaderMap) -> Result<Preconditions, ServiceError> {
+pub(super) fn of_container_metadata(headers: &RequestHeaders<'_>) -> Result<Preconditions, ServiceError> {
     let preconditions = of_container(headers)?;
     match preconditions.conditions.unmodified_since {
         Some(_) => Err(ErrorCode::ConditionHeadersNotSupported.into()),
@@ -144,14 +144,14 @@ fn check_combination(conditions: &Conditions) -> Result<(), ServiceError> {
     if good && !lists { Ok(()) } else { Err(ErrorCode::MultipleConditionHeadersNotSupported.into()) }
 }
 
-pub(super) fn of_append(headers: &HeaderMap) -> Result<AppendConditions, ServiceError> {
+pub(super) fn of_append(headers: &RequestHeaders<'_>) -> Result<AppendConditions, ServiceError> {
     Ok(AppendConditions {
         position: headers::number(headers, headers::APPEND_POSITION)?,
         max_bytes: headers::number(headers, headers::MAX_SIZE)?,
     })
 }
 
-pub(super) fn of_sequence(headers: &HeaderMap) -> Result<SequenceConditions, ServiceError> {
+pub(super) fn of_sequence(headers: &RequestHeaders<'_>) -> Result<SequenceConditions, ServiceError> {
     Ok(SequenceConditions {
         at_most: headers::number(headers, headers::SEQUENCE_AT_MOST)?,
         less_than: headers::number(headers, headers::SEQUENCE_LESS)?,
@@ -169,16 +169,16 @@ mod tests {
     const SINCE: (&str, &str) = ("if-modified-since", "Wed, 04 Mar 2026 05:06:07 GMT");
     const UNTIL: (&str, &str) = ("if-unmodified-since", "Wed, 04 Mar 2026 05:06:07 GMT");
 
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
+    /// What a function of this file makes of some headers.
+    fn code<T>(
+        read: impl Fn(&RequestHeaders<'_>) -> Result<T, ServiceError>,
+        pairs: &[(&'static str, &str)],
+    ) -> Result<(), ErrorCode> {
+        let mut headers = http::HeaderMap::new();
         for (name, value) in pairs {
             headers.insert(*name, value.parse().unwrap());
         }
-        headers
-    }
-
-    fn code<T>(outcome: Result<T, ServiceError>) -> Result<(), ErrorCode> {
-        outcome.map(drop).map_err(|error| error.code)
+        read(&RequestHeaders::new(&headers)).map(drop).map_err(|error| error.code)
     }
 
     #[test]
@@ -200,30 +200,26 @@ mod tests {
             (&[list], Ok(()), multiple, unsupported),
             (&[star], Err(UnsatisfiableCondition), Ok(()), unsupported),
         ] {
-            let sent = headers(pairs);
-            assert_eq!(code(of_read(&sent)), read, "read {pairs:?}");
-            assert_eq!(code(of_write(&sent)), write, "write {pairs:?}");
-            assert_eq!(code(of_container(&sent)), container, "container {pairs:?}");
+            assert_eq!(code(of_read, pairs), read, "read {pairs:?}");
+            assert_eq!(code(of_write, pairs), write, "write {pairs:?}");
+            assert_eq!(code(of_container, pairs), container, "container {pairs:?}");
         }
-        assert_eq!(code(of_container_metadata(&headers(&[UNTIL]))), unsupported);
-        assert_eq!(code(of_lease_only(&headers(&[SINCE]))), unsupported);
+        assert_eq!(code(of_container_metadata, &[UNTIL]), unsupported);
+        assert_eq!(code(of_lease_only, &[SINCE]), unsupported);
     }
 
     #[test]
     fn values() {
         let lease = ("x-ms-lease-id", "{5B1F0B7E-0A0E-4A38-9F6C-2F6F6F0D5A11}");
-        assert_eq!(code(of_read(&headers(&[lease]))), Ok(()));
+        assert_eq!(code(of_read, &[lease]), Ok(()));
         for pair in
             [("x-ms-lease-id", "mine"), ("x-ms-if-tags", "k ~ 'v'"), ("x-ms-if-tags", "@container='c'")]
         {
-            assert_eq!(code(of_write(&headers(&[pair]))), Err(InvalidHeaderValue), "{pair:?}");
+            assert_eq!(code(of_write, &[pair]), Err(InvalidHeaderValue), "{pair:?}");
         }
         for value in ["-1", "x", "9223372036854775808", "+1"] {
-            assert_eq!(code(of_append(&headers(&[(headers::MAX_SIZE, value)]))), Err(InvalidHeaderValue));
-            assert_eq!(
-                code(of_sequence(&headers(&[(headers::SEQUENCE_LESS, value)]))),
-                Err(InvalidHeaderValue)
-            );
+            assert_eq!(code(of_append, &[(headers::MAX_SIZE, value)]), Err(InvalidHeaderValue));
+            assert_eq!(code(of_sequence, &[(headers::SEQUENCE_LESS, value)]), Err(InvalidHeaderValue));
         }
     }
 }

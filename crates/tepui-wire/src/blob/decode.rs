@@ -8,9 +8,9 @@ use super::{block_list_xml, conditions, delegation_xml, source, structured, tags
 use crate::address::{AddressRules, Target};
 use crate::parameters::{given, invalid_value, missing};
 use crate::query::Query;
+use crate::request_headers::RequestHeaders;
 use crate::version::ServiceVersion;
 use crate::xml;
-use http::HeaderMap;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::{
     BlobPath, BlockListType, Checksums, ContainerEncryption, ContainerName, Crc64Sum, DelegationKeyRequest,
@@ -40,7 +40,7 @@ pub struct Request<'a> {
     pub kind: OperationKind,
     pub resource: &'a Resource,
     pub query: &'a Query,
-    pub headers: &'a HeaderMap,
+    pub headers: &'a RequestHeaders<'a>,
     pub version: ServiceVersion,
     /// How the request was addressed, and how addresses are read: sources of copies are compared with it.
     pub target: &'a Target,
@@ -181,7 +181,7 @@ fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
     let blob = request.resource.blob_path()?;
     let revision = revision(query)?;
     // Also where it is of no use: whoever asks for it counts on it.
-    structured::is_asked(headers)?;
+    structured::asks(headers)?;
     Ok(match kind {
         GetAccountInformation => Operation::GetAccountInformation,
         QueryBlobContents => Operation::NotImplemented(NotImplemented::QueryBlobContents),
@@ -351,11 +351,11 @@ fn identifiers(body: &[u8]) -> Result<Vec<SignedIdentifier>, ServiceError> {
     Err(ServiceError::new(ErrorCode::InvalidXmlDocument).with_cause("a permission that containers have not"))
 }
 
-fn public_access(headers: &HeaderMap) -> Result<Option<PublicAccess>, ServiceError> {
+fn public_access(headers: &RequestHeaders<'_>) -> Result<Option<PublicAccess>, ServiceError> {
     header::word(headers, header::PUBLIC_ACCESS, PublicAccess::parse)
 }
 
-fn container_encryption(headers: &HeaderMap) -> Result<ContainerEncryption, ServiceError> {
+fn container_encryption(headers: &RequestHeaders<'_>) -> Result<ContainerEncryption, ServiceError> {
     let unsaid = ContainerEncryption::default();
     let scope = header::given(headers, header::DEFAULT_ENCRYPTION_SCOPE).map(str::to_owned);
     Ok(ContainerEncryption {
@@ -428,7 +428,7 @@ fn delete(request: &Request<'_>, blob: BlobPath, revision: Revision) -> Result<D
     Ok(DeleteBlob { blob, revision, snapshots, tier_conditions, permanently, preconditions })
 }
 
-fn set_properties(headers: &HeaderMap, blob: BlobPath) -> Result<SetBlobProperties, ServiceError> {
+fn set_properties(headers: &RequestHeaders<'_>, blob: BlobPath) -> Result<SetBlobProperties, ServiceError> {
     let number = header::number(headers, header::BLOB_SEQUENCE_NUMBER)?;
     let required = || number.ok_or_else(|| header::missing(header::BLOB_SEQUENCE_NUMBER));
     let action = header::word(headers, header::SEQUENCE_NUMBER_ACTION, |text| {

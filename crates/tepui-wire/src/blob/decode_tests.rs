@@ -20,7 +20,7 @@ fn decoded(head: &str, version: &str, body: &str) -> Result<Operation, ServiceEr
     let mut lines = head.lines().map(str::trim);
     let (method, target) = lines.next().unwrap().split_once(' ').unwrap();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let mut headers = HeaderMap::new();
+    let mut headers = http::HeaderMap::new();
     for line in lines {
         let (name, value) = line.split_once(':').unwrap();
         let value = http::HeaderValue::from_bytes(value.trim().as_bytes()).unwrap();
@@ -28,6 +28,7 @@ fn decoded(head: &str, version: &str, body: &str) -> Result<Operation, ServiceEr
     }
     let query = Query::parse(query);
     let resource = Resource::parse(&path[1..], &query)?;
+    let headers = RequestHeaders::new(&headers);
     let kind = classify(&method.parse().unwrap(), &resource, &query, &headers)?;
     let target = Target {
         account: "a".to_owned(),
@@ -54,7 +55,7 @@ fn decoded(head: &str, version: &str, body: &str) -> Result<Operation, ServiceEr
         assert_eq!(operation.container().map(ContainerName::as_str), resource.container(), "{head}");
         assert_eq!(operation.blob().is_some(), matches!(resource, Resource::Blob(..)), "{head}");
     }
-    assert!(operation.source().is_none() || headers.contains_key("x-ms-copy-source"), "{head}");
+    assert!(operation.source().is_none() || headers.has("x-ms-copy-source"), "{head}");
     assert!(operation.upload().is_none() || body_of(kind) == BodyUse::Streamed, "{head}");
     prepared.decode(body.as_bytes())
 }

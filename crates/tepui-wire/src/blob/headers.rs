@@ -1,6 +1,6 @@
 //! Headers of the Blob service: their names, and reading what they say.
 
-use http::HeaderMap;
+use crate::request_headers::RequestHeaders;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 macro_rules! names {
@@ -81,12 +81,15 @@ names! {
 }
 
 /// The value of a header, trimmed. An empty one counts as absent: generated clients send them.
-pub(crate) fn given<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(crate) fn given<'a>(headers: &RequestHeaders<'a>, name: &str) -> Option<&'a str> {
     let value = headers.get(name)?.to_str().ok()?.trim();
     (!value.is_empty()).then_some(value)
 }
 
-pub(crate) fn required<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<&'a str, ServiceError> {
+pub(crate) fn required<'a>(
+    headers: &RequestHeaders<'a>,
+    name: &'static str,
+) -> Result<&'a str, ServiceError> {
     match given(headers, name) {
         Some(value) => Ok(value),
         None if headers.get(name).is_some_and(|value| !value.is_empty()) => Err(invalid(headers, name)),
@@ -96,7 +99,7 @@ pub(crate) fn required<'a>(headers: &'a HeaderMap, name: &'static str) -> Result
 
 /// A value read by a function that knows which there are.
 pub(crate) fn word<T>(
-    headers: &HeaderMap,
+    headers: &RequestHeaders<'_>,
     name: &'static str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Result<Option<T>, ServiceError> {
@@ -111,7 +114,7 @@ pub(crate) fn word<T>(
 }
 
 pub(crate) fn required_word<T>(
-    headers: &HeaderMap,
+    headers: &RequestHeaders<'_>,
     name: &'static str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Result<T, ServiceError> {
@@ -119,14 +122,14 @@ pub(crate) fn required_word<T>(
 }
 
 /// A number without a sign, up to what an `Int64` holds.
-pub(crate) fn number(headers: &HeaderMap, name: &'static str) -> Result<Option<u64>, ServiceError> {
+pub(crate) fn number(headers: &RequestHeaders<'_>, name: &'static str) -> Result<Option<u64>, ServiceError> {
     word(headers, name, |text| {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         text.parse::<i64>().ok().filter(|_| digits).map(i64::unsigned_abs)
     })
 }
 
-pub(crate) fn flag(headers: &HeaderMap, name: &'static str) -> Result<Option<bool>, ServiceError> {
+pub(crate) fn flag(headers: &RequestHeaders<'_>, name: &'static str) -> Result<Option<bool>, ServiceError> {
     word(headers, name, |text| match text {
         _ if text.eq_ignore_ascii_case("true") => Some(true),
         _ if text.eq_ignore_ascii_case("false") => Some(false),
@@ -136,7 +139,7 @@ pub(crate) fn flag(headers: &HeaderMap, name: &'static str) -> Result<Option<boo
 
 /// A date of a condition. One that cannot be read is as good as none: clients send `null`, and the real
 /// service does not mind.
-pub(crate) fn lenient_date(headers: &HeaderMap, name: &str) -> Option<Timestamp> {
+pub(crate) fn lenient_date(headers: &RequestHeaders<'_>, name: &str) -> Option<Timestamp> {
     Timestamp::parse_http(given(headers, name)?)
 }
 
@@ -145,7 +148,7 @@ pub(crate) fn missing(name: &'static str) -> ServiceError {
 }
 
 /// The value of this header, whatever it is, will not do.
-pub(crate) fn invalid(headers: &HeaderMap, name: &'static str) -> ServiceError {
+pub(crate) fn invalid(headers: &RequestHeaders<'_>, name: &'static str) -> ServiceError {
     let value = headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes())).unwrap_or_default();
     invalid_value(ErrorCode::InvalidHeaderValue, name, &value)
 }

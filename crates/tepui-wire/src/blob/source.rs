@@ -7,6 +7,7 @@ use crate::address::{self, AddressRules, Target};
 use crate::metadata;
 use crate::percent;
 use crate::query::Query;
+use crate::request_headers::RequestHeaders;
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Uri};
 use tepui_model::ServiceError;
@@ -17,7 +18,7 @@ const MAX_URL_BYTES: usize = 2048;
 
 /// Reads the source of a request that names one.
 pub(super) fn decode(
-    headers: &HeaderMap,
+    headers: &RequestHeaders<'_>,
     target: &Target,
     rules: &AddressRules,
 ) -> Result<CopySource, ServiceError> {
@@ -40,9 +41,10 @@ pub(super) fn decode(
 
 /// What the server of a source says of it in the headers of its answer. What is no use to a blob is left out.
 pub fn head(headers: &HeaderMap) -> SourceHead {
+    let headers = &RequestHeaders::new(headers);
     let text = |name: &str| given(headers, name).map(str::to_owned);
     let md5 = given(headers, headers::BLOB_CONTENT_MD5).or_else(|| given(headers, headers::CONTENT_MD5));
-    let mut metadata = metadata::decode(headers).unwrap_or_default();
+    let mut metadata = metadata::decode(headers.map()).unwrap_or_default();
     if metadata.iter().any(|(_, value)| value.trim().is_empty()) {
         metadata = Metadata::default();
     }

@@ -5,12 +5,14 @@
 //! answer repeats that.
 
 use super::headers::{self, STRUCTURED_BODY};
+use crate::request_headers::RequestHeaders;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use tepui_model::blob::crc64::Crc64;
 use tepui_model::blob::{Checksums, Crc64Sum};
 use tepui_model::{ErrorCode, ServiceError};
 
 const VALUE: &str = "XSM/1.0; properties=crc64";
+const NAME: HeaderName = HeaderName::from_static(STRUCTURED_BODY);
 const PLAIN_LENGTH: &str = "x-ms-structured-content-length";
 const VERSION: u8 = 1;
 const HAS_CRC64: u16 = 1;
@@ -21,6 +23,10 @@ const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Whether a request asks for this form, of what it sends or of what it wants to read.
 pub fn is_asked(headers: &HeaderMap) -> Result<bool, ServiceError> {
+    Ok(headers.contains_key(NAME) && asks(&RequestHeaders::new(headers))?)
+}
+
+pub(super) fn asks(headers: &RequestHeaders<'_>) -> Result<bool, ServiceError> {
     let known = |text: &str| {
         let without_blanks = |text: &str| text.replace(' ', "").to_ascii_lowercase();
         (without_blanks(text) == without_blanks(VALUE)).then_some(())
@@ -29,13 +35,13 @@ pub fn is_asked(headers: &HeaderMap) -> Result<bool, ServiceError> {
 }
 
 /// How many bytes an upload in this form has without what is around them.
-pub(super) fn plain_bytes(headers: &HeaderMap) -> Result<u64, ServiceError> {
+pub(super) fn plain_bytes(headers: &RequestHeaders<'_>) -> Result<u64, ServiceError> {
     headers::number(headers, PLAIN_LENGTH)?.ok_or_else(|| headers::missing(PLAIN_LENGTH))
 }
 
 /// Says in an answer that the upload was read in this form.
 pub fn mark_upload(answer: &mut HeaderMap) {
-    answer.insert(HeaderName::from_static(STRUCTURED_BODY), HeaderValue::from_static(VALUE));
+    answer.insert(NAME, HeaderValue::from_static(VALUE));
 }
 
 /// Says in an answer that its body comes in this form, and how long it then is.

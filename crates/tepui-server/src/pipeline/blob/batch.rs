@@ -19,6 +19,7 @@ use tepui_wire::blob::decode::{Request, prepare};
 use tepui_wire::blob::encode::{Context, encode};
 use tepui_wire::error_body::{self, ErrorDress, Exchange};
 use tepui_wire::query::Query;
+use tepui_wire::request_headers::RequestHeaders;
 
 /// How many requests of a batch are under way at a time: they share what it costs to wait for the disk.
 const AT_A_TIME: usize = 16;
@@ -111,7 +112,9 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             return Err(error.with_cause("not in the container of the batch"));
         }
         let rules = &door.addresses;
-        let request = Request { kind, resource: &resource, query: &query, headers, version, target, rules };
+        let listed = RequestHeaders::new(headers);
+        let request =
+            Request { kind, resource: &resource, query: &query, headers: &listed, version, target, rules };
         let operation = prepare(&request)?.decode(b"")?;
         let answer = self.service.execute(caller(target, allowed), &operation, None).await;
         let answer = answer.map_err(|error| told(error, &grant, headers, version))?;
@@ -124,7 +127,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
 
 fn kind_of(part: &Inner) -> Result<OperationKind, ServiceError> {
     let query = Query::parse(part.raw_query.as_deref());
-    classify(&part.method, &part.resource()?, &query, &part.headers)
+    classify(&part.method, &part.resource()?, &query, &RequestHeaders::new(&part.headers))
 }
 
 /// Runs futures side by side, and has their outcomes in order.

@@ -1,13 +1,13 @@
 //! What a request asks of a lease.
 
 use crate::blob::headers::{self, invalid, required_word, word};
-use http::HeaderMap;
+use crate::request_headers::RequestHeaders;
 use std::time::Duration;
 use tepui_model::ServiceError;
 use tepui_model::blob::lease::MAX_BREAK_SECONDS;
 use tepui_model::blob::{LeaseAction, LeaseDuration, LeaseId};
 
-pub(super) fn action(headers: &HeaderMap) -> Result<LeaseAction, ServiceError> {
+pub(super) fn action(headers: &RequestHeaders<'_>) -> Result<LeaseAction, ServiceError> {
     let known = ["acquire", "renew", "change", "release", "break"];
     let action = required_word(headers, headers::LEASE_ACTION, |text| {
         known.into_iter().find(|known| text.eq_ignore_ascii_case(known))
@@ -26,11 +26,11 @@ pub(super) fn action(headers: &HeaderMap) -> Result<LeaseAction, ServiceError> {
     })
 }
 
-fn duration(headers: &HeaderMap) -> Result<LeaseDuration, ServiceError> {
+fn duration(headers: &RequestHeaders<'_>) -> Result<LeaseDuration, ServiceError> {
     required_word(headers, headers::LEASE_DURATION, |text| LeaseDuration::from_seconds(text.parse().ok()?))
 }
 
-fn break_period(headers: &HeaderMap) -> Result<Option<Duration>, ServiceError> {
+fn break_period(headers: &RequestHeaders<'_>) -> Result<Option<Duration>, ServiceError> {
     match headers::number(headers, headers::LEASE_BREAK_PERIOD)? {
         Some(seconds) if seconds > MAX_BREAK_SECONDS => Err(invalid(headers, headers::LEASE_BREAK_PERIOD)),
         seconds => Ok(seconds.map(Duration::from_secs)),

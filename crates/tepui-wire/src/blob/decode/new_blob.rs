@@ -3,10 +3,10 @@
 use crate::blob::headers::{self, flag, given, invalid, required, word};
 use crate::blob::tags_text;
 use crate::metadata;
+use crate::request_headers::RequestHeaders;
 use crate::version::ServiceVersion;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
 use tepui_model::blob::{
     AccessTier, CustomerKey, Encryption, HttpProperties, ImmutabilityMode, ImmutabilityPolicy, Md5Sum,
@@ -19,7 +19,7 @@ const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";
 
 /// Everything but the HTTP properties, which come from different headers.
 pub(super) fn new_blob(
-    headers: &HeaderMap,
+    headers: &RequestHeaders<'_>,
     version: ServiceVersion,
     http: HttpProperties,
 ) -> Result<NewBlob, ServiceError> {
@@ -35,13 +35,13 @@ pub(super) fn new_blob(
 }
 
 /// A header's own, or else that of the request itself.
-fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
+fn text_of(headers: &RequestHeaders<'_>, name: &str) -> Option<String> {
     let value = std::str::from_utf8(headers.get(name)?.as_bytes()).ok()?.trim();
     (!value.is_empty()).then(|| value.to_owned())
 }
 
 /// Those that are said of the blob: `x-ms-blob-content-type` and its like.
-pub(super) fn http_properties_of_blob(headers: &HeaderMap) -> Result<HttpProperties, ServiceError> {
+pub(super) fn http_properties_of_blob(headers: &RequestHeaders<'_>) -> Result<HttpProperties, ServiceError> {
     Ok(HttpProperties {
         content_type: text_of(headers, headers::BLOB_CONTENT_TYPE),
         content_encoding: text_of(headers, headers::BLOB_CONTENT_ENCODING),
@@ -53,7 +53,7 @@ pub(super) fn http_properties_of_blob(headers: &HeaderMap) -> Result<HttpPropert
 }
 
 /// Those that are said of the blob, and where they are not, of the request.
-pub(super) fn http_properties(headers: &HeaderMap) -> Result<HttpProperties, ServiceError> {
+pub(super) fn http_properties(headers: &RequestHeaders<'_>) -> Result<HttpProperties, ServiceError> {
     let of_blob = http_properties_of_blob(headers)?;
     let or = |said: Option<String>, name| said.or_else(|| text_of(headers, name));
     Ok(HttpProperties {
@@ -67,19 +67,19 @@ pub(super) fn http_properties(headers: &HeaderMap) -> Result<HttpProperties, Ser
     })
 }
 
-pub(super) fn md5(headers: &HeaderMap, name: &'static str) -> Result<Option<Md5Sum>, ServiceError> {
+pub(super) fn md5(headers: &RequestHeaders<'_>, name: &'static str) -> Result<Option<Md5Sum>, ServiceError> {
     let Some(text) = given(headers, name) else { return Ok(None) };
     Md5Sum::parse(text).map(Some).map_err(|code| headers::invalid_value(code, name, text))
 }
 
 /// Fit for a blob or a container, which have no empty values.
-pub(super) fn metadata(headers: &HeaderMap) -> Result<Metadata, ServiceError> {
-    let metadata = metadata::decode(headers)?;
+pub(super) fn metadata(headers: &RequestHeaders<'_>) -> Result<Metadata, ServiceError> {
+    let metadata = metadata::decode(headers.map())?;
     let empty = metadata.iter().any(|(_, value)| value.trim().is_empty());
     if empty { Err(ErrorCode::InvalidMetadata.into()) } else { Ok(metadata) }
 }
 
-pub(super) fn tags(headers: &HeaderMap) -> Result<Tags, ServiceError> {
+pub(super) fn tags(headers: &RequestHeaders<'_>) -> Result<Tags, ServiceError> {
     match given(headers, headers::TAGS) {
         Some(text) => Ok(tags_text::parse_header(text)?),
         None => Ok(Tags::default()),
@@ -87,7 +87,10 @@ pub(super) fn tags(headers: &HeaderMap) -> Result<Tags, ServiceError> {
 }
 
 /// A tier that the version knows.
-pub(super) fn tier(headers: &HeaderMap, version: ServiceVersion) -> Result<Option<AccessTier>, ServiceError> {
+pub(super) fn tier(
+    headers: &RequestHeaders<'_>,
+    version: ServiceVersion,
+) -> Result<Option<AccessTier>, ServiceError> {
     word(headers, headers::ACCESS_TIER, |text| {
         AccessTier::parse(text).filter(|tier| match tier {
             AccessTier::Cold => version.has_cold_tier(),
@@ -97,13 +100,13 @@ pub(super) fn tier(headers: &HeaderMap, version: ServiceVersion) -> Result<Optio
     })
 }
 
-pub(super) fn priority(headers: &HeaderMap) -> Result<Option<RehydratePriority>, ServiceError> {
+pub(super) fn priority(headers: &RequestHeaders<'_>) -> Result<Option<RehydratePriority>, ServiceError> {
     word(headers, headers::REHYDRATE_PRIORITY, RehydratePriority::parse)
 }
 
 /// `unsaid`: the mode of a policy that names none. Without it, both headers are needed.
 pub(super) fn immutability(
-    headers: &HeaderMap,
+    headers: &RequestHeaders<'_>,
     unsaid: Option<ImmutabilityMode>,
 ) -> Result<Option<ImmutabilityPolicy>, ServiceError> {
     let until = word(headers, headers::IMMUTABILITY_UNTIL, Timestamp::parse_http)?;
@@ -117,7 +120,7 @@ pub(super) fn immutability(
 }
 
 /// The caller's key, all three headers of it, and the scope.
-pub(super) fn encryption(headers: &HeaderMap) -> Result<Encryption, ServiceError> {
+pub(super) fn encryption(headers: &RequestHeaders<'_>) -> Result<Encryption, ServiceError> {
     let scope = given(headers, headers::ENCRYPTION_SCOPE).map(str::to_owned);
     let parts = [headers::ENCRYPTION_KEY, headers::ENCRYPTION_KEY_SHA256, headers::ENCRYPTION_ALGORITHM];
     if parts.iter().all(|name| given(headers, name).is_none()) {

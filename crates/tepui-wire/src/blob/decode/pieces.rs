@@ -6,7 +6,7 @@ use crate::blob::conditions;
 use crate::blob::headers::{self, flag, given};
 use crate::blob::source;
 use crate::blob::structured;
-use http::HeaderMap;
+use crate::request_headers::RequestHeaders;
 use http::header::TRANSFER_ENCODING;
 use tepui_model::blob::{
     BlobPath, ByteRange, Checksums, Crc64Sum, FromUrl, GetBlob, Piece, RangeChecksum, Revision, Upload,
@@ -17,17 +17,17 @@ use tepui_model::{ErrorCode, ServiceError};
 const MAX_CHECKED_RANGE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What the caller says of the bytes of the body: not both.
-pub(super) fn transfer_checksums(headers: &HeaderMap) -> Result<Checksums, ServiceError> {
+pub(super) fn transfer_checksums(headers: &RequestHeaders<'_>) -> Result<Checksums, ServiceError> {
     checksums(headers, headers::CONTENT_MD5, headers::CONTENT_CRC64)
 }
 
 /// What the caller says of the bytes of the source: not both.
-pub(super) fn source_checksums(headers: &HeaderMap) -> Result<Checksums, ServiceError> {
+pub(super) fn source_checksums(headers: &RequestHeaders<'_>) -> Result<Checksums, ServiceError> {
     checksums(headers, headers::SOURCE_MD5, headers::SOURCE_CRC64)
 }
 
 fn checksums(
-    headers: &HeaderMap,
+    headers: &RequestHeaders<'_>,
     of_md5: &'static str,
     of_crc64: &'static str,
 ) -> Result<Checksums, ServiceError> {
@@ -46,18 +46,18 @@ fn checksums(
 }
 
 /// The length of the body. `None` if it comes in chunks, and nobody knows before.
-pub(super) fn body_bytes(headers: &HeaderMap) -> Result<Option<u64>, ServiceError> {
+pub(super) fn body_bytes(headers: &RequestHeaders<'_>) -> Result<Option<u64>, ServiceError> {
     match headers::number(headers, headers::CONTENT_LENGTH)? {
         Some(bytes) => Ok(Some(bytes)),
-        None if headers.contains_key(TRANSFER_ENCODING) => Ok(None),
+        None if headers.map().contains_key(TRANSFER_ENCODING) => Ok(None),
         None => Err(ErrorCode::MissingContentLengthHeader.into()),
     }
 }
 
 /// What the body brings, without what may be around it: see [`structured`].
-pub(super) fn upload(headers: &HeaderMap, max_bytes: u64) -> Result<Upload, ServiceError> {
+pub(super) fn upload(headers: &RequestHeaders<'_>, max_bytes: u64) -> Result<Upload, ServiceError> {
     let sent = body_bytes(headers)?;
-    let bytes = match structured::is_asked(headers)? {
+    let bytes = match structured::asks(headers)? {
         true => Some(structured::plain_bytes(headers)?),
         false => sent,
     };
@@ -73,7 +73,7 @@ pub fn too_large(max_bytes: u64) -> ServiceError {
 }
 
 /// There must be something.
-pub(super) fn not_empty(headers: &HeaderMap, upload: Upload) -> Result<Upload, ServiceError> {
+pub(super) fn not_empty(headers: &RequestHeaders<'_>, upload: Upload) -> Result<Upload, ServiceError> {
     match upload.bytes {
         Some(0) => Err(headers::invalid(headers, headers::CONTENT_LENGTH)),
         _ => Ok(upload),
@@ -81,7 +81,7 @@ pub(super) fn not_empty(headers: &HeaderMap, upload: Upload) -> Result<Upload, S
 }
 
 /// There must be nothing.
-pub(super) fn no_body(headers: &HeaderMap) -> Result<(), ServiceError> {
+pub(super) fn no_body(headers: &RequestHeaders<'_>) -> Result<(), ServiceError> {
     match body_bytes(headers)? {
         Some(0) => Ok(()),
         Some(_) => Err(headers::invalid(headers, headers::CONTENT_LENGTH)),
@@ -102,7 +102,7 @@ pub(super) fn from_url(request: &Request<'_>, max_bytes: u64) -> Result<Piece, S
 }
 
 /// The range that a read asks for. One that cannot be read is none, and so is one from the end.
-pub(super) fn range(headers: &HeaderMap) -> Option<ByteRange> {
+pub(super) fn range(headers: &RequestHeaders<'_>) -> Option<ByteRange> {
     let text = given(headers, headers::X_MS_RANGE).or_else(|| given(headers, headers::RANGE))?;
     ByteRange::parse(text)
 }

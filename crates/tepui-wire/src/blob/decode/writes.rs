@@ -9,8 +9,8 @@ use super::pieces::{from_url, no_body, not_empty, source_checksums, upload};
 use crate::blob::headers::{self, flag, invalid, required_word, word};
 use crate::blob::{conditions, source};
 use crate::parameters::{given, invalid_value, missing};
+use crate::request_headers::RequestHeaders;
 use crate::version::ServiceVersion;
-use http::HeaderMap;
 use tepui_model::ServiceError;
 use tepui_model::blob::range::PAGE_BYTES;
 use tepui_model::blob::{
@@ -71,7 +71,7 @@ pub(super) fn put_blob(request: &Request<'_>, blob: BlobPath) -> Result<PutBlob,
 }
 
 /// The length of a page blob: whole pages.
-pub(super) fn page_blob_bytes(headers: &HeaderMap) -> Result<Option<u64>, ServiceError> {
+pub(super) fn page_blob_bytes(headers: &RequestHeaders<'_>) -> Result<Option<u64>, ServiceError> {
     match headers::number(headers, headers::BLOB_CONTENT_LENGTH)? {
         Some(bytes) if !bytes.is_multiple_of(PAGE_BYTES) || bytes > MAX_PAGE_BLOB_BYTES => {
             Err(invalid(headers, headers::BLOB_CONTENT_LENGTH))
@@ -100,7 +100,7 @@ pub(super) fn put_blob_from_url(
     })
 }
 
-fn copy_tags(headers: &HeaderMap) -> Result<CopyTags, ServiceError> {
+fn copy_tags(headers: &RequestHeaders<'_>) -> Result<CopyTags, ServiceError> {
     let from_source = word(headers, headers::COPY_SOURCE_TAGS, |text| match text {
         _ if text.eq_ignore_ascii_case("copy") => Some(true),
         _ if text.eq_ignore_ascii_case("replace") => Some(false),
