@@ -126,11 +126,6 @@ impl Timestamp {
         if [clock[4], clock[7], clock[10], clock[13], clock[16]] != *b"--T::" {
             return None;
         }
-        let number = |digits: &[u8]| {
-            digits
-                .iter()
-                .try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u32::from(digit - b'0')))
-        };
         let ticks = match fraction {
             [] => 0,
             [b'.', digits @ ..] if (1..=7).contains(&digits.len()) => {
@@ -203,6 +198,29 @@ impl Timestamp {
 
     /// Parses a date of HTTP: `Tue, 10 Mar 2026 08:15:30 GMT`.
     pub fn parse_http(text: &str) -> Option<Self> {
+        Self::parse_usual_http(text.as_bytes()).or_else(|| Self::parse_any_http(text))
+    }
+
+    /// The form that every request is dated in, exactly as [`Self::to_http`] writes it.
+    fn parse_usual_http(text: &[u8]) -> Option<Self> {
+        let text: &[u8; 29] = text.try_into().ok()?;
+        let marks = [text[3], text[4], text[7], text[11], text[16], text[19], text[22]];
+        if marks != *b",    ::" || text[25..] != *b" GMT" || !text[..3].iter().all(u8::is_ascii_alphabetic) {
+            return None;
+        }
+        let month = MONTHS.iter().position(|name| *name.as_bytes() == text[8..11])? as u32 + 1;
+        Self::from_calendar(Calendar {
+            year: number(&text[12..16])?,
+            month,
+            day: number(&text[5..7])?,
+            hour: number(&text[17..19])?,
+            minute: number(&text[20..22])?,
+            second: number(&text[23..25])?,
+            ticks: 0,
+        })
+    }
+
+    fn parse_any_http(text: &str) -> Option<Self> {
         let (_, rest) = text.trim().split_once(", ")?;
         let mut parts = rest.split([' ', '-']).filter(|part| !part.is_empty());
         let day = parts.next()?.parse().ok()?;
@@ -296,6 +314,11 @@ fn duration_ticks(duration: Duration) -> u64 {
 
 fn two_digits(number: u32) -> [u8; 2] {
     [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]
+}
+
+/// Of a few digits and nothing else.
+fn number(digits: &[u8]) -> Option<u32> {
+    digits.iter().try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u32::from(digit - b'0')))
 }
 
 fn digits(text: &str, count: usize) -> Option<u32> {
@@ -463,7 +486,25 @@ mod tests {
         assert_eq!(moment.to_http(), "Tue, 10 Mar 2026 08:15:30 GMT");
         assert_eq!(Timestamp::MIN.to_http(), "Mon, 01 Jan 0001 00:00:00 GMT");
         assert_eq!(Timestamp::MAX.to_http(), "Fri, 31 Dec 9999 23:59:59 GMT");
-        for text in ["", "10 Mar 2026", "Tue, 10 Foo 2026 08:15:30 GMT", "Tue, 10 Mar 2026 08:15:30 CET"] {
+        for text in [
+            " Tue, 10 Mar 2026 08:15:30 GMT ",
+            "Tuesday, 10-Mar-2026 08:15:30 GMT",
+            "Tue, 10 MAR 2026 08:15:30 GMT",
+            "Tue, 10-Mar-2026 08:15:30 GMT",
+            "1st, 10 Mar 2026 08:15:30 GMT",
+        ] {
+            assert_eq!(Timestamp::parse_http(text), Some(moment), "{text}");
+        }
+        for text in [
+            "",
+            "10 Mar 2026",
+            "Tue, 10 Foo 2026 08:15:30 GMT",
+            "Tue, 10 Mar 2026 08:15:30 CET",
+            "Tue, 10 Mar 2026 08:15:3x GMT",
+            "Tue, 10 Mar 2026 24:15:30 GMT",
+            "Tue, 29 Feb 2026 08:15:30 GMT",
+            ", a, 10 Mar 2026 08:15:30 GMT",
+        ] {
             assert_eq!(Timestamp::parse_http(text), None, "{text}");
         }
     }
@@ -475,6 +516,17 @@ mod tests {
             prop_assert_eq!(Timestamp::parse_iso(&moment.to_string()), Some(moment));
             prop_assert_eq!(Timestamp::parse_iso(&moment.to_iso_7()), Some(moment));
             prop_assert_eq!(Timestamp::from_calendar(moment.calendar()), Some(moment));
+        }
+
+        #[test]
+        fn usual_dates_are_read_as_any(ticks in 0..=MAX_TICKS, at in 0..29usize, byte in " -~") {
+            let mut text = Timestamp(ticks).to_http();
+            let whole = Timestamp::parse_usual_http(text.as_bytes());
+            prop_assert!(whole.is_some() && whole == Timestamp::parse_any_http(&text));
+            text.replace_range(at..=at, &byte);
+            if let Some(moment) = Timestamp::parse_usual_http(text.as_bytes()) {
+                prop_assert_eq!(Timestamp::parse_any_http(&text), Some(moment), "{}", text);
+            }
         }
 
         #[test]

@@ -17,6 +17,11 @@ pub const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const SERVER_OF_TABLES: HeaderValue =
+    HeaderValue::from_static("Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0");
+const SERVER_OF_QUEUES: HeaderValue =
+    HeaderValue::from_static("Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0");
+const SERVER_OF_BLOBS: HeaderValue = HeaderValue::from_static("Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0");
 /// What answers that no service has seen say of themselves.
 const SERVER_OF_HTTP_LAYER: HeaderValue = HeaderValue::from_static("Microsoft-HTTPAPI/2.0");
 const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
@@ -152,11 +157,11 @@ pub fn finish(response: &mut HeaderMap, exchange: &Exchange<'_>) {
         return;
     }
     let server = match exchange.service {
-        Service::Table => "Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0",
-        Service::Queue => "Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0",
-        Service::Blob => "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0",
+        Service::Table => SERVER_OF_TABLES,
+        Service::Queue => SERVER_OF_QUEUES,
+        Service::Blob => SERVER_OF_BLOBS,
     };
-    response.insert(header::SERVER, HeaderValue::from_static(server));
+    response.insert(header::SERVER, server);
     if let Some(version) = exchange.version.filter(|version| version.answers_version()) {
         response.insert(VERSION, HeaderValue::from_static(version.text()));
     }

@@ -20,22 +20,39 @@ pub struct EtagText {
     start: usize,
 }
 
-const LONGEST: usize = "0x".len() + 16;
+const LONGEST: usize = "\"0x\"".len() + 16;
 
 impl EtagText {
     pub fn of(changed: Timestamp) -> Self {
-        let mut text = Self { bytes: [0; LONGEST], start: LONGEST };
+        let mut text = Self::empty();
+        text.prepend_ticks(changed);
+        text
+    }
+
+    /// With quotes, as headers have it.
+    pub fn quoted(changed: Timestamp) -> Self {
+        let mut text = Self::empty();
+        text.prepend(b'"');
+        text.prepend_ticks(changed);
+        text.prepend(b'"');
+        text
+    }
+
+    fn empty() -> Self {
+        Self { bytes: [0; LONGEST], start: LONGEST }
+    }
+
+    fn prepend_ticks(&mut self, changed: Timestamp) {
         let mut rest = changed.ticks();
         loop {
-            text.prepend(b"0123456789ABCDEF"[(rest % 16) as usize]);
+            self.prepend(b"0123456789ABCDEF"[(rest % 16) as usize]);
             rest /= 16;
             if rest == 0 {
                 break;
             }
         }
-        text.prepend(b'x');
-        text.prepend(b'0');
-        text
+        self.prepend(b'x');
+        self.prepend(b'0');
     }
 
     fn prepend(&mut self, byte: u8) {
@@ -85,6 +102,7 @@ mod tests {
         fn etags_hold_their_moment(ticks in 0..=Timestamp::MAX.ticks()) {
             let at = Timestamp::from_ticks(ticks).unwrap();
             prop_assert_eq!(to_text(at), format!("0x{ticks:X}"));
+            prop_assert_eq!(EtagText::quoted(at).as_ref().to_vec(), format!("\"0x{ticks:X}\"").into_bytes());
             prop_assert_eq!(parse(&to_text(at)), Some(at));
             prop_assert_eq!(parse(&format!("\"{}\"", to_text(at))), Some(at));
         }

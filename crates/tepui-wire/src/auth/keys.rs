@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 use tepui_model::account::{Account, AccountKey, Accounts};
 
 /// What signatures are made with.
-pub(super) type Mac = Hmac<Sha256>;
+type Mac = Hmac<Sha256>;
 
 /// The keys of all accounts.
 #[derive(Clone, Default)]
@@ -47,11 +47,11 @@ impl SigningKeys {
         Self(account.keys.iter().filter_map(prepare).collect())
     }
 
-    /// Whether one of the keys makes this signature for the text that `write` writes.
-    pub(super) fn verify(&self, signature: &Signature, write: impl Fn(&mut Mac)) -> bool {
+    /// Whether one of the keys makes this signature for a text.
+    pub(super) fn verify(&self, signature: &Signature, text: &[u8]) -> bool {
         self.0.iter().any(|key| {
             let mut mac = key.clone();
-            write(&mut mac);
+            mac.update(text);
             bool::from(mac.finalize().into_bytes().as_slice().ct_eq(&signature.0))
         })
     }
@@ -80,10 +80,10 @@ impl SigningKeys {
         &self,
         signature: &Signature,
         delegation: &Delegation<'_>,
-        write: impl Fn(&mut Mac),
+        text: &[u8],
     ) -> bool {
         let keys = self.0.iter().filter_map(|key| Mac::new_from_slice(&derive(key, delegation)).ok());
-        Self(keys.collect()).verify(signature, write)
+        Self(keys.collect()).verify(signature, text)
     }
 }
 
@@ -102,23 +102,6 @@ fn derive(key: &Mac, delegation: &Delegation<'_>) -> [u8; 32] {
 impl fmt::Debug for SigningKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SigningKeys(…)")
-    }
-}
-
-/// Where a string to sign is written to, piece by piece: into a MAC, or out for people to read.
-pub(super) trait Sink {
-    fn put(&mut self, bytes: &[u8]);
-}
-
-impl Sink for Mac {
-    fn put(&mut self, bytes: &[u8]) {
-        self.update(bytes);
-    }
-}
-
-impl Sink for Vec<u8> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
     }
 }
 
@@ -191,7 +174,7 @@ mod tests {
             let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
             mac.update(b"text");
             let signature = Signature(mac.finalize().into_bytes().into());
-            assert_eq!(keys.verify(&signature, |mac| mac.put(b"text")), good);
+            assert_eq!(keys.verify(&signature, b"text"), good);
         }
         assert!(ring.get("b").is_none());
         assert_eq!(format!("{ring:?} {keys:?}"), "{\"a\"} SigningKeys(…)");

@@ -1,6 +1,6 @@
 //! Shared access signatures: what someone with a key has allowed someone without.
 
-use super::keys::{Delegation, Mac, Signature};
+use super::keys::{Delegation, Signature};
 use super::sas_layout::{self, Kind};
 use super::{Signed, failed};
 use crate::address::Service;
@@ -100,14 +100,12 @@ pub(super) fn authenticate(request: &Signed<'_>) -> Result<SasToken, ServiceErro
     let signature = given(query, "sig").unwrap_or_default().replace(' ', "+");
     let signature =
         Signature::decode(signature.as_bytes()).map_err(|_| failed("Signature size is invalid"))?;
-    let write = |mac: &mut Mac| sas_layout::write(mac, lines, request, &resource);
+    let text = sas_layout::text(lines, request, &resource);
     let verified = match kind {
-        Kind::Account | Kind::Service => request.keys.verify(&signature, write),
-        Kind::Delegated => request.keys.verify_delegated(&signature, &delegation(query), write),
+        Kind::Account | Kind::Service => request.keys.verify(&signature, &text),
+        Kind::Delegated => request.keys.verify_delegated(&signature, &delegation(query), &text),
     };
     if !verified {
-        let mut text = Vec::new();
-        sas_layout::write(&mut text, lines, request, &resource);
         let text = String::from_utf8_lossy(&text);
         return Err(failed(format!("Signature did not match. String to sign used was {text}"))
             .with_cause("the signature of the SAS does not match"));

@@ -1,7 +1,6 @@
 //! The lines that the signature of a SAS is made over, for each kind, service and version.
 
 use super::Signed;
-use super::keys::Sink;
 use crate::address::Service;
 use crate::blob::resource::Resource as BlobResource;
 use crate::queue::resource::queue_of;
@@ -121,11 +120,12 @@ fn delegated(version: ServiceVersion) -> Option<&'static [Line]> {
     })
 }
 
-/// Writes the string to sign. Lines are joined, not ended, by a line feed.
-pub(super) fn write(out: &mut impl Sink, lines: &[Line], request: &Signed<'_>, resource: &str) {
+/// The string to sign. Lines are joined, not ended, by a line feed.
+pub(super) fn text(lines: &[Line], request: &Signed<'_>, resource: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
     for (index, line) in lines.iter().enumerate() {
         if index > 0 {
-            out.put(b"\n");
+            out.push(b'\n');
         }
         let text = match line {
             P(name) => request.query.get(name),
@@ -139,8 +139,9 @@ pub(super) fn write(out: &mut impl Sink, lines: &[Line], request: &Signed<'_>, r
             },
             Nothing => None,
         };
-        out.put(text.unwrap_or_default().as_bytes());
+        out.extend_from_slice(text.unwrap_or_default().as_bytes());
     }
+    out
 }
 
 /// The resource that a service SAS is signed for, as of the given version. `None` if the request does

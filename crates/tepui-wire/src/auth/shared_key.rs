@@ -47,7 +47,7 @@ fn check_date(request: &Signed<'_>) -> Result<(), ServiceError> {
 /// Whether the signature is that of the request, in any of the forms that clients sign.
 fn verifies(request: &Signed<'_>, scheme: Scheme, signature: &Signature) -> bool {
     let with = |path: &str, blanks| {
-        request.keys.verify(signature, |mac| string_to_sign::write(mac, request, scheme, path, blanks))
+        request.keys.verify(signature, &string_to_sign::text(request, scheme, path, blanks))
     };
     let as_sent = request.target.raw_path.as_str();
     with(as_sent, Blanks::AsSent)
@@ -114,8 +114,7 @@ fn mismatch(request: &Signed<'_>, scheme: Scheme) -> ServiceError {
     if request.service == Service::Table {
         return failed("the signature does not match");
     }
-    let mut text = Vec::new();
-    string_to_sign::write(&mut text, request, scheme, &request.target.raw_path, Blanks::AsSent);
+    let text = string_to_sign::text(request, scheme, &request.target.raw_path, Blanks::AsSent);
     failed(format!(
         "The MAC signature found in the HTTP request is not the same as any computed signature. \
          Server used following string to sign: '{}'.",

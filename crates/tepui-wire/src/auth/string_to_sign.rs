@@ -1,7 +1,6 @@
 //! The texts that Shared Key signatures are made over, for each service and scheme.
 
 use super::Signed;
-use super::keys::Sink;
 use super::shared_key::Scheme;
 use crate::address::Service;
 use http::header::{self, HeaderName};
@@ -16,8 +15,14 @@ pub(super) enum Blanks {
     Folded,
 }
 
-/// Writes the string to sign of a request, as if its path were the given one.
-pub(super) fn write(out: &mut impl Sink, request: &Signed<'_>, scheme: Scheme, path: &str, blanks: Blanks) {
+/// The string to sign of a request, as if its path were the given one.
+pub(super) fn text(request: &Signed<'_>, scheme: Scheme, path: &str, blanks: Blanks) -> Vec<u8> {
+    let mut text = Vec::with_capacity(512);
+    write(&mut text, request, scheme, path, blanks);
+    text
+}
+
+fn write(out: &mut Vec<u8>, request: &Signed<'_>, scheme: Scheme, path: &str, blanks: Blanks) {
     match (request.service, scheme) {
         (Service::Table, Scheme::SharedKey) => {
             line(out, request.method.as_str().as_bytes());
@@ -83,57 +88,61 @@ fn signed_value<'a>(request: &Signed<'a>, name: &HeaderName) -> &'a [u8] {
     if left_out { b"" } else { sent }
 }
 
-fn line(out: &mut impl Sink, bytes: &[u8]) {
-    out.put(bytes);
-    out.put(b"\n");
+fn line(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(bytes);
+    out.push(b'\n');
 }
 
-fn x_ms_headers(out: &mut impl Sink, request: &Signed<'_>, blanks: Blanks) {
-    let mut names: Vec<&HeaderName> =
-        request.headers.keys().filter(|name| name.as_str().starts_with("x-ms-")).collect();
-    names.sort_unstable_by_key(|name| name.as_str());
-    for name in names {
-        let values = || request.headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii());
-        if values().all(<[u8]>::is_empty) && !request.version.signs_empty_headers() {
+fn x_ms_headers(out: &mut Vec<u8>, request: &Signed<'_>, blanks: Blanks) {
+    let sent = request.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes().trim_ascii()));
+    let mut sent: Vec<(&str, &[u8])> = sent.filter(|(name, _)| name.starts_with("x-ms-")).collect();
+    // Stable: the values of one header stay in the order in which they were sent.
+    sent.sort_by_key(|(name, _)| *name);
+    for values in sent.chunk_by(|(name, _), (next, _)| name == next) {
+        if values.iter().all(|(_, value)| value.is_empty()) && !request.version.signs_empty_headers() {
             continue;
         }
-        out.put(name.as_str().as_bytes());
-        for (index, value) in values().enumerate() {
-            out.put(if index == 0 { b":" } else { b"," });
+        for (index, (name, value)) in values.iter().enumerate() {
+            if index == 0 {
+                out.extend_from_slice(name.as_bytes());
+                out.push(b':');
+            } else {
+                out.push(b',');
+            }
             match blanks {
-                Blanks::AsSent => out.put(value),
+                Blanks::AsSent => out.extend_from_slice(value),
                 Blanks::Folded => put_folded(out, value),
             }
         }
-        out.put(b"\n");
+        out.push(b'\n');
     }
 }
 
 /// Every run of blanks as one.
-fn put_folded(out: &mut impl Sink, value: &[u8]) {
+fn put_folded(out: &mut Vec<u8>, value: &[u8]) {
     let words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     for (index, word) in words.enumerate() {
-        out.put(if index == 0 { b"" } else { b" " });
-        out.put(word);
+        out.extend_from_slice(if index == 0 { b"" } else { b" " });
+        out.extend_from_slice(word);
     }
 }
 
 /// The account and the path. Where the path begins with the account too, it is there twice.
-fn resource(out: &mut impl Sink, request: &Signed<'_>, path: &str) {
-    out.put(b"/");
-    out.put(request.target.account.as_bytes());
-    out.put(path.as_bytes());
+fn resource(out: &mut Vec<u8>, request: &Signed<'_>, path: &str) {
+    out.push(b'/');
+    out.extend_from_slice(request.target.account.as_bytes());
+    out.extend_from_slice(path.as_bytes());
 }
 
-fn resource_with_comp(out: &mut impl Sink, request: &Signed<'_>, path: &str) {
+fn resource_with_comp(out: &mut Vec<u8>, request: &Signed<'_>, path: &str) {
     resource(out, request, path);
     if let Some(comp) = request.query.get_ignore_case("comp") {
-        out.put(b"?comp=");
-        out.put(comp.as_bytes());
+        out.extend_from_slice(b"?comp=");
+        out.extend_from_slice(comp.as_bytes());
     }
 }
 
-fn resource_with_query(out: &mut impl Sink, request: &Signed<'_>, path: &str) {
+fn resource_with_query(out: &mut Vec<u8>, request: &Signed<'_>, path: &str) {
     resource(out, request, path);
     let mut pairs: Vec<(String, &str)> =
         request.query.iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
@@ -141,13 +150,13 @@ fn resource_with_query(out: &mut impl Sink, request: &Signed<'_>, path: &str) {
     let mut before = None;
     for (name, value) in &pairs {
         if before == Some(name) {
-            out.put(b",");
+            out.push(b',');
         } else {
-            out.put(b"\n");
-            out.put(name.as_bytes());
-            out.put(b":");
+            out.push(b'\n');
+            out.extend_from_slice(name.as_bytes());
+            out.push(b':');
         }
-        out.put(value.as_bytes());
+        out.extend_from_slice(value.as_bytes());
         before = Some(name);
     }
 }

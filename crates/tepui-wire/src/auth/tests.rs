@@ -1,6 +1,5 @@
 //! Whole requests against `authenticate`: signatures from published vectors and from a signer of our own.
 
-use super::keys::Sink;
 use super::*;
 use crate::address::{self, AddressRules};
 use base64::Engine as _;
@@ -109,7 +108,7 @@ impl Request {
 fn sign(text: &str) -> String {
     let key = decode_key(DEVELOPMENT_KEY_BASE64).unwrap();
     let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes()).unwrap();
-    mac.put(text.as_bytes());
+    mac.update(text.as_bytes());
     STANDARD.encode(mac.finalize().into_bytes())
 }
 

@@ -1,7 +1,7 @@
 //! Replies as responses.
 
 use super::answer_headers::{
-    self, BlobHeaders, put, put_changed, put_checksums, put_encryption, put_written,
+    self, BlobHeaders, name, put, put_changed, put_checksums, put_encryption, put_word, put_written,
 };
 use super::{block_list_xml, delegation_xml, list_xml, page_list_xml, tags_text};
 use crate::address::Service;
@@ -18,6 +18,9 @@ use tepui_model::blob::{
 };
 
 pub use super::list_xml::BlobListWriter;
+
+/// As many as answers about a blob have, with those that every answer has: the map need not grow.
+const USUAL_HEADERS: usize = 24;
 
 /// What an answer needs to know of its request.
 #[derive(Debug, Clone, Copy)]
@@ -76,43 +79,43 @@ pub fn encode(
             let mut response = written_as(StatusCode::CREATED, &written, version);
             let headers = response.headers_mut();
             put_checksums(headers, &checksums, version);
-            headers.insert("x-ms-blob-append-offset", offset.into());
-            headers.insert("x-ms-blob-committed-block-count", committed_blocks.into());
+            headers.insert(name!("x-ms-blob-append-offset"), offset.into());
+            headers.insert(name!("x-ms-blob-committed-block-count"), committed_blocks.into());
             response
         }
         Reply::PagesPut { written, checksums, sequence_number } => {
             let mut response = written_as(StatusCode::CREATED, &written, version);
             put_checksums(response.headers_mut(), &checksums, version);
-            response.headers_mut().insert("x-ms-blob-sequence-number", sequence_number.into());
+            response.headers_mut().insert(name!("x-ms-blob-sequence-number"), sequence_number.into());
             response
         }
         Reply::MetadataSet(written) => written_as(StatusCode::OK, &written, version),
         Reply::PropertiesSet { written, sequence_number } => {
             let mut response = changed(StatusCode::OK, written.changed);
             if let Some(number) = sequence_number {
-                response.headers_mut().insert("x-ms-blob-sequence-number", number.into());
+                response.headers_mut().insert(name!("x-ms-blob-sequence-number"), number.into());
             }
             response
         }
         Reply::Sealed(at) => {
             let mut response = changed(StatusCode::OK, at);
-            put(response.headers_mut(), "x-ms-blob-sealed", "true");
+            put_word(response.headers_mut(), name!("x-ms-blob-sealed"), "true");
             response
         }
         Reply::Snapshot { written, snapshot } => {
             let mut response = changed(StatusCode::CREATED, written.changed);
             let headers = response.headers_mut();
-            put(headers, "x-ms-snapshot", &snapshot.to_iso_7());
+            put(headers, name!("x-ms-snapshot"), snapshot.to_iso_7());
             answer_headers::put_version(headers, written.version);
             // The snapshot is not what this request has sent.
-            put(headers, "x-ms-request-server-encrypted", "false");
+            put_word(headers, name!("x-ms-request-server-encrypted"), "false");
             response
         }
         Reply::CopyStarted { written, copy_id, status, checksums } => {
             let mut response = changed(StatusCode::ACCEPTED, written.changed);
             let headers = response.headers_mut();
-            put(headers, "x-ms-copy-id", &copy_id);
-            put(headers, "x-ms-copy-status", CopyStatus::name(status));
+            put(headers, name!("x-ms-copy-id"), &copy_id);
+            put_word(headers, name!("x-ms-copy-status"), CopyStatus::name(status));
             answer_headers::put_version(headers, written.version);
             put_checksums(headers, &checksums, version);
             response
@@ -126,28 +129,28 @@ pub fn encode(
         Reply::ImmutabilityPolicySet(policy) => immutability(&policy),
         Reply::LegalHoldSet(hold) => {
             let mut response = empty(StatusCode::OK);
-            put(response.headers_mut(), "x-ms-legal-hold", if hold { "true" } else { "false" });
+            put_word(response.headers_mut(), name!("x-ms-legal-hold"), if hold { "true" } else { "false" });
             response
         }
         Reply::ImmutabilityPolicyDeleted | Reply::BlobUndeleted => empty(StatusCode::OK),
         Reply::BlobDeleted { permanently } => {
             let mut response = empty(StatusCode::ACCEPTED);
             let permanently = if permanently { "true" } else { "false" };
-            put(response.headers_mut(), "x-ms-delete-type-permanent", permanently);
+            put_word(response.headers_mut(), name!("x-ms-delete-type-permanent"), permanently);
             response
         }
         Reply::BlockList(list) => {
             let mut response = document(block_list_xml::print(&list));
             if let Some((at, bytes)) = list.committed_as {
                 put_changed(response.headers_mut(), at);
-                response.headers_mut().insert("x-ms-blob-content-length", bytes.into());
+                response.headers_mut().insert(name!("x-ms-blob-content-length"), bytes.into());
             }
             response
         }
         Reply::PageRanges(ranges) => {
             let mut response = document(page_list_xml::print(&ranges));
             put_changed(response.headers_mut(), ranges.changed);
-            response.headers_mut().insert("x-ms-blob-content-length", ranges.blob_bytes.into());
+            response.headers_mut().insert(name!("x-ms-blob-content-length"), ranges.blob_bytes.into());
             response
         }
         Reply::Containers(page) => document(list_xml::print_containers(context, operation, &page)),
@@ -189,10 +192,10 @@ fn of_account_or_container(
 fn account_information(version: ServiceVersion) -> Response<Vec<u8>> {
     let mut response = empty(StatusCode::OK);
     let headers = response.headers_mut();
-    put(headers, "x-ms-sku-name", "Standard_LRS");
-    put(headers, "x-ms-account-kind", "StorageV2");
+    put_word(headers, name!("x-ms-sku-name"), "Standard_LRS");
+    put_word(headers, name!("x-ms-account-kind"), "StorageV2");
     if version.says_hierarchical_namespace() {
-        put(headers, "x-ms-is-hns-enabled", "false");
+        put_word(headers, name!("x-ms-is-hns-enabled"), "false");
     }
     response
 }
@@ -209,18 +212,18 @@ fn container(
     }
     answer_headers::put_lease(headers, &properties.lease);
     put_public_access(headers, properties.public_access);
-    put(headers, "x-ms-has-immutability-policy", "false");
-    put(headers, "x-ms-has-legal-hold", "false");
-    put(headers, "x-ms-immutable-storage-with-versioning-enabled", "false");
-    put(headers, "x-ms-default-encryption-scope", &properties.encryption.default_scope);
+    put_word(headers, name!("x-ms-has-immutability-policy"), "false");
+    put_word(headers, name!("x-ms-has-legal-hold"), "false");
+    put_word(headers, name!("x-ms-immutable-storage-with-versioning-enabled"), "false");
+    put(headers, name!("x-ms-default-encryption-scope"), &properties.encryption.default_scope);
     let deny = if properties.encryption.deny_override { "true" } else { "false" };
-    put(headers, "x-ms-deny-encryption-scope-override", deny);
+    put_word(headers, name!("x-ms-deny-encryption-scope-override"), deny);
     Ok(response)
 }
 
 fn put_public_access(headers: &mut HeaderMap, access: Option<PublicAccess>) {
     if let Some(access) = access {
-        put(headers, "x-ms-blob-public-access", access.name());
+        put_word(headers, name!("x-ms-blob-public-access"), access.name());
     }
 }
 
@@ -234,10 +237,10 @@ fn content_head(context: &Context<'_>, content: &Content) -> Result<Response<Vec
     let bytes = match range {
         Some(range) => {
             let (first, last) = (range.start(), range.end());
-            put(headers, CONTENT_RANGE, &format!("bytes {first}-{last}/{}", properties.state.bytes));
+            put(headers, CONTENT_RANGE, format!("bytes {first}-{last}/{}", properties.state.bytes));
             // The sum of the whole is told under another name, and that of the range takes its place.
-            if let Some(whole) = headers.remove("content-md5") {
-                headers.insert("x-ms-blob-content-md5", whole);
+            if let Some(whole) = headers.remove(name!("content-md5")) {
+                headers.insert(name!("x-ms-blob-content-md5"), whole);
             }
             put_checksums(headers, checksums, context.version);
             last - first + 1
@@ -272,10 +275,10 @@ fn lease(at: Changed, outcome: LeaseOutcome) -> Response<Vec<u8>> {
     let mut response = changed(status, at);
     match outcome {
         LeaseOutcome::Acquired(id) | LeaseOutcome::Renewed(id) | LeaseOutcome::Changed(id) => {
-            put(response.headers_mut(), "x-ms-lease-id", &id.to_string());
+            put(response.headers_mut(), name!("x-ms-lease-id"), id.to_string());
         }
         LeaseOutcome::Broken(left) => {
-            response.headers_mut().insert("x-ms-lease-time", left.as_secs().into());
+            response.headers_mut().insert(name!("x-ms-lease-time"), left.as_secs().into());
         }
         LeaseOutcome::Released => {}
     }
@@ -301,7 +304,7 @@ fn changed(status: StatusCode, at: Changed) -> Response<Vec<u8>> {
 }
 
 pub(super) fn document<B>(body: B) -> Response<B> {
-    let mut response = Response::new(body);
+    let mut response = empty(StatusCode::OK).map(|_| body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     response
 }
@@ -309,5 +312,6 @@ pub(super) fn document<B>(body: B) -> Response<B> {
 fn empty(status: StatusCode) -> Response<Vec<u8>> {
     let mut response = Response::new(Vec::new());
     *response.status_mut() = status;
+    *response.headers_mut() = HeaderMap::with_capacity(USUAL_HEADERS);
     response
 }

@@ -11,7 +11,7 @@ use crate::payload::Payload;
 use crate::version::ServiceVersion;
 use crate::xml::{self, GeoReplication};
 use http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LOCATION, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Response, StatusCode};
 use tepui_model::table::{
@@ -25,6 +25,9 @@ const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
 const NEXT_PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
 const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
 const NEXT_TABLE_NAME: HeaderName = HeaderName::from_static("x-ms-continuation-nexttablename");
+
+/// As many as answers have, with those that every answer has: the map need not grow.
+const USUAL_HEADERS: usize = 12;
 
 /// What an answer needs to know of its request.
 #[derive(Debug, Clone, Copy)]
@@ -252,6 +255,7 @@ fn stored<B>(status: StatusCode, body: B) -> Response<B> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
+    *headers = HeaderMap::with_capacity(USUAL_HEADERS);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

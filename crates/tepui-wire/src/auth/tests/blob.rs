@@ -84,7 +84,7 @@ fn delegated(sv: &str, times: (&str, &str), lines: &[&str], more: &str) -> Reque
     let key = Account { name: ACCOUNT.to_owned(), keys: vec![decode_key(DEVELOPMENT_KEY_BASE64).unwrap()] };
     let key = SigningKeys::new(&key).delegate(&delegation).unwrap();
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
-    mac.put(lines.join("\n").as_bytes());
+    mac.update(lines.join("\n").as_bytes());
     let signature = STANDARD.encode(mac.finalize().into_bytes()).replace('+', "%2B");
     let key = format!("skoid=o&sktid=t&skt={start}&ske={expiry}&sks=b&skv={sv}");
     let uri = format!("/{ACCOUNT}/c/b?sp=r&se=2026-04-01&sv={sv}&sr=b&{key}{more}&sig={signature}");
