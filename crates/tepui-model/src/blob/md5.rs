@@ -112,9 +112,9 @@ impl<T> Lane<T> {
         }
     }
 
-    fn block(&self, index: usize) -> &Block {
-        let first = self.pieces.front().map(|first| first.as_chunks::<BLOCK>().0);
-        first.and_then(|blocks| blocks.get(index)).unwrap_or(&[0; BLOCK])
+    /// The whole blocks of its first piece.
+    fn blocks(&self) -> &[Block] {
+        self.pieces.front().map_or(&[], |first| first.as_chunks::<BLOCK>().0)
     }
 
     fn advance(&mut self, blocks: usize) {
@@ -182,17 +182,19 @@ impl<T> Default for Lanes<T> {
     }
 }
 
-/// Sums up the same number of blocks of each. Lanes that nobody uses go along.
+/// Sums up the same number of blocks of each. Where there are fewer than four, the first goes along in its stead.
 fn abreast<T>(lanes: &mut [Lane<T>], blocks: usize) {
-    let word = |index: usize| {
-        u32x4::new(std::array::from_fn(|lane| lanes.get(lane).map_or(0, |lane| lane.sum.state[index])))
-    };
-    let mut state: State<u32x4> = std::array::from_fn(word);
+    let four: [&Lane<T>; LANES] = std::array::from_fn(|lane| lanes.get(lane).unwrap_or(&lanes[0]));
+    let mut state: State<u32x4> =
+        std::array::from_fn(|word| u32x4::new(four.map(|lane| lane.sum.state[word])));
+    let streams = four.map(|lane| &lane.blocks()[..blocks]);
     for index in 0..blocks {
-        let of_lanes: [[u32; 16]; LANES] = std::array::from_fn(|lane| {
-            lanes.get(lane).map_or([0; 16], |lane| block::words(lane.block(index)))
-        });
-        let words = std::array::from_fn(|word| u32x4::new(std::array::from_fn(|lane| of_lanes[lane][word])));
+        // Four words of each stream at a time become four vectors of one word of each.
+        let of_lanes = streams.map(|blocks| block::words(&blocks[index]));
+        let mut words = [u32x4::ZERO; 16];
+        for (quarter, words) in words.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            *words = u32x4::transpose(of_lanes.map(|of| u32x4::new(of.as_chunks::<LANES>().0[quarter])));
+        }
         state = block::add(state, words);
     }
     let state = state.map(u32x4::to_array);
