@@ -25,6 +25,10 @@ pub use memory::{MemoryExtents, MemoryWriter};
 pub use readers::Reading;
 pub use writer::DiskWriter;
 
+/// What a store reads and checks as a whole, counted from the beginning of an extent: a read that ends elsewhere leaves
+/// something to be read again.
+pub const PIECE_BYTES: u64 = frame::CONTENT as u64;
+
 /// Where some bytes lie. They never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use tepui_engine::Snapshot;
-use tepui_extents::{ExtentError, Extents};
+use tepui_extents::{ExtentError, Extents, PIECE_BYTES};
 use tepui_model::blob::{Checksums, Summing};
 use tepui_model::{ErrorCode, ServiceError};
 
@@ -116,7 +116,12 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
             self.look_up().await?;
         }
         let Some(part) = self.parts.front_mut() else { return Ok(None) };
-        let range = part.range.start..part.range.end.min(part.range.start + bytes);
+        let begins = match &part.source {
+            Source::Slice(_, slice) => slice.start,
+            Source::Inline(_) | Source::Extent(_) | Source::Zeros(_) => 0,
+        };
+        let Range { start, end } = part.range;
+        let range = start..read_end(begins + start, begins + end, bytes) - begins;
         let bytes = match &part.source {
             Source::Inline(bytes) => {
                 // In range: a piece is as long as its bytes are.
@@ -142,6 +147,20 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
     }
 }
 
+/// Where a read of so many bytes ends, `end` at the latest. If it does not get there, it ends with a piece of the
+/// store: what is left of one would have to be read again with the next.
+fn read_end(start: u64, end: u64, bytes: u64) -> u64 {
+    let most = start.saturating_add(bytes);
+    let whole = most - most % PIECE_BYTES;
+    if end <= most {
+        end
+    } else if whole > start {
+        whole
+    } else {
+        most
+    }
+}
+
 /// What is missing for one who has read for very long was deleted meanwhile; for others it is lost.
 fn read_error<X: Extents>(extents: &X, reading: &X::Reading, error: ExtentError) -> ServiceError {
     match error {
@@ -164,4 +183,25 @@ fn zero_bytes(count: u64) -> Vec<Bytes> {
     let mut bytes = vec![Bytes::from_static(&ZEROS); whole];
     bytes.push(Bytes::from_static(&ZEROS[..rest]));
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_end_with_a_piece_of_the_store_or_with_what_was_asked_for() {
+        const P: u64 = PIECE_BYTES;
+        for (case, start, end, bytes, expected) in [
+            ("all that is left", 0, 10, 100, 10),
+            ("up to the end of the last whole piece", 0, 10 * P, 4 * P + 128, 4 * P),
+            ("from within a piece", P / 2, 10 * P, 4 * P + 128, 4 * P),
+            ("from within a piece, over its end", P - 1, 10 * P, 4 * P + 128, 5 * P),
+            ("less than a piece", 7, 10 * P, 100, 107),
+            ("a piece that is the last", 9 * P, 10 * P, P, 10 * P),
+            ("very much", 5, u64::MAX, u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(read_end(start, end, bytes), expected, "{case}");
+        }
+    }
 }
