@@ -99,8 +99,11 @@ impl DiskExtents {
     }
 
     /// Begins no more extents and seals the volumes, so that the next start finds nothing to sweep. Volumes that
-    /// are written to are sealed when their writers are done, and all when their extents are settled. Blocks its
-    /// thread until work under way has ended. Reading and freeing go on.
+    /// are written to are sealed when their writers are done, and all when their extents are settled. Reading and
+    /// freeing go on.
+    ///
+    /// Blocks its thread until work under way has ended, and whoever began it has seen that or was dropped. So a
+    /// writer that waits for more bytes, perhaps for long, is to be dropped before.
     pub fn close(&self) {
         self.store.close();
     }

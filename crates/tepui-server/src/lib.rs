@@ -20,7 +20,7 @@ pub use ids::RequestIds;
 pub use limits::Limits;
 
 use config::ServiceName;
-use pipeline::{Blobs, FrontDoor, Queues, RemoteCopies, Served, Tables};
+use pipeline::{BackgroundCopies, Blobs, FrontDoor, Queues, RemoteCopies, Served, Tables};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -149,6 +149,7 @@ async fn run_all<E: Engine, X: Extents>(
     chores.spawn(async move { reclaimer.run().await });
     chores.spawn(async move { sweeper.sweep().await });
     chores.spawn(async move { cleaner.reclaim().await });
+    let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     for (service, listener) in listeners {
         let shared = Arc::clone(&shared);
@@ -156,7 +157,7 @@ async fn run_all<E: Engine, X: Extents>(
             ServiceName::Blob => {
                 let remote =
                     if config.allow_remote_copy { RemoteCopies::Allowed } else { RemoteCopies::Refused };
-                let blobs = Blobs::new(Arc::clone(&blobs), remote, &config.limits);
+                let blobs = Blobs::new(Arc::clone(&blobs), remote, Arc::clone(&copies), &config.limits);
                 accept_for(&mut accepting, listener, blobs, &clock, config, shared);
             }
             ServiceName::Queue => {
@@ -174,6 +175,7 @@ async fn run_all<E: Engine, X: Extents>(
         tracing::warn!(connections = cut_off, "connections cut off: their requests took too long");
     }
     accepting.join_all().await;
+    copies.stop().await;
     chores.shutdown().await;
 }
 

@@ -9,7 +9,7 @@ mod queue;
 mod reply_memory;
 mod table;
 
-pub use blob::{Blobs, RemoteCopies};
+pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
 pub use queue::Queues;
 pub use table::Tables;
 

@@ -338,6 +338,12 @@ fn start_copy(client: &mut Client, source: &SlowSource) -> String {
     reply.header("x-ms-copy-id").unwrap().to_owned()
 }
 
+fn wait_for_half(client: &mut Client) {
+    wait_until("half of it is there", || {
+        copy_header(client, "x-ms-copy-progress") == format!("{MIB}/{}", 2 * MIB)
+    });
+}
+
 #[test]
 fn a_copy_from_another_server_goes_on_after_the_answer() {
     let server = Server::in_memory(&["--allow-remote-copy"]);
@@ -347,9 +353,7 @@ fn a_copy_from_another_server_goes_on_after_the_answer() {
     let bytes = noise(2 * MIB);
     let source = SlowSource::start(bytes.clone());
     start_copy(&mut client, &source);
-    wait_until("half of it is there", || {
-        copy_header(&mut client, "x-ms-copy-progress") == format!("{MIB}/{}", 2 * MIB)
-    });
+    wait_for_half(&mut client);
     assert_eq!(client.get_blob("/copies/cat").body, b"");
     let put = client.blob("PUT", "/copies/cat", &[BLOCK_BLOB], b"x").unwrap();
     assert_eq!((put.status, put.code().as_str()), (409, "PendingCopyOperation"));
@@ -397,6 +401,8 @@ fn a_copy_from_another_server_does_not_outlive_this_one() {
     client.create_container("copies");
     let source = SlowSource::start(noise(2 * MIB));
     start_copy(&mut client, &source);
+    // So that something is in the store already, and the server waits for more.
+    wait_for_half(&mut client);
     drop(client);
     server.stop();
     let server = Server::on_disk(data.path());

@@ -15,9 +15,9 @@ mod download;
 mod remote;
 mod upload;
 
+pub use background::BackgroundCopies;
 pub use remote::RemoteCopies;
 
-use self::background::Turns;
 use super::reply_memory::ReplyMemory;
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
@@ -50,12 +50,17 @@ pub struct Blobs<E, X> {
     service: Arc<BlobService<E, X>>,
     remote: RemoteCopies,
     memory: ReplyMemory,
-    turns: Turns,
+    copies: Arc<BackgroundCopies>,
 }
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
-    pub fn new(service: Arc<BlobService<E, X>>, remote: RemoteCopies, limits: &Limits) -> Self {
-        Self { service, remote, memory: ReplyMemory::new(limits), turns: Turns::default() }
+    pub fn new(
+        service: Arc<BlobService<E, X>>,
+        remote: RemoteCopies,
+        copies: Arc<BackgroundCopies>,
+        limits: &Limits,
+    ) -> Self {
+        Self { service, remote, memory: ReplyMemory::new(limits), copies }
     }
 
     /// Reads a body that is read whole, and what it asks for.

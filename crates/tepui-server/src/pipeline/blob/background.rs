@@ -10,7 +10,7 @@ use crate::pipeline::{Admitted, Known};
 use hyper::http::{HeaderMap, Response};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tepui_engine::Engine;
 use tepui_extents::Extents;
@@ -19,19 +19,39 @@ use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::BlobService;
 use tepui_service::blob::{Caller, CopyUnderWay, Upload, Uploaded};
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
 
 /// How many sources are read at a time.
 const AT_A_TIME: usize = 16;
 /// How long a source may keep silent.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 
-/// Whose turn it is to be read.
-#[derive(Clone)]
-pub(super) struct Turns(Arc<Semaphore>);
+/// The copies that go on after their answers.
+pub struct BackgroundCopies {
+    /// Whose turn it is to be read.
+    turns: Semaphore,
+    /// `None` once they are stopped.
+    running: Mutex<Option<JoinSet<()>>>,
+}
 
-impl Default for Turns {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_A_TIME)))
+impl BackgroundCopies {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { turns: Semaphore::new(AT_A_TIME), running: Mutex::new(Some(JoinSet::new())) })
+    }
+
+    fn start(&self, job: impl Future<Output = ()> + Send + 'static) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = running.as_mut() else { return };
+        while running.try_join_next().is_some() {}
+        running.spawn(job);
+    }
+
+    /// Breaks them all off, and starts no more. They are found unfinished by the next start.
+    pub async fn stop(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut running) = running {
+            running.shutdown().await;
+        }
     }
 }
 
@@ -55,13 +75,13 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let job = Job {
             service: Arc::clone(&service),
             remote: self.remote,
-            turns: self.turns.clone(),
+            copies: Arc::clone(&self.copies),
             headers: headers.clone(),
             operation: copied,
         };
         let (tell, told) = oneshot::channel();
         // A copy that has begun goes on even if the client goes away meanwhile.
-        tokio::spawn(async move {
+        self.copies.start(async move {
             let caller = Caller { account: &account, allowed, source_allowed };
             match service.start_copy(caller, &job.operation).await {
                 Ok((answer, copy)) => {
@@ -81,7 +101,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
 struct Job<E, X> {
     service: Arc<BlobService<E, X>>,
     remote: RemoteCopies,
-    turns: Turns,
+    copies: Arc<BackgroundCopies>,
     /// Of the request.
     headers: HeaderMap,
     operation: Operation,
@@ -97,12 +117,12 @@ impl<E: Engine, X: Extents> Job<E, X> {
     }
 
     async fn fetch(&self, copy: &CopyUnderWay, fetched: Fetched) -> Result<Uploaded, ServiceError> {
-        let (_turn, mut fetched) = match self.turns.0.try_acquire() {
+        let (_turn, mut fetched) = match self.copies.turns.try_acquire() {
             Ok(turn) => (turn, fetched),
             Err(_) => {
                 let headers = fetched.ask_again(&self.headers);
                 drop(fetched);
-                let turn = self.turns.0.acquire().await.map_err(|_| ErrorCode::InternalError)?;
+                let turn = self.copies.turns.acquire().await.map_err(|_| ErrorCode::InternalError)?;
                 let source = self.operation.source().ok_or(ErrorCode::InternalError)?;
                 (turn, in_time(self.remote.open(source, None, &headers)).await?)
             }
