@@ -13,6 +13,7 @@
 use crate::frame::Cover;
 use crate::holes::Method;
 use crate::readers::{Readers, Reading};
+use crate::space::Space;
 use crate::store::Store;
 use crate::volume;
 use crate::writer::{DiskWriter, blocking};
@@ -141,11 +142,10 @@ impl Extents for DiskExtents {
         }
         let cover = Cover::new(extent, range);
         let place = cover.place();
-        // Taken here, where it is given back: an allocator keeps what other threads give back for the thread that
-        // took it, and the many that may block would each have some in the end.
-        let space = Vec::with_capacity((place.end - place.start) as usize);
-        if self.store.is_cached(&cover) {
-            return self.store.read(&cover, space);
+        // Taken here, where it is given back: what other threads gave back would be kept for them.
+        let mut space = Space::new((place.end - place.start) as usize);
+        if self.store.read_cached(&cover, &mut space) {
+            return self.store.content(&cover, space);
         }
         let store = Arc::clone(&self.store);
         blocking(&self.store, move || store.read(&cover, space)).await

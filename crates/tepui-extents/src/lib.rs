@@ -16,6 +16,7 @@ mod frame;
 mod holes;
 mod memory;
 mod readers;
+mod space;
 mod store;
 mod volume;
 mod writer;

@@ -3,6 +3,7 @@
 use crate::disk::DiskOptions;
 use crate::frame::{self, Cover, SECTOR};
 use crate::holes::Holes;
+use crate::space::Space;
 use crate::volume::{self, Found, Volume, open_path, sealed_path, sync_directory};
 use crate::{Extent, ExtentError};
 use bytes::Bytes;
@@ -236,31 +237,34 @@ impl Store {
         }
     }
 
-    /// Reads a part of an extent, into memory that is there already.
-    /// Whether a read takes no longer than a copy, most likely: its ends are in the page cache.
-    pub(crate) fn is_cached(&self, cover: &Cover) -> bool {
-        let place = cover.place();
-        self.file(cover.volume()).is_ok_and(|file| {
-            volume::is_cached(&file, place.start) && volume::is_cached(&file, place.end - 1)
-        })
-    }
-
-    pub(crate) fn read(&self, cover: &Cover, space: Vec<u8>) -> Result<Vec<Bytes>, ExtentError> {
+    /// Reads a part of an extent, and checks it.
+    pub(crate) fn read(&self, cover: &Cover, mut space: Space) -> Result<Vec<Bytes>, ExtentError> {
         let (volume, place) = (cover.volume(), cover.place());
         let path = || self.path(volume);
         let file = self.file(volume).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => corrupt("the volume is missing", &path()),
             _ => failed("open a volume", &path(), &error),
         })?;
-        let length = (place.end - place.start) as usize;
-        let bytes = volume::read(&file, place.start, length, space).map_err(|error| match error.kind() {
+        volume::read(&file, place.start, &mut space).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 corrupt(&format!("the volume ends before {}", place.end), &path())
             }
             _ => failed("read a volume", &path(), &error),
         })?;
-        cover.content(&bytes.into()).map_err(|mark| {
-            corrupt(&format!("the frame at {} is not what was written", mark.offset), &path())
+        self.content(cover, space)
+    }
+
+    /// Reads it if it is in the page cache. Whether it is there now, not yet checked.
+    pub(crate) fn read_cached(&self, cover: &Cover, space: &mut Space) -> bool {
+        let file = self.file(cover.volume());
+        file.is_ok_and(|file| volume::read_cached(&file, cover.place().start, space))
+    }
+
+    /// What was written, from what was read.
+    pub(crate) fn content(&self, cover: &Cover, space: Space) -> Result<Vec<Bytes>, ExtentError> {
+        cover.content(&Bytes::from_owner(space)).map_err(|mark| {
+            let path = self.path(cover.volume());
+            corrupt(&format!("the frame at {} is not what was written", mark.offset), &path)
         })
     }
 

@@ -170,47 +170,34 @@ fn create_cached(path: &Path) -> io::Result<(File, Way)> {
     Ok((File::options().write(true).create_new(true).open(path)?, Way::Cached))
 }
 
-/// Reads a part of a file that must be there, into empty `bytes`, which it returns.
+/// Reads a part of a file that must be there.
 #[cfg(unix)]
-pub(crate) fn read(file: &File, offset: u64, length: usize, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
-    bytes.reserve_exact(length);
-    while bytes.len() < length {
-        // Into memory that was not cleared first: that would take as long as reading does.
-        let from = offset + bytes.len() as u64;
-        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), from) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    bytes.truncate(length);
-    Ok(bytes)
+pub(crate) fn read(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
 }
 
 #[cfg(windows)]
-pub(crate) fn read(file: &File, offset: u64, length: usize, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
-    bytes.resize(length, 0);
-    let mut filled = 0;
-    while filled < length {
-        let from = offset + filled as u64;
-        match std::os::windows::fs::FileExt::seek_read(file, &mut bytes[filled..], from)? {
+pub(crate) fn read(file: &File, mut offset: u64, mut bytes: &mut [u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => filled += count,
+            count => (bytes, offset) = (&mut bytes[count..], offset + count as u64),
         }
     }
-    Ok(bytes)
+    Ok(())
 }
 
-/// Whether a byte of the file is in memory. `false` where that cannot be asked for.
+/// Reads a part of a file if that takes no longer than a copy: all of it is in memory. `false` where that cannot
+/// be asked for.
 #[cfg(target_os = "linux")]
-pub(crate) fn is_cached(file: &File, offset: u64) -> bool {
-    let mut byte = [0];
-    let into = &mut [io::IoSliceMut::new(&mut byte)];
-    rustix::io::preadv2(file, into, offset, rustix::io::ReadWriteFlags::NOWAIT) == Ok(1)
+pub(crate) fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
+    let length = bytes.len();
+    let into = &mut [io::IoSliceMut::new(bytes)];
+    rustix::io::preadv2(file, into, offset, rustix::io::ReadWriteFlags::NOWAIT) == Ok(length)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn is_cached(_: &File, _: u64) -> bool {
+pub(crate) fn read_cached(_: &File, _: u64, _: &mut [u8]) -> bool {
     false
 }
 

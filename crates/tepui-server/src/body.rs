@@ -6,14 +6,15 @@
 
 use crate::connection::Vitals;
 use crate::limits::SMALL_BODY_BYTES;
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
+use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The body of a request, not yet read.
@@ -208,13 +209,12 @@ impl fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// The body of a reply. Its length goes into `Content-Length` unless it is [chunked](Self::chunked).
+/// The body of a reply.
 #[derive(Default)]
 pub struct ReplyBody {
     first: Bytes,
     rest: VecDeque<Bytes>,
     unread: Option<Unread>,
-    framing: Framing,
     /// Given back when the reply is gone.
     memory: Option<OwnedSemaphorePermit>,
 }
@@ -223,12 +223,14 @@ pub struct ReplyBody {
 struct Unread {
     source: Box<dyn Pieces>,
     bytes: u64,
+    /// It had to be waited for: it comes from a disk, which can work while the network does.
+    is_slow: bool,
 }
 
 /// Where the bytes of a reply come from that are read while it is sent.
 pub trait Pieces: Send {
-    /// More are read while less than this wait to be sent.
-    fn read_ahead_bytes(&self) -> usize;
+    /// Whether there is memory to read some while others are sent.
+    fn may_read_ahead(&self) -> bool;
 
     /// The next of them; `None`: that was all.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<Bytes>>, BrokenReply>>;
@@ -237,13 +239,6 @@ pub trait Pieces: Send {
 /// The rest of a reply cannot be had. The connection ends, so that nobody takes a part for the whole.
 #[derive(Debug)]
 pub struct BrokenReply(pub String);
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Framing {
-    #[default]
-    Length,
-    Chunked,
-}
 
 impl ReplyBody {
     pub fn empty() -> Self {
@@ -258,18 +253,12 @@ impl ReplyBody {
 
     /// Pieces that are there, and `bytes` more, which `source` reads while those are sent.
     pub fn streamed(pieces: Vec<Bytes>, source: Box<dyn Pieces>, bytes: u64) -> Self {
-        Self { unread: Some(Unread { source, bytes }), ..Self::pieces(pieces) }
+        Self { unread: Some(Unread { source, bytes, is_slow: false }), ..Self::pieces(pieces) }
     }
 
     /// Holds on to its share of the memory for replies until it is sent.
     pub fn holding(mut self, memory: Option<OwnedSemaphorePermit>) -> Self {
         self.memory = memory.or(self.memory);
-        self
-    }
-
-    /// Sends it with `Transfer-Encoding: chunked` instead of a length.
-    pub fn chunked(mut self) -> Self {
-        self.framing = Framing::Chunked;
         self
     }
 
@@ -286,35 +275,79 @@ impl ReplyBody {
         self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
     }
 
-    fn take_next(&mut self) -> Option<Bytes> {
-        if self.first.is_empty() { self.rest.pop_front() } else { Some(std::mem::take(&mut self.first)) }
-    }
-
-    /// Reads on, so that the disk works while the network does.
-    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BrokenReply>> {
-        let mut waiting = self.waiting_bytes();
-        while let Some(unread) = &mut self.unread
-            && (waiting == 0 || waiting < unread.source.read_ahead_bytes())
-        {
-            match unread.source.poll_next(cx)? {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) if unread.bytes == 0 => self.unread = None,
-                Poll::Ready(None) => return broken("it ends too early"),
-                Poll::Ready(Some(pieces)) => {
-                    let bytes = pieces.iter().map(Bytes::len).sum::<usize>() as u64;
-                    let Some(left) = unread.bytes.checked_sub(bytes) else {
-                        return broken("there is more than was said");
-                    };
-                    unread.bytes = left;
-                    waiting += bytes as usize;
-                    self.rest.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
-                    if left == 0 {
-                        self.unread = None;
-                    }
+    /// Reads what comes next.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BrokenReply>> {
+        let Some(unread) = &mut self.unread else { return Poll::Ready(Ok(())) };
+        match unread.source.poll_next(cx)? {
+            Poll::Pending => {
+                unread.is_slow = true;
+                return Poll::Pending;
+            }
+            Poll::Ready(None) if unread.bytes == 0 => self.unread = None,
+            Poll::Ready(None) => return broken("it ends too early"),
+            Poll::Ready(Some(pieces)) => {
+                let bytes = pieces.iter().map(Bytes::len).sum::<usize>() as u64;
+                let Some(left) = unread.bytes.checked_sub(bytes) else {
+                    return broken("there is more than was said");
+                };
+                unread.bytes = left;
+                self.rest.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
+                if left == 0 {
+                    self.unread = None;
                 }
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// What is there already, to be sent in one go.
+    fn take_waiting(&mut self) -> Run {
+        let rest = std::mem::take(&mut self.rest);
+        let mut run = Run { first: std::mem::take(&mut self.first), rest };
+        run.skip_empty();
+        run
+    }
+}
+
+/// Pieces that are sent in one go.
+#[derive(Debug)]
+pub struct Run {
+    /// Empty only if there is nothing left.
+    first: Bytes,
+    rest: VecDeque<Bytes>,
+}
+
+impl Run {
+    fn skip_empty(&mut self) {
+        while self.first.is_empty()
+            && let Some(next) = self.rest.pop_front()
+        {
+            self.first = next;
+        }
+    }
+}
+
+impl Buf for Run {
+    fn remaining(&self) -> usize {
+        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.first
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let pieces = std::iter::once(&self.first).chain(&self.rest).filter(|piece| !piece.is_empty());
+        slices.iter_mut().zip(pieces).map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
+    }
+
+    fn advance(&mut self, mut bytes: usize) {
+        while bytes > self.first.len() && !self.rest.is_empty() {
+            bytes -= self.first.len();
+            self.first = self.rest.pop_front().unwrap_or_default();
+        }
+        self.first.advance(bytes);
+        self.skip_empty();
     }
 }
 
@@ -329,18 +362,24 @@ impl<T: Into<Bytes>> From<T> for ReplyBody {
 }
 
 impl hyper::body::Body for ReplyBody {
-    type Data = Bytes;
+    type Data = Run;
     type Error = BrokenReply;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenReply>>> {
-        let ahead = self.poll_ahead(cx)?;
-        match self.take_next() {
-            None if ahead.is_pending() => Poll::Pending,
-            next => Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes)))),
+    ) -> Poll<Option<Result<Frame<Run>, BrokenReply>>> {
+        while self.waiting_bytes() == 0 {
+            if self.unread.is_none() {
+                return Poll::Ready(None);
+            }
+            ready!(self.poll_next(cx)?);
         }
+        let run = self.take_waiting();
+        if self.unread.as_ref().is_some_and(|unread| unread.is_slow && unread.source.may_read_ahead()) {
+            let _ = self.poll_next(cx)?;
+        }
+        Poll::Ready(Some(Ok(Frame::data(run))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -348,10 +387,7 @@ impl hyper::body::Body for ReplyBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.framing {
-            Framing::Chunked if !self.is_empty() => SizeHint::default(),
-            _ => SizeHint::with_exact(self.len()),
-        }
+        SizeHint::with_exact(self.len())
     }
 }
 
@@ -388,13 +424,13 @@ impl Drop for Sent {
 }
 
 impl hyper::body::Body for Sent {
-    type Data = Bytes;
+    type Data = Run;
     type Error = BrokenReply;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenReply>>> {
+    ) -> Poll<Option<Result<Frame<Run>, BrokenReply>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 
@@ -404,5 +440,42 @@ impl hyper::body::Body for Sent {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(pieces: [&'static str; 5]) -> Run {
+        let mut body = ReplyBody::from(pieces[0]);
+        body.rest.extend(pieces[1..].iter().map(|piece| Bytes::from_static(piece.as_bytes())));
+        body.take_waiting()
+    }
+
+    #[test]
+    fn a_run_is_its_pieces_however_it_is_taken() {
+        for pieces in [["one ", "", "two ", "three", ""], ["", "", "one two three", "", ""], [""; 5]] {
+            let whole = pieces.concat();
+            for step in 1..=whole.len().max(1) {
+                let (mut run, mut taken) = (run(pieces), String::new());
+                while run.has_remaining() {
+                    assert_eq!(run.remaining() + taken.len(), whole.len());
+                    assert!(!run.chunk().is_empty());
+                    let mut slices = [IoSlice::new(&[]); 8];
+                    let count = run.chunks_vectored(&mut slices);
+                    let seen: Vec<u8> =
+                        slices[..count].iter().flat_map(|slice| slice.iter().copied()).collect();
+                    assert_eq!(seen, whole.as_bytes()[taken.len()..], "{pieces:?} by {step}");
+                    let bytes = step.min(seen.len());
+                    taken += std::str::from_utf8(&seen[..bytes]).unwrap();
+                    run.advance(bytes);
+                }
+                assert_eq!((taken.as_str(), run.chunk().len()), (whole.as_str(), 0));
+            }
+        }
+        let (run, mut slices) = (run(["one ", "", "two ", "three", ""]), [IoSlice::new(&[]); 1]);
+        assert_eq!(run.chunks_vectored(&mut slices), 1);
+        assert_eq!(&*slices[0], b"one ");
     }
 }

@@ -72,8 +72,6 @@ impl Handler for Obedient {
             }
             "/large" => ReplyBody::from(vec![b'x'; LARGE_REPLY]),
             "/pieces" => ReplyBody::pieces(vec![Bytes::from("one "), Bytes::new(), Bytes::from("two")]),
-            "/chunked" => ReplyBody::pieces(vec![Bytes::from("one "), Bytes::from("two")]).chunked(),
-            "/chunked-empty" => ReplyBody::empty().chunked(),
             _ => ReplyBody::empty(),
         };
         let mut reply = Response::new(reply);

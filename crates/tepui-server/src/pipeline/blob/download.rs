@@ -86,8 +86,8 @@ enum State<S, X: Extents> {
 }
 
 impl<S: Snapshot + 'static, X: Extents> Pieces for Reader<S, X> {
-    fn read_ahead_bytes(&self) -> usize {
-        if self.room.is_some() { READ_BYTES as usize } else { 0 }
+    fn may_read_ahead(&self) -> bool {
+        self.room.is_some()
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<Bytes>>, BrokenReply>> {
