@@ -89,7 +89,12 @@ impl Tree {
         let files = table_files(folder)?;
         let list = match List::read(folder)? {
             Some(list) => list,
-            None if files.is_empty() => List::default(),
+            None if files.is_empty() => {
+                let list = List::default();
+                // Before there is any table: from then on a list that is missing means damage, not a crash.
+                list.write(folder)?;
+                list
+            }
             None => {
                 let message = format!("the list of tables is missing: {}", folder.display());
                 return Err(EngineError::Corrupt(message));

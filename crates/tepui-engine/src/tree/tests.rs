@@ -265,6 +265,18 @@ fn what_is_left_of_a_crash_is_removed() {
 }
 
 #[test]
+fn the_first_table_of_all_may_be_left_of_a_crash() {
+    let mut subject = Subject::new();
+    std::fs::write(subject.folder.path().join("1"), "half a table").expect("a file can be written");
+    let (tree, number) = Tree::open(subject.folder.path(), SIZES).expect("it can be opened again");
+    assert_eq!((number, files(&subject)), (0, 0));
+    subject.tree = Arc::new(tree);
+    fill(&mut subject, 100);
+    subject.follow(Step::Reopen);
+    subject.check();
+}
+
+#[test]
 fn tables_are_merged_by_several_threads_while_others_are_written_and_read() {
     let mut subject = Subject::new();
     let tree = Arc::clone(&subject.tree);
