@@ -48,11 +48,11 @@ impl Md5 {
             if self.begun_bytes() > 0 {
                 return;
             }
-            self.state = block::add(self.state, block::words(&self.begun));
+            self.state = block::add(self.state, block::words(&self.begun), &block::CONSTANTS);
         }
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for whole in blocks {
-            self.state = block::add(self.state, block::words(whole));
+            self.state = block::add(self.state, block::words(whole), &block::CONSTANTS);
         }
         self.begun[..rest.len()].copy_from_slice(rest);
         self.bytes += bytes.len() as u64;
@@ -182,11 +182,24 @@ impl<T> Default for Lanes<T> {
     }
 }
 
+/// [`block::CONSTANTS`] for each lane.
+static LANE_CONSTANTS: [u32x4; 64] = {
+    let mut lanes = [u32x4::ZERO; 64];
+    let mut index = 0;
+    while index < 64 {
+        lanes[index] = u32x4::new([block::CONSTANTS[index]; LANES]);
+        index += 1;
+    }
+    lanes
+};
+
 /// Sums up the same number of blocks of each. Where there are fewer than four, the first goes along in its stead.
 fn abreast<T>(lanes: &mut [Lane<T>], blocks: usize) {
     let four: [&Lane<T>; LANES] = std::array::from_fn(|lane| lanes.get(lane).unwrap_or(&lanes[0]));
     let mut state: State<u32x4> =
         std::array::from_fn(|word| u32x4::new(four.map(|lane| lane.sum.state[word])));
+    // A compiler that knows them adds them last of all, where everything waits for it: an eighth of the time.
+    let constants = std::hint::black_box(&LANE_CONSTANTS);
     let streams = four.map(|lane| &lane.blocks()[..blocks]);
     for index in 0..blocks {
         // Four words of each stream at a time become four vectors of one word of each.
@@ -195,7 +208,7 @@ fn abreast<T>(lanes: &mut [Lane<T>], blocks: usize) {
         for (quarter, words) in words.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             *words = u32x4::transpose(of_lanes.map(|of| u32x4::new(of.as_chunks::<LANES>().0[quarter])));
         }
-        state = block::add(state, words);
+        state = block::add(state, words, constants);
     }
     let state = state.map(u32x4::to_array);
     for (at, lane) in lanes.iter_mut().enumerate() {
