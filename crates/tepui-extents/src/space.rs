@@ -11,7 +11,8 @@ const LARGE_BYTES: usize = 4 * FRAME;
 const MAX_KEPT: usize = 4;
 
 thread_local! {
-    static KEPT: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    /// Nothing is kept on threads that take none, such as the many that may block.
+    static KEPT: RefCell<Option<Vec<Vec<u8>>>> = const { RefCell::new(None) };
 }
 
 /// Some bytes, to be read into. There is anything in them.
@@ -23,7 +24,8 @@ pub(crate) struct Space {
 impl Space {
     pub(crate) fn new(length: usize) -> Self {
         let is_large = (LARGE_BYTES / 2 + 1..=LARGE_BYTES).contains(&length);
-        let kept = if is_large { KEPT.with_borrow_mut(Vec::pop) } else { None };
+        let kept =
+            if is_large { KEPT.with_borrow_mut(|kept| kept.get_or_insert_default().pop()) } else { None };
         let whole = if is_large { LARGE_BYTES } else { length };
         Self { bytes: kept.unwrap_or_else(|| vec![0; whole]), length }
     }
@@ -33,11 +35,9 @@ impl Drop for Space {
     fn drop(&mut self) {
         if self.bytes.len() == LARGE_BYTES {
             // Not when the thread is ending.
-            let _ = KEPT.try_with(|kept| {
-                let mut kept = kept.borrow_mut();
-                if kept.len() < MAX_KEPT {
-                    kept.push(std::mem::take(&mut self.bytes));
-                }
+            let _ = KEPT.try_with(|kept| match &mut *kept.borrow_mut() {
+                Some(kept) if kept.len() < MAX_KEPT => kept.push(std::mem::take(&mut self.bytes)),
+                _ => {}
             });
         }
     }
@@ -80,9 +80,16 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_keeps_few() {
+    fn a_thread_keeps_few_and_none_that_it_did_not_take() {
+        let kept = || KEPT.with_borrow(|kept| kept.as_ref().map(Vec::len));
+        let many: Vec<Space> = (0..3 * MAX_KEPT).map(|_| Space::new(LARGE_BYTES)).collect();
+        let elsewhere = std::thread::spawn(move || {
+            drop(many);
+            kept()
+        });
+        assert_eq!(elsewhere.join().unwrap(), None);
         let many: Vec<Space> = (0..3 * MAX_KEPT).map(|_| Space::new(LARGE_BYTES)).collect();
         drop(many);
-        assert_eq!(KEPT.with_borrow(Vec::len), MAX_KEPT);
+        assert_eq!(kept(), Some(MAX_KEPT));
     }
 }
