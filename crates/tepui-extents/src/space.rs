@@ -24,10 +24,13 @@ pub(crate) struct Space {
 impl Space {
     pub(crate) fn new(length: usize) -> Self {
         let is_large = (LARGE_BYTES / 2 + 1..=LARGE_BYTES).contains(&length);
-        let kept =
-            if is_large { KEPT.with_borrow_mut(|kept| kept.get_or_insert_default().pop()) } else { None };
-        let whole = if is_large { LARGE_BYTES } else { length };
-        Self { bytes: kept.unwrap_or_else(|| vec![0; whole]), length }
+        let bytes = if is_large {
+            let kept = KEPT.with_borrow_mut(|kept| kept.get_or_insert_default().pop());
+            kept.unwrap_or_else(|| vec![0; LARGE_BYTES])
+        } else {
+            vec![0; length]
+        };
+        Self { bytes, length }
     }
 }
 

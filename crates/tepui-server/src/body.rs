@@ -212,8 +212,8 @@ impl std::error::Error for BodyError {}
 /// The body of a reply.
 #[derive(Default)]
 pub struct ReplyBody {
-    first: Bytes,
-    rest: VecDeque<Bytes>,
+    /// What is there already.
+    waiting: Run,
     unread: Option<Unread>,
     /// Given back when the reply is gone.
     memory: Option<OwnedSemaphorePermit>,
@@ -247,8 +247,9 @@ impl ReplyBody {
 
     /// Several pieces in a row, sent without putting them together.
     pub fn pieces(pieces: Vec<Bytes>) -> Self {
-        let rest = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
-        Self { rest, ..Self::default() }
+        let mut waiting = Run::default();
+        waiting.extend(pieces);
+        Self { waiting, ..Self::default() }
     }
 
     /// Pieces that are there, and `bytes` more, which `source` reads while those are sent.
@@ -264,15 +265,11 @@ impl ReplyBody {
 
     /// The bytes that are still to be sent.
     pub fn len(&self) -> u64 {
-        self.waiting_bytes() as u64 + self.unread.as_ref().map_or(0, |unread| unread.bytes)
+        self.waiting.remaining() as u64 + self.unread.as_ref().map_or(0, |unread| unread.bytes)
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn waiting_bytes(&self) -> usize {
-        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
     }
 
     /// Reads what comes next.
@@ -291,7 +288,7 @@ impl ReplyBody {
                     return broken("there is more than was said");
                 };
                 unread.bytes = left;
-                self.rest.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
+                self.waiting.extend(pieces);
                 if left == 0 {
                     self.unread = None;
                 }
@@ -299,18 +296,10 @@ impl ReplyBody {
         }
         Poll::Ready(Ok(()))
     }
-
-    /// What is there already, to be sent in one go.
-    fn take_waiting(&mut self) -> Run {
-        let rest = std::mem::take(&mut self.rest);
-        let mut run = Run { first: std::mem::take(&mut self.first), rest };
-        run.skip_empty();
-        run
-    }
 }
 
 /// Pieces that are sent in one go.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Run {
     /// Empty only if there is nothing left.
     first: Bytes,
@@ -318,6 +307,11 @@ pub struct Run {
 }
 
 impl Run {
+    fn extend(&mut self, pieces: Vec<Bytes>) {
+        self.rest.extend(pieces);
+        self.skip_empty();
+    }
+
     fn skip_empty(&mut self) {
         while self.first.is_empty()
             && let Some(next) = self.rest.pop_front()
@@ -357,7 +351,7 @@ fn broken<T>(why: &str) -> Poll<Result<T, BrokenReply>> {
 
 impl<T: Into<Bytes>> From<T> for ReplyBody {
     fn from(bytes: T) -> Self {
-        Self { first: bytes.into(), ..Self::default() }
+        Self { waiting: Run { first: bytes.into(), ..Run::default() }, ..Self::default() }
     }
 }
 
@@ -369,13 +363,13 @@ impl hyper::body::Body for ReplyBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Run>, BrokenReply>>> {
-        while self.waiting_bytes() == 0 {
+        while !self.waiting.has_remaining() {
             if self.unread.is_none() {
                 return Poll::Ready(None);
             }
             ready!(self.poll_next(cx)?);
         }
-        let run = self.take_waiting();
+        let run = std::mem::take(&mut self.waiting);
         if self.unread.as_ref().is_some_and(|unread| unread.is_slow && unread.source.may_read_ahead()) {
             let _ = self.poll_next(cx)?;
         }
@@ -446,11 +440,13 @@ impl hyper::body::Body for Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
 
     fn run(pieces: [&'static str; 5]) -> Run {
-        let mut body = ReplyBody::from(pieces[0]);
-        body.rest.extend(pieces[1..].iter().map(|piece| Bytes::from_static(piece.as_bytes())));
-        body.take_waiting()
+        let mut run = Run::default();
+        run.extend(pieces.map(Bytes::from).to_vec());
+        run
     }
 
     #[test]
@@ -477,5 +473,45 @@ mod tests {
         let (run, mut slices) = (run(["one ", "", "two ", "three", ""]), [IoSlice::new(&[]); 1]);
         assert_eq!(run.chunks_vectored(&mut slices), 1);
         assert_eq!(&*slices[0], b"one ");
+    }
+    /// Ten bytes each time; `waits` says whether the first of them have to be waited for.
+    struct Source {
+        waits: bool,
+        read: Arc<AtomicUsize>,
+    }
+
+    impl Pieces for Source {
+        fn may_read_ahead(&self) -> bool {
+            true
+        }
+
+        fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Vec<Bytes>>, BrokenReply>> {
+            if std::mem::take(&mut self.waits) {
+                return Poll::Pending;
+            }
+            self.read.fetch_add(1, Ordering::Relaxed);
+            Poll::Ready(Ok(Some(vec!["0123".into(), "456789".into()])))
+        }
+    }
+
+    #[test]
+    fn more_is_read_ahead_only_where_reading_has_to_wait() {
+        for (waits, expected) in [(false, [1, 2, 3]), (true, [2, 3, 3])] {
+            let read = Arc::new(AtomicUsize::new(0));
+            let source = Source { waits, read: Arc::clone(&read) };
+            let mut body = ReplyBody::streamed(vec![], Box::new(source), 30);
+            let cx = &mut Context::from_waker(Waker::noop());
+            if waits {
+                assert!(Pin::new(&mut body).poll_frame(cx).is_pending());
+            }
+            for expected in expected {
+                let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(cx) else {
+                    panic!("there is more to come")
+                };
+                assert_eq!(frame.into_data().map(|run| run.remaining()).ok(), Some(10));
+                assert_eq!(read.load(Ordering::Relaxed), expected, "{waits}");
+            }
+            assert!(matches!(Pin::new(&mut body).poll_frame(cx), Poll::Ready(None)));
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::pipeline::{Admitted, Known};
 use hyper::http::{HeaderMap, Response};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tepui_engine::Engine;
 use tepui_extents::Extents;
@@ -40,7 +40,7 @@ impl BackgroundCopies {
     }
 
     fn start(&self, job: impl Future<Output = ()> + Send + 'static) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running();
         let Some(running) = running.as_mut() else { return };
         while running.try_join_next().is_some() {}
         running.spawn(job);
@@ -48,10 +48,14 @@ impl BackgroundCopies {
 
     /// Breaks them all off, and starts no more. They are found unfinished by the next start.
     pub async fn stop(&self) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.running().take();
         if let Some(mut running) = running {
             running.shutdown().await;
         }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
