@@ -138,7 +138,8 @@ where
     let shared = Arc::clone(&vitals.shared);
     let io = TokioIo::new(Watched { stream, vitals: Arc::clone(&vitals), shut: false });
     let mut builder = http1::Builder::new();
-    builder.max_buf_size(shared.limits.max_head_bytes);
+    builder.max_header_size(shared.limits.max_head_bytes);
+    builder.max_buf_size(shared.limits.receive_bytes(shared.open_connections()));
     if shared.limits.max_headers != DEFAULT_MAX_HEADERS {
         builder.max_headers(shared.limits.max_headers);
     }

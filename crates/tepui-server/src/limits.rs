@@ -81,7 +81,18 @@ pub(crate) const PAGE_BYTES: usize = 5 * 1024 * 1024;
 /// What hyper takes without allocating for it.
 pub(crate) const DEFAULT_MAX_HEADERS: usize = 100;
 
+/// What is received at once on one of the first connections. Large uploads are a fifth faster than with what is
+/// enough for a head, but hyper keeps such a buffer for as long as its connection is open.
+const RECEIVE_BYTES: usize = 512 * 1024;
+const FIRST_CONNECTIONS: usize = 64;
+
 impl Limits {
+    /// The size of the buffer of a connection, which is one of so many open ones.
+    pub(crate) fn receive_bytes(&self, open_connections: usize) -> usize {
+        let is_early = open_connections <= FIRST_CONNECTIONS;
+        if is_early { RECEIVE_BYTES.max(self.max_head_bytes) } else { self.max_head_bytes }
+    }
+
     /// The period of the coarse clock of a connection: a quarter of the shortest time it must notice.
     pub(crate) fn tick(&self) -> Duration {
         let times =
@@ -140,6 +151,18 @@ mod tests {
         assert_eq!(Limits::default().tick(), Duration::from_millis(2500));
         let short = Limits { idle_timeout: Duration::from_millis(200), ..Limits::default() };
         assert_eq!(short.tick(), Duration::from_millis(50));
+    }
+
+    #[test]
+    fn large_buffers_are_for_a_few_connections() {
+        let limits = Limits::default();
+        for (open, bytes) in [(1, 512 * 1024), (64, 512 * 1024), (65, 64 * 1024), (8192, 64 * 1024)] {
+            assert_eq!(limits.receive_bytes(open), bytes, "{open}");
+        }
+        let long_heads = Limits { max_head_bytes: 1024 * 1024, ..Limits::default() };
+        for open in [1, 8192] {
+            assert_eq!(long_heads.receive_bytes(open), 1024 * 1024, "{open}");
+        }
     }
 
     #[test]

@@ -179,8 +179,10 @@ async fn heads_that_are_too_large_or_nonsense_are_refused() {
     let server = start(Limits { max_head_bytes: 8192, max_headers: 20, ..Limits::default() }).await;
     let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\n\r\n", "x".repeat(9000));
     let many = format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "X-More: 1\r\n".repeat(30));
+    let endless = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}", "x".repeat(9000));
     for (case, text, status) in [
         ("too long", long.as_str(), "HTTP/1.1 431"),
+        ("too long, and not at its end", &endless, "HTTP/1.1 431"),
         ("too many", &many, "HTTP/1.1 431"),
         ("nonsense", "\x01\x02\x03 nonsense\r\n\r\n", "HTTP/1.1 400"),
         ("no length that is a number", "PUT / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 400"),
