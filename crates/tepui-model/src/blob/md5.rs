@@ -153,10 +153,12 @@ impl<T> Lanes<T> {
         self.lanes.push(lane);
     }
 
-    /// Goes on until the bytes of one stream are summed up; its pieces are empty then.
-    pub fn run(&mut self) -> Option<Lane<T>> {
-        loop {
-            let mut blocks = usize::MAX;
+    /// Goes on until the bytes of one stream are summed up; its pieces are empty then. `None` if there is no stream
+    /// or `max_bytes` of each are summed up.
+    pub fn run(&mut self, max_bytes: usize) -> Option<Lane<T>> {
+        let mut blocks_left = max_bytes.div_ceil(BLOCK);
+        while blocks_left > 0 {
+            let mut blocks = blocks_left;
             for at in 0..self.lanes.len() {
                 match self.lanes[at].align() {
                     Some(whole) => blocks = blocks.min(whole),
@@ -167,12 +169,14 @@ impl<T> Lanes<T> {
                 [] => return None,
                 [lane] => {
                     // Nothing to be gained from lanes.
-                    let first = lane.pieces.pop_front()?;
-                    lane.sum.update(&first);
+                    let first = lane.pieces.front_mut()?;
+                    lane.sum.update(&first.split_to(blocks * BLOCK));
                 }
                 several => abreast(several, blocks),
             }
+            blocks_left -= blocks;
         }
+        None
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tepui_model::blob::Md5Sum;
 use tepui_model::blob::md5::{LANES, Lane, Lanes, Md5};
 use tokio::sync::Notify;
@@ -14,10 +14,12 @@ const STEP_BYTES: usize = 256 * 1024;
 const SMALL_BYTES: usize = 32 * 1024;
 /// A stream with more than this to be summed up waits.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
-/// How long a thread waits for other streams to go along with those it has, and how often it goes without
-/// them after it waited in vain.
+/// How long a thread waits for other streams to go along with those it has, and how long it goes on without
+/// waiting after it waited in vain.
 const PATIENCE: Duration = Duration::from_millis(1);
-const ROUNDS_WITHOUT: u32 = 16;
+const IMPATIENCE: Duration = Duration::from_millis(20);
+/// As long as others could go along, it looks for them after so much of each.
+const LOOK_BYTES: usize = 32 * 1024;
 /// One thread sums up more than a gigabyte a second. It is one in so many cores.
 const CORES_PER_THREAD: usize = 4;
 
@@ -92,34 +94,40 @@ impl Queue {
 
     fn run(&self) {
         let mut lanes = Lanes::new();
-        let mut rounds_without = 0;
+        let mut impatient_until = Instant::now();
         loop {
-            self.fill(&mut lanes, &mut rounds_without);
-            let Some(done) = lanes.run() else { return };
-            if let Some(more) = Stream::go_on(done) {
+            self.fill(&mut lanes, &mut impatient_until);
+            if lanes.is_empty() {
+                return;
+            }
+            let max_bytes = if lanes.is_full() { usize::MAX } else { LOOK_BYTES };
+            if let Some(done) = lanes.run(max_bytes)
+                && let Some(more) = Stream::go_on(done)
+            {
                 lanes.add(more);
             }
         }
     }
 
     /// Takes as many streams as there are lanes for. There are none only when it is closed and all is done.
-    fn fill(&self, lanes: &mut Lanes<Arc<Stream>>, rounds_without: &mut u32) {
+    fn fill(&self, lanes: &mut Lanes<Arc<Stream>>, impatient_until: &mut Instant) {
         let mut waiting = self.waiting();
         if lanes.is_empty() {
             let idle = |waiting: &mut Waiting| waiting.streams.is_empty() && !waiting.is_closed;
             waiting = self.changed.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
         }
-        *rounds_without = rounds_without.saturating_sub(1);
-        if *rounds_without == 0 {
-            // Together they take hardly longer than alone.
-            let taken = lanes.len();
-            let few = |waiting: &mut Waiting| {
-                taken + waiting.streams.len() < LANES.min(waiting.open) && !waiting.is_closed
-            };
+        // Together they take hardly longer than alone.
+        let taken = lanes.len();
+        let few = |waiting: &mut Waiting| {
+            taken + waiting.streams.len() < LANES.min(waiting.open) && !waiting.is_closed
+        };
+        if few(&mut waiting) && Instant::now() >= *impatient_until {
             let waited = self.changed.wait_timeout_while(waiting, PATIENCE, few);
             let timeout;
             (waiting, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            *rounds_without = if timeout.timed_out() { ROUNDS_WITHOUT } else { 0 };
+            if timeout.timed_out() {
+                *impatient_until = Instant::now() + IMPATIENCE;
+            }
         }
         while !lanes.is_full()
             && let Some(stream) = waiting.streams.pop_front()

@@ -17,6 +17,8 @@ const MAX_FETCHED_BYTES: u64 = 5000 * 1024 * 1024;
 const MAX_BLOB_BYTES: u64 = 50_000 * 4000 * 1024 * 1024;
 /// Up to this length, bytes are stored with what is known of blobs, and not as an extent.
 const MAX_HELD_BYTES: usize = 16 * 1024;
+/// So much is summed up and then copied: what a core has at hand for the second time.
+const PART_BYTES: usize = 64 * 1024;
 
 /// Bytes that are being received. Dropping it leaves nothing behind.
 pub struct Upload<X: Extents> {
@@ -66,17 +68,17 @@ impl<X: Extents> Upload<X> {
     }
 
     /// Takes the next bytes. Waits until the store can take more.
-    pub async fn write(&mut self, bytes: Bytes) -> Result<(), ServiceError> {
+    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), ServiceError> {
         self.bytes += bytes.len() as u64;
         if self.bytes > self.max_bytes {
             let error = ServiceError::new(ErrorCode::RequestBodyTooLarge);
             return Err(error.with_detail("MaxLimit", self.max_bytes.to_string()));
         }
-        self.crc64.update(&bytes);
         if let Some(md5) = &mut self.md5 {
             md5.update(bytes.clone()).await;
         }
         if self.writer.is_none() && self.held.len() + bytes.len() <= self.hold {
+            self.crc64.update(&bytes);
             self.held.extend_from_slice(&bytes);
             return Ok(());
         }
@@ -88,7 +90,12 @@ impl<X: Extents> Upload<X> {
         if !held.is_empty() {
             writer.write(held).await.map_err(extent_error)?;
         }
-        writer.write(bytes).await.map_err(extent_error)
+        while !bytes.is_empty() {
+            let part = bytes.split_to(bytes.len().min(PART_BYTES));
+            self.crc64.update(&part);
+            writer.write(part).await.map_err(extent_error)?;
+        }
+        Ok(())
     }
 
     /// All bytes are there, and on disk when this returns.
