@@ -45,6 +45,8 @@ pub struct DiskOptions {
     pub free_space_reserve_bytes: u64,
     /// How long those who read are waited for before something is freed. Default: a minute.
     pub readers_patience: Duration,
+    /// How long those who write to a volume are waited for before something in it is freed. Default: a second.
+    pub writers_patience: Duration,
     /// Where free space is asked for; replaced in tests.
     pub free_space: FreeSpace,
     pub(crate) holes: Method,
@@ -59,6 +61,7 @@ impl DiskOptions {
             sync_step_bytes: 16 << 20,
             free_space_reserve_bytes: 128 << 20,
             readers_patience: crate::readers::PATIENCE,
+            writers_patience: Duration::from_secs(1),
             free_space: Arc::new(volume::free_space),
             holes: Method::Punch,
         }

@@ -7,7 +7,7 @@ use crate::space::Space;
 use crate::volume::{self, Found, Volume, open_path, sealed_path, sync_directory};
 use crate::{Extent, ExtentError};
 use bytes::Bytes;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -18,12 +18,15 @@ use tokio::task::JoinHandle;
 /// How many files are held open for reading, at most.
 const MAX_READ_FILES: usize = 256;
 
+/// A hole of this size is made before anybody notices. A large one takes tenths of a second on some file systems.
+const QUICK_HOLE_BYTES: u64 = 4 << 20;
+
 pub(crate) struct Store {
     options: DiskOptions,
     holes: Holes,
     pool: Mutex<Pool>,
-    /// Told when the last work is done.
-    rests: Condvar,
+    /// Told when the last work is done, and when a volume that is wanted was given back.
+    changed: Condvar,
     /// Volumes of earlier runs that were not sealed and are not swept yet.
     leftovers: Mutex<BTreeSet<u64>>,
     /// Files that were read from.
@@ -31,8 +34,12 @@ pub(crate) struct Store {
 }
 
 struct Pool {
-    /// Volumes that nobody writes to just now, the last one used at the end.
+    /// Volumes that nobody writes to just now.
     idle: Vec<Lease>,
+    /// Volumes that someone writes to.
+    busy: HashSet<u64>,
+    /// Volumes that are not given to anyone else who writes.
+    wanted: Vec<u64>,
     /// How many extents there are in a volume of which it is not known what becomes of them.
     unsettled: HashMap<u64, usize>,
     /// Volumes that are sealed as soon as all their extents are settled.
@@ -55,6 +62,14 @@ pub(crate) struct Lease {
 }
 
 impl Pool {
+    /// The oldest that is not wanted: the sooner it is full, the sooner it is sealed.
+    fn take_idle(&mut self) -> Option<Lease> {
+        let free = |(_, lease): &(usize, &Lease)| !self.wanted.contains(&lease.volume.number);
+        let oldest = self.idle.iter().enumerate().filter(free).min_by_key(|(_, lease)| lease.volume.number);
+        let at = oldest.map(|(at, _)| at)?;
+        Some(self.idle.swap_remove(at))
+    }
+
     fn is_unsettled(&self, lease: &Lease) -> bool {
         self.unsettled.contains_key(&lease.volume.number)
     }
@@ -72,6 +87,8 @@ impl Store {
         let leftovers = found.iter().filter(is_left_over).map(number).collect();
         let pool = Pool {
             idle: Vec::new(),
+            busy: HashSet::new(),
+            wanted: Vec::new(),
             unsettled: HashMap::new(),
             waiting: Vec::new(),
             is_closed: false,
@@ -83,7 +100,7 @@ impl Store {
             holes: Holes::new(options.holes),
             options,
             pool: Mutex::new(pool),
-            rests: Condvar::new(),
+            changed: Condvar::new(),
             leftovers: Mutex::new(leftovers),
             files: Mutex::default(),
         })
@@ -124,7 +141,8 @@ impl Store {
         self.check_open()?;
         let number = {
             let mut pool = lock(&self.pool);
-            if let Some(lease) = pool.idle.pop() {
+            if let Some(lease) = pool.take_idle() {
+                pool.busy.insert(lease.volume.number);
                 return Ok(lease);
             }
             pool.highest += 1;
@@ -141,6 +159,7 @@ impl Store {
             let mut pool = lock(&self.pool);
             let before = pool.highest_on_disk;
             pool.highest_on_disk = before.max(number);
+            pool.busy.insert(number);
             before
         };
         // It may have been kept for its number only.
@@ -152,6 +171,10 @@ impl Store {
     pub(crate) fn give_back(self: &Arc<Self>, lease: Lease) {
         let is_done = !lease.volume.is_good() || lease.end >= self.options.volume_bytes;
         let mut pool = lock(&self.pool);
+        pool.busy.remove(&lease.volume.number);
+        if pool.wanted.contains(&lease.volume.number) {
+            self.changed.notify_all();
+        }
         if !is_done && !pool.is_closed {
             pool.idle.push(lease);
             return;
@@ -163,6 +186,16 @@ impl Store {
         drop(pool);
         let store = Arc::clone(self);
         self.in_background(move || store.seal(vec![lease]));
+    }
+
+    /// Keeps a volume from those who would write to it next, and waits for who writes to it now: a while, not for
+    /// ever, for some clients send slowly.
+    fn want(&self, number: u64) -> Wanted<'_> {
+        let mut pool = lock(&self.pool);
+        pool.wanted.push(number);
+        let is_busy = |pool: &mut Pool| pool.busy.contains(&number) && !pool.is_closed;
+        drop(self.changed.wait_timeout_while(pool, self.options.writers_patience, is_busy));
+        Wanted { store: self, number }
     }
 
     /// From now on, the volume stays open until [`Store::settle`] was called for an extent that is in it.
@@ -224,7 +257,8 @@ impl Store {
         let idle = {
             let mut pool = lock(&self.pool);
             pool.is_closed = true;
-            let wait = self.rests.wait_while(pool, |pool| pool.working > 0);
+            self.changed.notify_all();
+            let wait = self.changed.wait_while(pool, |pool| pool.working > 0);
             let mut pool = wait.unwrap_or_else(PoisonError::into_inner);
             let idle = std::mem::take(&mut pool.idle);
             let (waiting, idle): (Vec<_>, Vec<_>) =
@@ -293,6 +327,9 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file?,
         };
+        // Nobody can write to a file while a hole is made in it.
+        let bytes: u64 = places.iter().map(|place| place.end - place.start).sum();
+        let _wanted = (bytes > QUICK_HOLE_BYTES).then(|| self.want(number));
         for place in places {
             self.holes.make(number, &file, place.clone())?;
         }
@@ -410,6 +447,21 @@ impl Store {
     }
 }
 
+/// A volume that nobody begins to write to for as long as this is held.
+struct Wanted<'a> {
+    store: &'a Store,
+    number: u64,
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        let wanted = &mut lock(&self.store.pool).wanted;
+        if let Some(at) = wanted.iter().position(|number| *number == self.number) {
+            wanted.swap_remove(at);
+        }
+    }
+}
+
 /// Work that is under way: the store is not closed before it is done and what it returns is dropped.
 pub(crate) struct Working(Arc<Store>);
 
@@ -425,7 +477,7 @@ impl Drop for Working {
         let mut pool = lock(&self.0.pool);
         pool.working -= 1;
         if pool.working == 0 {
-            self.0.rests.notify_all();
+            self.0.changed.notify_all();
         }
     }
 }

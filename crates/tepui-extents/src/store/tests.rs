@@ -1,6 +1,8 @@
 use super::*;
 use crate::holes::Method;
 use crate::{DiskExtents, ExtentWriter, Extents};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 async fn write(extents: &DiskExtents, bytes: usize) -> Extent {
     let extent = write_unsettled(extents, bytes).await;
@@ -67,6 +69,50 @@ async fn without_holes_a_volume_is_deleted_when_all_of_it_is_freed() {
     extents.free(vec![written[1]]).await.expect("an extent can be freed");
     assert!(!directory.path().join("1").exists(), "nothing is left");
     extents.free(written.to_vec()).await.expect("extents can be freed again");
+}
+
+/// Starts to free much in the first volume, and returns once that waits for who writes to it.
+fn free_in_first(store: &Arc<Store>) -> JoinHandle<Result<(), ExtentError>> {
+    let freeing = Arc::clone(store);
+    let much = Extent { volume: 1, offset: 0, bytes: 2 * QUICK_HOLE_BYTES };
+    let free = std::thread::spawn(move || freeing.free(&[much]));
+    while lock(&store.pool).wanted != [1] {
+        std::thread::yield_now();
+    }
+    free
+}
+
+#[test]
+fn large_holes_are_made_when_nobody_writes_to_the_volume() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let mut options = DiskOptions::new(directory.path());
+    options.writers_patience = Duration::from_secs(60);
+    let store = Arc::new(Store::open(options).expect("the folder can be opened"));
+    let first = store.lease().expect("a volume can be had");
+    assert_eq!(first.volume.number, 1);
+    let free = free_in_first(&store);
+    let second = store.lease().expect("a volume can be had");
+    store.give_back(second);
+    store.give_back(first);
+    free.join().expect("no panic").expect("extents can be freed");
+    assert_eq!(store.lease().expect("a volume can be had").volume.number, 1, "the oldest");
+
+    let free = free_in_first(&store);
+    store.close();
+    free.join().expect("no panic").expect("extents can be freed");
+}
+
+#[test]
+fn who_writes_for_long_is_not_waited_for() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let mut options = DiskOptions::new(directory.path());
+    options.writers_patience = Duration::from_millis(20);
+    let store = Arc::new(Store::open(options).expect("the folder can be opened"));
+    let lease = store.lease().expect("a volume can be had");
+    let much = Extent { volume: 1, offset: 0, bytes: 2 * QUICK_HOLE_BYTES };
+    store.free(&[much]).expect("extents can be freed");
+    assert!(lock(&store.pool).wanted.is_empty());
+    store.give_back(lease);
 }
 
 #[test]
