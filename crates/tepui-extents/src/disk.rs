@@ -45,7 +45,7 @@ pub struct DiskOptions {
     pub free_space_reserve_bytes: u64,
     /// How long those who read are waited for before something is freed. Default: a minute.
     pub readers_patience: Duration,
-    /// How long those who write to a volume are waited for before something in it is freed. Default: a second.
+    /// How long who writes to a volume is waited for before much of it is freed. Default: a second.
     pub writers_patience: Duration,
     /// Where free space is asked for; replaced in tests.
     pub free_space: FreeSpace,

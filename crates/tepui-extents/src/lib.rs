@@ -100,7 +100,8 @@ pub trait Extents: Send + Sync + 'static {
         range: Range<u64>,
     ) -> impl Future<Output = Result<Vec<Bytes>, ExtentError>> + Send;
 
-    /// Gives back the space of extents. Give many at once: each call waits for the disk once per volume.
+    /// Gives back the space of extents. Give many at once: each call waits for the disk once per volume, and perhaps
+    /// for who writes to it.
     fn free(&self, extents: Vec<Extent>) -> impl Future<Output = Result<(), ExtentError>> + Send;
 
     /// The volumes that an earlier run of the program was writing to when it ended, and that were not swept since.

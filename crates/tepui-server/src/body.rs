@@ -474,6 +474,7 @@ mod tests {
         assert_eq!(run.chunks_vectored(&mut slices), 1);
         assert_eq!(&*slices[0], b"one ");
     }
+
     /// Ten bytes each time; `waits` says whether the first of them have to be waited for.
     struct Source {
         waits: bool,

@@ -2,7 +2,7 @@ use super::*;
 use crate::holes::Method;
 use crate::{DiskExtents, ExtentWriter, Extents};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 async fn write(extents: &DiskExtents, bytes: usize) -> Extent {
     let extent = write_unsettled(extents, bytes).await;
@@ -71,12 +71,24 @@ async fn without_holes_a_volume_is_deleted_when_all_of_it_is_freed() {
     extents.free(written.to_vec()).await.expect("extents can be freed again");
 }
 
+/// A store, and the first volume of it with someone who writes to it.
+fn with_writer(folder: &Path, writers_patience: Duration) -> (Arc<Store>, Lease) {
+    let options = DiskOptions { writers_patience, ..DiskOptions::new(folder) };
+    let store = Arc::new(Store::open(options).expect("the folder can be opened"));
+    let first = store.lease().expect("a volume can be had");
+    assert_eq!(first.volume.number, 1);
+    (store, first)
+}
+
+/// Much of the first volume.
+const MUCH: Extent = Extent { volume: 1, offset: 0, bytes: 2 * QUICK_HOLE_BYTES };
+
 /// Starts to free much in the first volume, and returns once that waits for who writes to it.
-fn free_in_first(store: &Arc<Store>) -> JoinHandle<Result<(), ExtentError>> {
+fn free_much(store: &Arc<Store>) -> JoinHandle<Result<(), ExtentError>> {
     let freeing = Arc::clone(store);
-    let much = Extent { volume: 1, offset: 0, bytes: 2 * QUICK_HOLE_BYTES };
-    let free = std::thread::spawn(move || freeing.free(&[much]));
+    let free = std::thread::spawn(move || freeing.free(&[MUCH]));
     while lock(&store.pool).wanted != [1] {
+        assert!(!free.is_finished(), "it waits for nobody");
         std::thread::yield_now();
     }
     free
@@ -85,34 +97,49 @@ fn free_in_first(store: &Arc<Store>) -> JoinHandle<Result<(), ExtentError>> {
 #[test]
 fn large_holes_are_made_when_nobody_writes_to_the_volume() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    let mut options = DiskOptions::new(directory.path());
-    options.writers_patience = Duration::from_secs(60);
-    let store = Arc::new(Store::open(options).expect("the folder can be opened"));
-    let first = store.lease().expect("a volume can be had");
-    assert_eq!(first.volume.number, 1);
-    let free = free_in_first(&store);
-    let second = store.lease().expect("a volume can be had");
-    store.give_back(second);
+    let (store, first) = with_writer(directory.path(), Duration::from_secs(60));
+    let free = free_much(&store);
+    // Takes longer than the hole would.
+    store.give_back(store.lease().expect("a volume can be had"));
+    assert!(!free.is_finished(), "it waits for nobody");
     store.give_back(first);
     free.join().expect("no panic").expect("extents can be freed");
-    assert_eq!(store.lease().expect("a volume can be had").volume.number, 1, "the oldest");
-
-    let free = free_in_first(&store);
-    store.close();
-    free.join().expect("no panic").expect("extents can be freed");
+    assert!(lock(&store.pool).wanted.is_empty());
 }
 
 #[test]
-fn who_writes_for_long_is_not_waited_for() {
+fn a_volume_that_is_wanted_is_given_to_nobody() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    let mut options = DiskOptions::new(directory.path());
-    options.writers_patience = Duration::from_millis(20);
-    let store = Arc::new(Store::open(options).expect("the folder can be opened"));
-    let lease = store.lease().expect("a volume can be had");
-    let much = Extent { volume: 1, offset: 0, bytes: 2 * QUICK_HOLE_BYTES };
-    store.free(&[much]).expect("extents can be freed");
-    assert!(lock(&store.pool).wanted.is_empty());
-    store.give_back(lease);
+    let (store, first) = with_writer(directory.path(), Duration::from_secs(60));
+    store.give_back(first);
+    let number = || {
+        let lease = store.lease().expect("a volume can be had");
+        let number = lease.volume.number;
+        store.give_back(lease);
+        number
+    };
+    let wanted = (store.want(1), store.want(1));
+    assert_eq!(number(), 2);
+    drop(wanted.0);
+    assert_eq!(number(), 2, "someone wants it still");
+    drop(wanted.1);
+    assert_eq!(number(), 1, "the oldest");
+}
+
+#[test]
+fn neither_who_writes_for_long_nor_a_closed_store_is_waited_for() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let (store, first) = with_writer(directory.path(), Duration::from_millis(20));
+    store.free(&[MUCH]).expect("extents can be freed");
+    store.give_back(first);
+
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let (store, first) = with_writer(directory.path(), Duration::from_secs(60));
+    let (begun, free) = (Instant::now(), free_much(&store));
+    store.close();
+    free.join().expect("no panic").expect("extents can be freed");
+    assert!(begun.elapsed() < Duration::from_secs(30), "waited to the end");
+    store.give_back(first);
 }
 
 #[test]
