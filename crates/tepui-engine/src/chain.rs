@@ -1,12 +1,13 @@
 //! Chains: commits that rest on one another and need not wait for each other.
 
-use crate::{Key, Version};
-use std::collections::HashMap;
+use crate::Version;
+use crate::recent::VersionsByHash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A row of commits each of which rests on those before it. See [`crate::Engine::commit_in`].
 ///
-/// A clone is the same chain. It remembers every key that it has written: begin a new one now and then.
+/// A clone is the same chain. It remembers the hash of every key that it has written: begin a new one now and
+/// then, and use it with one engine.
 #[derive(Debug, Clone, Default)]
 pub struct Chain {
     links: Arc<Mutex<Links>>,
@@ -15,7 +16,7 @@ pub struct Chain {
 #[derive(Debug, Default)]
 struct Links {
     /// The keys written so far, and the version that each had after that.
-    written: HashMap<Key, Version>,
+    written: VersionsByHash,
     broken: bool,
 }
 
@@ -24,13 +25,13 @@ impl Chain {
         Self::default()
     }
 
-    /// Whether the last change of `key`, which made it `version`, was one of this chain.
-    pub(crate) fn wrote(&self, key: &[u8], version: Version) -> bool {
-        self.links().written.get(key) == Some(&version)
+    /// Whether the last change of a key, which made it `version`, was one of this chain.
+    pub(crate) fn wrote(&self, hash: u64, version: Version) -> bool {
+        self.links().written.get(&hash) == Some(&version)
     }
 
-    pub(crate) fn record<'a>(&self, keys: impl Iterator<Item = &'a Key>, version: Version) {
-        self.links().written.extend(keys.map(|key| (key.clone(), version)));
+    pub(crate) fn record(&self, hashes: impl Iterator<Item = u64>, version: Version) {
+        self.links().written.extend(hashes.map(|hash| (hash, version)));
     }
 
     /// No commit of this chain succeeds from here on.

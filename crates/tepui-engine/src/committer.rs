@@ -286,7 +286,7 @@ impl<S: Store> Committer<S> {
             let writes = std::mem::take(&mut request.writes);
             overlaps |= touched.len() < touched_before + writes.len();
             if let Some(chain) = request.chain() {
-                chain.record(writes.iter().map(Write::key), next);
+                chain.record(hashes.iter().copied(), next);
             }
             batch.extend(writes);
             accepted.push(request);
@@ -329,13 +329,13 @@ impl<S: Store> Committer<S> {
         if self.recent.forgot_since(*at) || chain.as_ref().is_some_and(Chain::is_broken) {
             return true;
         }
-        let changed = |key: &Key, hash: u64| {
+        let changed = |hash: u64| {
             let last = if touched.contains(&hash) { Some(next) } else { self.recent.last_change(hash) };
-            last.is_some_and(|last| last > *at && !chain.as_ref().is_some_and(|chain| chain.wrote(key, last)))
+            last.is_some_and(|last| {
+                last > *at && !chain.as_ref().is_some_and(|chain| chain.wrote(hash, last))
+            })
         };
-        let changed_write =
-            request.writes.iter().zip(hashes).any(|(write, hash)| changed(write.key(), *hash));
-        changed_write || guards.iter().any(|key| changed(key, self.recent.hash(key)))
+        hashes.iter().any(|hash| changed(*hash)) || guards.iter().any(|key| changed(self.recent.hash(key)))
     }
 
     /// Whether a write may be tried now.

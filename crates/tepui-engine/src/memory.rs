@@ -9,6 +9,7 @@ use crate::{
 };
 use crate::{changes_catalogue, limits};
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -43,6 +44,8 @@ struct Store {
     /// What readers may see. Changed only while `state` is locked for writing.
     published: RwLock<Published>,
     live: Mutex<BTreeMap<u64, usize>>,
+    /// Of the keys that chains remember.
+    hasher: RandomState,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -138,7 +141,7 @@ impl Store {
         }
         for key in guards.iter().chain(writes.iter().map(Write::key)) {
             let last = state.last_change(key);
-            let is_ours = || chain.is_some_and(|chain| chain.wrote(key, Version(last)));
+            let is_ours = || chain.is_some_and(|chain| chain.wrote(self.hasher.hash_one(key), Version(last)));
             if last > at.0 && !is_ours() {
                 return Err(CommitError::Conflict);
             }
@@ -150,7 +153,8 @@ impl Store {
         let version = version + 1;
         let catalogue_version = if changes_catalogue(&writes) { version } else { catalogue_version };
         if let Some(chain) = chain {
-            chain.record(writes.iter().map(Write::key), Version(version));
+            let hashes = writes.iter().map(|write| self.hasher.hash_one(write.key()));
+            chain.record(hashes, Version(version));
         }
         for write in writes {
             state.apply(version, write);

@@ -13,8 +13,8 @@ const GENERATION: usize = 1 << 16;
 /// the two generations is forgotten, and for snapshots from before then every key counts as changed.
 pub(crate) struct Recent {
     hasher: RandomState,
-    new: Generation,
-    old: Generation,
+    new: VersionsByHash,
+    old: VersionsByHash,
     /// Nothing at or before this version is remembered.
     forgotten: Version,
 }
@@ -22,14 +22,15 @@ pub(crate) struct Recent {
 /// A set of what [`Recent::hash`] returns.
 pub(crate) type Hashes = HashSet<u64, BuildHasherDefault<AlreadyHashed>>;
 
-type Generation = HashMap<u64, Version, BuildHasherDefault<AlreadyHashed>>;
+/// Versions that keys have, by the hashes of the keys.
+pub(crate) type VersionsByHash = HashMap<u64, Version, BuildHasherDefault<AlreadyHashed>>;
 
 impl Recent {
     pub(crate) fn new(version: Version) -> Self {
         Self {
             hasher: RandomState::new(),
-            new: Generation::default(),
-            old: Generation::default(),
+            new: VersionsByHash::default(),
+            old: VersionsByHash::default(),
             forgotten: version,
         }
     }

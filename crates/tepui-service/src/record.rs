@@ -97,9 +97,7 @@ impl StoredTable {
 
 /// One number, for counters and for times until which something holds.
 pub(crate) fn encode_number(number: u64) -> Bytes {
-    let mut out = Writer::new();
-    out.number(number);
-    out.finish()
+    Writer::of_numbers([number]).finish()
 }
 
 pub(crate) fn decode_number(bytes: &[u8]) -> Result<u64, ServiceError> {
@@ -182,6 +180,14 @@ struct Writer(Vec<u8>);
 impl Writer {
     fn new() -> Self {
         Self(vec![FORMAT])
+    }
+
+    /// For a record of nothing but numbers.
+    fn of_numbers<const N: usize>(numbers: [u64; N]) -> Self {
+        let mut out = Vec::with_capacity(1 + N * 8);
+        out.push(FORMAT);
+        out.extend_from_slice(numbers.map(u64::to_le_bytes).as_flattened());
+        Self(out)
     }
 
     fn number(&mut self, number: u64) {

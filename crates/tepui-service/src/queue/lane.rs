@@ -52,6 +52,7 @@ pub(super) struct Lanes<S> {
 }
 
 pub(super) struct Lane<S> {
+    pub(super) id: LaneId,
     /// Locked for as long as a turn is decided. `None`: what was decided before has been stored, or given up.
     pub(super) turn: tokio::sync::Mutex<Option<Decisions<S>>>,
 }
@@ -59,7 +60,6 @@ pub(super) struct Lane<S> {
 /// A lane that somebody uses. It ends with the last of them.
 pub(super) struct InLane<'a, S> {
     lanes: &'a Lanes<S>,
-    id: LaneId,
     lane: Arc<Lane<S>>,
 }
 
@@ -72,19 +72,16 @@ impl<S> Default for Lanes<S> {
 impl<S> Lanes<S> {
     pub(super) fn enter(&self, id: LaneId) -> InLane<'_, S> {
         let mut open = self.open();
-        let new = || Arc::new(Lane { turn: tokio::sync::Mutex::new(None) });
-        let lane = Arc::clone(open.entry(id.clone()).or_insert_with(new));
-        InLane { lanes: self, id, lane }
+        if let Some(lane) = open.get(&id) {
+            return InLane { lanes: self, lane: Arc::clone(lane) };
+        }
+        let lane = Arc::new(Lane { id: id.clone(), turn: tokio::sync::Mutex::new(None) });
+        open.insert(id, Arc::clone(&lane));
+        InLane { lanes: self, lane }
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<LaneId, Arc<Lane<S>>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<S> InLane<'_, S> {
-    pub(super) fn id(&self) -> &LaneId {
-        &self.id
     }
 }
 
@@ -101,7 +98,7 @@ impl<S> Drop for InLane<'_, S> {
         let mut open = self.lanes.open();
         // Lanes are handed out under this lock: one is in the map, and one is ours.
         if Arc::strong_count(&self.lane) == 2 {
-            open.remove(&self.id);
+            open.remove(&self.lane.id);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::keyspace::{self, Incarnation, Place};
 use crate::record::{self, QueueState, StoredMessage};
 use crate::transact::engine_error;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 use tepui_engine::{Key, ScanLimit, Snapshot, Value, Write};
 use tepui_model::queue::{Claimed, MessageId, Operation, PopReceipt, Reply, Stamp};
@@ -63,7 +63,7 @@ pub(super) struct Round<S> {
     /// As the turns before this one have left it.
     state_before: QueueState,
     /// What is not as in the snapshot, `None` for a deletion. The state is not here.
-    changed: BTreeMap<Key, Option<Value>>,
+    changed: HashMap<Key, Option<Value>>,
     /// The keys that this turn has changed.
     changed_now: Vec<Key>,
     /// The places that messages were moved to in this round.
@@ -89,7 +89,7 @@ impl<S: Snapshot> Round<S> {
             queue,
             now,
             state_before: state.clone(),
-            changed: BTreeMap::new(),
+            changed: HashMap::new(),
             changed_now: Vec::new(),
             moved_to: BTreeSet::new(),
             ahead: VecDeque::new(),

@@ -191,7 +191,7 @@ impl<E: Engine> QueueService<E> {
         // Taken out until the turn is decided: nobody goes on with half of it.
         let mut decisions = match turn.take() {
             Some(decisions) if decisions.go_on(now) => decisions,
-            before => self.begin(lane.id(), before).await?,
+            before => self.begin(&lane.id, before).await?,
         };
         let answer = match decisions.round.decide(ask, self.clock.tick()).await {
             Ok(answer) => Ok(answer),

@@ -82,8 +82,7 @@ impl QueueState {
     }
 
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
-        for number in [
+        let numbers = [
             self.messages.0,
             self.count,
             self.next_sequence,
@@ -93,10 +92,8 @@ impl QueueState {
             self.swept,
             self.last_expiry,
             self.stamp,
-        ] {
-            out.number(number);
-        }
-        out.finish()
+        ];
+        Writer::of_numbers(numbers).finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
@@ -131,12 +128,9 @@ pub(crate) struct StoredMessage {
 
 impl StoredMessage {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
-        out.number(self.inserted.ticks());
-        out.number(self.expires.ticks());
-        out.number(self.dequeue_count.into());
-        out.number(self.changes.into());
-        out.finish()
+        let Self { inserted, expires, dequeue_count, changes } = *self;
+        let numbers = [inserted.ticks(), expires.ticks(), dequeue_count.into(), changes.into()];
+        Writer::of_numbers(numbers).finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
