@@ -13,7 +13,7 @@ pub enum Grant {
     /// A SAS for one table.
     TableSas { table: String, permissions: String, bounds: KeyBounds, modern_errors: bool },
     /// A SAS for one queue.
-    QueueSas { queue: String, permissions: String },
+    QueueSas { queue: String, permissions: String, modern_errors: bool },
     /// A SAS for a container, or for what is in it. Where it is for less than the container, the signature
     /// covers the path of the request: nothing else can be asked for with it.
     BlobSas { container: String, reach: BlobReach, permissions: String, modern_errors: bool },

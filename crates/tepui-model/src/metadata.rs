@@ -21,7 +21,8 @@ impl Metadata {
                 return Err(ErrorCode::InvalidMetadata.into());
             }
         }
-        let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        // A value has one character for each byte that was sent.
+        let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.chars().count()).sum();
         if bytes > MAX_BYTES {
             return Err(ErrorCode::MetadataTooLarge.into());
         }

@@ -160,9 +160,14 @@ async fn run_all<E: Engine, X: Extents>(
                 let blobs = Blobs::new(Arc::clone(&blobs), remote, Arc::clone(&copies), &config.limits);
                 accept_for(&mut accepting, listener, blobs, &clock, config, shared);
             }
-            ServiceName::Queue => {
-                accept_for(&mut accepting, listener, Queues::new(Arc::clone(&queues)), &clock, config, shared)
-            }
+            ServiceName::Queue => accept_for(
+                &mut accepting,
+                listener,
+                Queues::new(Arc::clone(&queues), &config.limits),
+                &clock,
+                config,
+                shared,
+            ),
             ServiceName::Table => {
                 let tables = Tables::new(Arc::clone(&tables), &config.limits);
                 accept_for(&mut accepting, listener, tables, &clock, config, shared);

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::ids::RequestIds;
 use crate::telemetry::{RequestLine, request_line};
 use bytes::Bytes;
-use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::{HeaderMap, Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -36,6 +36,7 @@ use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, Signed, SigningKeys};
 use tepui_wire::cors;
 use tepui_wire::error_body::{self, ErrorDress, Exchange};
+use tepui_wire::parameters;
 use tepui_wire::query::Query;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
 use tokio::sync::OwnedSemaphorePermit;
@@ -177,7 +178,7 @@ impl<S: Served> FrontDoor<S> {
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let head = known.head;
         if head.method == Method::OPTIONS {
-            let rules = self.served.cors(&target.account).await?;
+            let rules = self.cors(target).await?;
             return Ok(cors::preflight(&rules, &head.headers)?.map(ReplyBody::from));
         }
         let grant = self.authenticate(known, target, peer).await?;
@@ -185,6 +186,15 @@ impl<S: Served> FrontDoor<S> {
         let time = time_limit(&known.query)?;
         let admitted = Admitted { target, grant, version, peer, time };
         self.served.answer(self, known, &admitted, body).await
+    }
+
+    /// Which scripts may use an account from elsewhere. One that does not exist is not even asked for: anybody can
+    /// name any number of them.
+    async fn cors(&self, target: &Target) -> Result<Vec<CorsRule>, ServiceError> {
+        match self.keys.get(&target.account) {
+            Some(_) => self.served.cors(&target.account).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Who asks, and what they may do.
@@ -203,10 +213,8 @@ impl<S: Served> FrontDoor<S> {
             Some(version) => Ok(version),
             None => version::negotiate(&head.headers, &known.query, sas_version, self.versions),
         };
-        if S::VERSION_FIRST
-            && let Err(error) = &version
-        {
-            return Err(error.clone());
+        if S::VERSION_FIRST {
+            known.version = Some(version.clone()?);
         }
         let presented = Presented {
             method: &head.method,
@@ -267,7 +275,11 @@ impl<S: Served> FrontDoor<S> {
     /// The secondary endpoint is for reading.
     fn check_secondary(&self, target: &Target, kind: S::Kind) -> Result<(), ServiceError> {
         if !target.secondary {
-            return if kind.is_stats() { Err(ErrorCode::InvalidQueryParameterValue.into()) } else { Ok(()) };
+            return if kind.is_stats() {
+                Err(parameters::invalid_value("comp", "stats", "only the secondary endpoint has them"))
+            } else {
+                Ok(())
+            };
         }
         if !self.secondary {
             return Err(ServiceError::new(ErrorCode::InsufficientAccountPermissions).with_message(
@@ -314,7 +326,7 @@ impl<S: Served> FrontDoor<S> {
         error_body::finish(response.headers_mut(), &exchange);
         if let Some(target) = target
             && known.head.method != Method::OPTIONS
-            && let Ok(rules) = self.served.cors(&target.account).await
+            && let Ok(rules) = self.cors(target).await
             && !rules.is_empty()
         {
             cors::apply(&rules, &known.head.method, &known.head.headers, response.headers_mut());
@@ -339,7 +351,7 @@ impl<S: Served> Handler for FrontDoor<S> {
             error_code: None,
         };
         let target = address::parse(&head.uri, &head.headers, peer.tls, &self.addresses);
-        let response = match &target {
+        let mut response = match &target {
             Err(AddressError::InvalidUrl { close }) => {
                 error_body::invalid_url_page(*close).map(ReplyBody::from)
             }
@@ -355,11 +367,14 @@ impl<S: Served> Handler for FrontDoor<S> {
                 response
             }
         };
-        if let Some(unread) = body
-            && !head.headers.contains_key(EXPECT)
-        {
-            // A client that is still sending would not hear the answer. One that waits to be asked does.
-            unread.discard().await;
+        if let Some(unread) = body {
+            if head.headers.contains_key(EXPECT) {
+                // The client waits to be asked for it, and nobody knows whether it sends it nevertheless.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            } else {
+                // A client that is still sending would not hear the answer.
+                unread.discard().await;
+            }
         }
         request_line(&RequestLine {
             request_id: &request_id,
@@ -409,13 +424,12 @@ fn own_hosts(service: Service, address: SocketAddr) -> Vec<String> {
 
 /// How long the request may take.
 fn time_limit(query: &Query) -> Result<Duration, ServiceError> {
-    let Some(text) = query.get("timeout") else { return Ok(MAX_TIME) };
-    match text.parse::<u64>() {
-        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds).min(MAX_TIME)),
-        _ => Err(ServiceError::new(ErrorCode::InvalidQueryParameterValue)
-            .with_detail("QueryParameterName", "timeout")
-            .with_detail("QueryParameterValue", text)
-            .with_detail("Reason", "a time in seconds is expected")),
+    match parameters::integer(query, "timeout")? {
+        None => Ok(MAX_TIME),
+        Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds.unsigned_abs()).min(MAX_TIME)),
+        Some(seconds) => {
+            Err(parameters::invalid_value("timeout", &seconds.to_string(), "a time in seconds is expected"))
+        }
     }
 }
 

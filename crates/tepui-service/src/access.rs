@@ -55,11 +55,7 @@ pub fn check(grant: &Grant, kind: OperationKind, table: Option<&str>) -> Result<
         Grant::TableSas { table: granted, permissions, modern_errors, .. } => {
             let same = table.is_none_or(|asked| asked.eq_ignore_ascii_case(granted));
             let reaches = same && need.reach == Reach::Whole;
-            need.check_service_sas(reaches, permissions).map(drop).map_err(|code| match modern_errors {
-                true => code,
-                // Fidelity: tokens of old versions hide what they do not reach. scenario: sas-old-version-permission
-                false => ErrorCode::ResourceNotFound,
-            })
+            need.check_service_sas(reaches, permissions).map(drop).map_err(|code| shown(code, *modern_errors))
         }
         Grant::QueueSas { .. } | Grant::BlobSas { .. } | Grant::Anonymous => {
             Err(ErrorCode::AuthorizationFailure)
@@ -75,14 +71,19 @@ pub fn check_queue(grant: &Grant, kind: queue::OperationKind, queue: Option<&str
         Grant::AccountSas { services, resource_types, permissions } => {
             need.check_account_sas('q', services, resource_types, permissions).map(drop)
         }
-        Grant::QueueSas { queue: granted, permissions } => {
+        Grant::QueueSas { queue: granted, permissions, modern_errors } => {
             let reaches = queue == Some(granted) && need.reach == Reach::Whole;
-            need.check_service_sas(reaches, permissions).map(drop)
+            need.check_service_sas(reaches, permissions).map(drop).map_err(|code| shown(code, *modern_errors))
         }
         Grant::TableSas { .. } | Grant::BlobSas { .. } | Grant::Anonymous => {
             Err(ErrorCode::AuthorizationFailure)
         }
     }
+}
+
+/// Fidelity: tokens of old versions hide what they do not reach. scenario: sas-old-version-permission
+fn shown(code: ErrorCode, modern_errors: bool) -> ErrorCode {
+    if modern_errors { code } else { ErrorCode::ResourceNotFound }
 }
 
 /// The entities that `grant` reaches.
@@ -207,9 +208,15 @@ mod tests {
             ("raup", CreateQueue, Some("jobs"), Err(AuthorizationFailure)),
             ("raup", ListQueues, None, Err(AuthorizationFailure)),
         ] {
-            let grant = Grant::QueueSas { queue: "jobs".to_owned(), permissions: permissions.to_owned() };
-            assert_eq!(check_queue(&grant, kind, queue), expected, "{permissions} {kind:?} {queue:?}");
-            assert_eq!(check(&grant, QueryEntities, None), Err(AuthorizationFailure));
+            let grant = |modern_errors| Grant::QueueSas {
+                queue: "jobs".to_owned(),
+                permissions: permissions.to_owned(),
+                modern_errors,
+            };
+            assert_eq!(check_queue(&grant(true), kind, queue), expected, "{permissions} {kind:?} {queue:?}");
+            let hidden = expected.map_err(|_| ResourceNotFound);
+            assert_eq!(check_queue(&grant(false), kind, queue), hidden, "{permissions} {kind:?} {queue:?}");
+            assert_eq!(check(&grant(true), QueryEntities, None), Err(AuthorizationFailure));
         }
     }
 }

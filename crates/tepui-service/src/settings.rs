@@ -60,33 +60,44 @@ impl Kept for BlobServiceProperties {
 pub(crate) struct Settings<P = ServiceProperties> {
     /// The service's name in keys.
     service: &'static str,
-    remembered: RwLock<HashMap<String, (Instant, Arc<P>)>>,
+    remembered: RwLock<Remembered<P>>,
+}
+
+struct Remembered<P> {
+    /// By account, and since when.
+    properties: HashMap<String, (Instant, Arc<P>)>,
+    /// How often some were forgotten: what was read before that may be out of date.
+    forgotten: u64,
 }
 
 impl<P: Kept> Settings<P> {
     pub(crate) fn of_service(service: &'static str) -> Self {
-        Self { service, remembered: RwLock::default() }
+        Self { service, remembered: RwLock::new(Remembered { properties: HashMap::new(), forgotten: 0 }) }
     }
 
-    /// Changes made by this process hold at once, those of another after a few seconds.
+    /// Changes made by this process hold at once, those of another after a few seconds. To be asked for accounts
+    /// that exist: it remembers each.
     pub(crate) async fn of_account<E: Engine>(
         &self,
         engine: &E,
         account: &str,
     ) -> Result<Arc<P>, ServiceError> {
-        {
+        let forgotten = {
             let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some((since, properties)) = remembered.get(account)
+            if let Some((since, properties)) = remembered.properties.get(account)
                 && since.elapsed() < AGE
             {
                 return Ok(Arc::clone(properties));
             }
-        }
+            remembered.forgotten
+        };
         let now = Instant::now();
         let snapshot = engine.snapshot().await.map_err(engine_error)?;
         let properties = Arc::new(self.read(&snapshot, account).await?);
         let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
-        remembered.insert(account.to_owned(), (now, Arc::clone(&properties)));
+        if remembered.forgotten == forgotten {
+            remembered.properties.insert(account.to_owned(), (now, Arc::clone(&properties)));
+        }
         Ok(properties)
     }
 
@@ -114,6 +125,8 @@ impl<P: Kept> Settings<P> {
 
     /// To be called when a change was committed.
     pub(crate) fn forget(&self, account: &str) {
-        self.remembered.write().unwrap_or_else(PoisonError::into_inner).remove(account);
+        let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
+        remembered.properties.remove(account);
+        remembered.forgotten += 1;
     }
 }

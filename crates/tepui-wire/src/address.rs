@@ -133,7 +133,8 @@ pub fn parse(
         secondary,
         base,
         raw_path: raw_path.to_owned(),
-        path: path.trim_start_matches('/').to_owned(),
+        // Clients that join addresses carelessly make two slashes of one.
+        path: path.strip_prefix('/').unwrap_or(path).to_owned(),
         host_style: host_account.is_some(),
     })
 }

@@ -7,7 +7,7 @@ pub mod cors;
 pub mod error_body;
 pub mod metadata;
 mod multipart;
-mod parameters;
+pub mod parameters;
 pub mod payload;
 pub mod percent;
 pub mod query;

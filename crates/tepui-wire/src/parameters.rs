@@ -9,7 +9,7 @@ pub(crate) fn given<'a>(query: &'a Query, name: &str) -> Option<&'a str> {
 }
 
 /// A whole number. One that is too large for us is the largest: it is no less a number.
-pub(crate) fn integer(query: &Query, name: &'static str) -> Result<Option<i64>, ServiceError> {
+pub fn integer(query: &Query, name: &'static str) -> Result<Option<i64>, ServiceError> {
     let Some(text) = given(query, name) else { return Ok(None) };
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -41,7 +41,7 @@ pub(crate) fn missing(name: &'static str) -> ServiceError {
     ServiceError::new(ErrorCode::MissingRequiredQueryParameter).with_detail("QueryParameterName", name)
 }
 
-pub(crate) fn invalid_value(name: &'static str, value: &str, reason: &'static str) -> ServiceError {
+pub fn invalid_value(name: &'static str, value: &str, reason: &'static str) -> ServiceError {
     ServiceError::new(ErrorCode::InvalidQueryParameterValue)
         .with_detail("QueryParameterName", name)
         .with_detail("QueryParameterValue", value)

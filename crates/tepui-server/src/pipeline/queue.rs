@@ -1,14 +1,17 @@
 //! The requests of the Queue service.
 
+use super::reply_memory::ReplyMemory;
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
+use crate::limits::{Limits, PAGE_BYTES};
 use hyper::http::Response;
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_engine::Engine;
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::queue::OperationKind;
+use tepui_model::queue::QueueName;
 use tepui_model::queue::message::MAX_TEXT_BYTES;
+use tepui_model::queue::{Operation, OperationKind};
 use tepui_model::service_properties::CorsRule;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::{QueueService, access};
@@ -24,14 +27,31 @@ use tepui_wire::version::ServiceVersion;
 /// A text of the largest size whose every character is escaped, and what is around it.
 const MAX_BODY_BYTES: usize = 6 * MAX_TEXT_BYTES + 1024;
 
+/// A message in an answer: a text of the largest size that is nothing but `&amp;`, and what is around it.
+const MAX_MESSAGE_BYTES: usize = 5 * MAX_TEXT_BYTES + 1024;
+
 /// The Queue service behind the front door.
 pub struct Queues<E: Engine> {
     service: Arc<QueueService<E>>,
+    replies: ReplyMemory,
 }
 
 impl<E: Engine> Queues<E> {
-    pub fn new(service: Arc<QueueService<E>>) -> Self {
-        Self { service }
+    pub fn new(service: Arc<QueueService<E>>, limits: &Limits) -> Self {
+        Self { service, replies: ReplyMemory::new(limits) }
+    }
+
+    /// Which error wins when a body is not right: a missing queue does.
+    async fn queue_first(
+        &self,
+        account: &str,
+        queue: Option<&QueueName>,
+        error: ServiceError,
+    ) -> ServiceError {
+        match queue {
+            Some(queue) => self.service.require_queue(account, queue.as_str()).await.err().unwrap_or(error),
+            None => error,
+        }
     }
 }
 
@@ -80,17 +100,17 @@ impl<E: Engine> Served for Queues<E> {
         };
         let prepared = prepare(&request)?;
         let wants_body = matches!(kind, PutMessage | SetAcl | SetServiceProperties);
-        let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await.map_err(limited)?;
+        let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await.map_err(limited);
         let answer = async {
             let queue = prepared.queue().cloned();
-            let operation = match (prepared.decode(&bytes), queue) {
-                (Ok(operation), _) => operation,
-                // A queue that is missing is told before what is wrong with a body for it.
-                (Err(error), Some(queue)) => {
-                    let missing = self.service.require_queue(&target.account, queue.as_str()).await;
-                    return Err(missing.err().unwrap_or(error));
-                }
-                (Err(error), None) => return Err(error),
+            let operation = match bytes.and_then(|bytes| prepared.decode(&bytes)) {
+                Ok(operation) => operation,
+                Err(error) => return Err(self.queue_first(&target.account, queue.as_ref(), error).await),
+            };
+            // Before anything is done: messages that cannot be sent must not be taken.
+            let memory = match most_bytes(&operation) {
+                0 => None,
+                bytes => Some(self.replies.reserve(bytes).await?),
             };
             let reply = self.service.execute(&target.account, &operation).await;
             let reply = reply.map_err(|error| request.quoted(error))?;
@@ -100,9 +120,13 @@ impl<E: Engine> Served for Queues<E> {
                 query: &known.query,
                 version: *version,
             };
-            Ok(encode(&context, &operation, reply)?.map(ReplyBody::from))
+            let response = encode(&context, &operation, reply)?;
+            let memory = memory.and_then(|memory| ReplyMemory::keep(memory, response.body().len()));
+            Ok((response.map(ReplyBody::from), memory))
         };
-        admitted.in_time(pin!(answer)).await
+        let (response, memory) = admitted.in_time(pin!(answer)).await?;
+        known.memory = memory;
+        Ok(response)
     }
 
     fn error_dress(&self, _known: &Known<'_, OperationKind>, _version: ServiceVersion) -> ErrorDress {
@@ -111,6 +135,17 @@ impl<E: Engine> Served for Queues<E> {
 
     fn health(&self) -> Result<(), String> {
         self.service.health().map_err(|error| error.to_string())
+    }
+}
+
+/// How large the answer may be, if it may be large.
+fn most_bytes(operation: &Operation) -> usize {
+    match operation {
+        Operation::GetMessages { count, .. } | Operation::PeekMessages { count, .. } => {
+            count * MAX_MESSAGE_BYTES
+        }
+        Operation::ListQueues(_) => PAGE_BYTES,
+        _ => 0,
     }
 }
 

@@ -6,29 +6,37 @@ use std::time::Duration;
 use tepui_model::{ErrorCode, ServiceError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The memory for pages and for blobs that are sent. Clients that read slowly keep theirs for as long as they
+/// The memory for pages, messages and blobs that are sent. Clients that read slowly keep theirs for as long as they
 /// take, so there is only so much for all of them.
 pub(super) struct ReplyMemory {
     kib: Arc<Semaphore>,
+    all_kib: u32,
     patience: Duration,
 }
 
 impl ReplyMemory {
     pub(super) fn new(limits: &Limits) -> Self {
-        let kib = (limits.reply_memory_bytes / 1024).min(u32::MAX as usize);
-        Self { kib: Arc::new(Semaphore::new(kib)), patience: limits.body_memory_timeout }
+        let all_kib = kib(limits.reply_memory_bytes);
+        let kib = Arc::new(Semaphore::new(all_kib as usize));
+        Self { kib, all_kib, patience: limits.body_memory_timeout }
     }
 
     /// Enough for a page.
     pub(super) async fn reserve_page(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
-        if let Some(permit) = self.try_reserve(PAGE_BYTES) {
+        self.reserve(PAGE_BYTES).await
+    }
+
+    /// Enough for so many bytes, if there is as much at all.
+    pub(super) async fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ServiceError> {
+        if let Some(permit) = self.try_reserve(bytes) {
             return Ok(permit);
         }
-        let permit = Arc::clone(&self.kib).acquire_many_owned(kib(PAGE_BYTES));
+        let permit = Arc::clone(&self.kib).acquire_many_owned(kib(bytes).min(self.all_kib));
         match tokio::time::timeout(self.patience, permit).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => {
-                Err(ServiceError::new(ErrorCode::ServerBusy).with_cause("there is no memory for a page now"))
+                Err(ServiceError::new(ErrorCode::ServerBusy)
+                    .with_cause("there is no memory for the answer now"))
             }
         }
     }
@@ -38,7 +46,7 @@ impl ReplyMemory {
         Arc::clone(&self.kib).try_acquire_many_owned(kib(bytes)).ok()
     }
 
-    /// What a page of this size keeps of what was reserved. Small ones do not count.
+    /// What an answer of this size keeps of what was reserved. Small ones do not count.
     pub(super) fn keep(mut reserved: OwnedSemaphorePermit, bytes: usize) -> Option<OwnedSemaphorePermit> {
         if bytes <= SMALL_BODY_BYTES {
             None

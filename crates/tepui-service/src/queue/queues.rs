@@ -9,6 +9,9 @@ use tepui_model::metadata::Metadata;
 use tepui_model::queue::{ListQueues, ListedQueue, QueuePage, Reply};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
+/// A page is not begun to be larger than this, about. Metadata can be long.
+const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
+
 /// The catalogue's row of a queue, and its key.
 pub(super) async fn find<S: Snapshot>(
     catalogue: &Catalogue,
@@ -76,13 +79,14 @@ pub(super) async fn list<S: Snapshot>(
         range.start = range.start.max(keyspace::queue(account, from));
     }
     let mut page = QueuePage::default();
+    let mut bytes = 0;
     while range.start < range.end {
         let max_rows = query.page_size + 1 - page.queues.len();
         let limit = ScanLimit { max_rows, max_bytes: 1024 * 1024 };
         let rows = snapshot.scan(&range, limit).await.map_err(engine_error)?;
         for (key, value) in &rows.rows {
             let Some(name) = keyspace::queue_name(account, key) else { continue };
-            if page.queues.len() == query.page_size {
+            if page.queues.len() == query.page_size || bytes >= MAX_PAGE_BYTES {
                 page.next = Some(name.into_owned());
                 return Ok(page);
             }
@@ -90,6 +94,7 @@ pub(super) async fn list<S: Snapshot>(
                 true => Some(StoredQueue::decode(value)?.metadata),
                 false => None,
             };
+            bytes += key.len() + if query.with_metadata { value.len() } else { 0 };
             page.queues.push(ListedQueue { name: name.into_owned(), metadata });
         }
         let Some(next) = rows.next else { break };

@@ -41,6 +41,7 @@ enum Reach {
     },
     Queue {
         name: String,
+        modern_errors: bool,
     },
     /// A SAS for a container or for what is in it.
     Blob {
@@ -151,6 +152,7 @@ fn read(request: &Signed<'_>, kind: Kind, version: ServiceVersion) -> Result<Sas
             name: queue_of(&request.target.path)
                 .ok_or_else(|| failed("the SAS does not say what it is for"))?
                 .into_owned(),
+            modern_errors: version.has_sas_mismatch_errors(),
         },
         (Kind::Service | Kind::Delegated, Service::Blob) => blob_reach(request, version)?,
         (Kind::Delegated, Service::Table | Service::Queue) => {
@@ -254,7 +256,7 @@ impl SasToken {
     /// The queue that it is for, as the request spells it: where the policy is stored.
     pub fn queue(&self) -> Option<&str> {
         match &self.reach {
-            Reach::Queue { name } => Some(name),
+            Reach::Queue { name, .. } => Some(name),
             Reach::Account { .. } | Reach::Table { .. } | Reach::Blob { .. } => None,
         }
     }
@@ -284,7 +286,9 @@ impl SasToken {
             Reach::Table { name, bounds, modern_errors } => {
                 Ok(Grant::TableSas { table: name, permissions, bounds, modern_errors })
             }
-            Reach::Queue { name } => Ok(Grant::QueueSas { queue: name, permissions }),
+            Reach::Queue { name, modern_errors } => {
+                Ok(Grant::QueueSas { queue: name, permissions, modern_errors })
+            }
             Reach::Blob { container, reach, modern_errors } => {
                 Ok(Grant::BlobSas { container, reach, permissions, modern_errors })
             }

@@ -554,7 +554,8 @@ fn a_queue_sas_is_for_the_queue_of_the_path() {
         let uri = format!("/devstoreaccount1/{path}?sp=rp&se=2026-04-01&sv=2019-02-02&sig={signature}");
         table("GET", &uri).service(Service::Queue)
     };
-    let expected = Grant::QueueSas { queue: "jobs".to_owned(), permissions: "rp".to_owned() };
+    let expected =
+        Grant::QueueSas { queue: "jobs".to_owned(), permissions: "rp".to_owned(), modern_errors: true };
     for path in ["jobs", "jobs/", "/jobs", "jobs/messages", "jobs/messages/1", "j%6Fbs/messages"] {
         assert_eq!(request(path).grant(None), Ok(expected.clone()), "{path}");
     }
@@ -576,7 +577,8 @@ fn policies_of_queues_fill_their_sas() {
         permission: Some("raup".to_owned()),
     };
     let stored = SignedIdentifier { id: "p".to_owned(), policy: Some(policy) };
-    let expected = Grant::QueueSas { queue: "jobs".to_owned(), permissions: "raup".to_owned() };
+    let expected =
+        Grant::QueueSas { queue: "jobs".to_owned(), permissions: "raup".to_owned(), modern_errors: true };
     assert_eq!(request.grant(Some(&stored)), Ok(expected));
     assert!(request.grant(None).is_err());
     request.run(|signed| match authenticate(signed) {

@@ -4,8 +4,7 @@
 
 use crate::address::Service;
 use crate::xml::Printer;
-use crate::xml::document::{invalid, resolve, text};
-use quick_xml::Reader;
+use crate::xml::document::{self, invalid, resolve, text};
 use quick_xml::events::Event;
 use tepui_model::blob::block::MAX_COMMITTED_BLOCKS;
 use tepui_model::blob::{BlockId, BlockList, BlockSearch, ChosenBlock, ListedBlock};
@@ -20,11 +19,16 @@ const MAX_TEXT_BYTES: usize = 256;
 pub fn parse(body: &[u8]) -> Result<Vec<ChosenBlock>, ServiceError> {
     let text = text(body).filter(|text| text.len() <= MAX_BODY_BYTES);
     let text = text.ok_or_else(|| invalid("not UTF-8 or too long"))?;
-    let mut reader = Reader::from_str(text);
-    reader.config_mut().expand_empty_elements = true;
+    let mut reader = document::reader(text);
     let mut list = List::default();
-    while list.read(reader.read_event().map_err(|_| invalid("not well-formed"))?)? == Next::Event {}
-    Ok(list.blocks)
+    let mut is_first = true;
+    loop {
+        let event = reader.read_event().map_err(|_| invalid("not well-formed"))?;
+        document::check(&event, std::mem::replace(&mut is_first, false)).map_err(invalid)?;
+        if list.read(event)? == Next::End {
+            return Ok(list.blocks);
+        }
+    }
 }
 
 /// A list, as far as it was read.

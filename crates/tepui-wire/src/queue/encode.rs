@@ -3,10 +3,11 @@
 use super::{message_xml, receipt};
 use crate::address::Service;
 use crate::metadata;
+use crate::parameters;
 use crate::query::Query;
 use crate::version::ServiceVersion;
 use crate::xml::{self, DECLARATION, GeoReplication, Printer};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::{Claimed, MessageId, Operation, Peeked, PopReceipt, QueuePage, Reply, Stamp};
@@ -63,6 +64,8 @@ fn properties(pairs: &Metadata, messages: u64) -> Result<Response<Vec<u8>>, Serv
     let mut response = empty(StatusCode::OK);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // The answer to HEAD has it as well.
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(0));
     headers.insert(MESSAGES_COUNT, HeaderValue::from(messages));
     metadata::encode(pairs, headers)?;
     Ok(response)
@@ -84,11 +87,14 @@ fn queue_list(context: &Context<'_>, page: &QueuePage) -> Vec<u8> {
         false => ("AccountName", context.account),
     };
     out.parent_with("EnumerationResults", &[attribute], |out| {
-        for (parameter, element) in [("prefix", "Prefix"), ("marker", "Marker"), ("maxresults", "MaxResults")]
-        {
+        for (parameter, element) in [("prefix", "Prefix"), ("marker", "Marker")] {
             if let Some(value) = context.query.get_ignore_case(parameter) {
                 out.leaf(element, value);
             }
+        }
+        // Clients read a number from it.
+        if let Some(value) = parameters::given(context.query, "maxresults") {
+            out.leaf("MaxResults", value);
         }
         out.parent("Queues", |out| {
             for queue in &page.queues {

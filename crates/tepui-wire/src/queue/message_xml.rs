@@ -2,7 +2,7 @@
 //!
 //! Every character of the text counts, blanks too. Foreign bytes decide neither depth nor size.
 
-use crate::xml::{BOM, is_xml_character};
+use crate::xml::{BOM, document, is_xml_character};
 use bytes::Bytes;
 use quick_xml::Reader;
 use quick_xml::events::{BytesRef, Event};
@@ -27,8 +27,7 @@ pub fn parse(body: &[u8], max_bytes: usize) -> Result<Bytes, ServiceError> {
     if let Some(at) = forbidden_character(document) {
         return Err(invalid(document.as_bytes(), at, "a character that XML has not"));
     }
-    let mut reader = Reader::from_str(document);
-    reader.config_mut().expand_empty_elements = true;
+    let mut reader = document::reader(document);
     let mut text = Text { max_bytes, ..Text::default() };
     let read = text.read(&mut reader);
     read.map_err(|cause| invalid(document.as_bytes(), reader.buffer_position() as usize, cause))?;
@@ -51,8 +50,11 @@ struct Text {
 
 impl Text {
     fn read(&mut self, reader: &mut Reader<&[u8]>) -> Result<(), &'static str> {
+        let mut is_first = true;
         loop {
-            match reader.read_event().map_err(|_| "not well-formed")? {
+            let event = reader.read_event().map_err(|_| "not well-formed")?;
+            document::check(&event, std::mem::replace(&mut is_first, false))?;
+            match event {
                 Event::Start(start) => self.open(start.local_name().into_inner())?,
                 Event::End(_) => {
                     self.depth = self.depth.checked_sub(1).ok_or("an end without a start")?;
@@ -241,6 +243,13 @@ mod tests {
             &message("&#xD800;"),
             &message("&nope;"),
             &message("a & b"),
+            &message("a]]>b"),
+            &message("<!-- a -- b -->"),
+            &message("<?xml version=\"1.0\"?>"),
+            "\n<?xml version=\"1.0\"?><QueueMessage><MessageText>x</MessageText></QueueMessage>",
+            "<QueueMessage a=\"1\" a=\"2\"><MessageText>x</MessageText></QueueMessage>",
+            "<QueueMessage><MessageText a>x</MessageText></QueueMessage>",
+            "<QueueMessage><MessageText a=<>x</MessageText></QueueMessage>",
             &message("<"),
             &deep,
         ] {

@@ -22,6 +22,26 @@ pub(crate) fn invalid(cause: &str) -> ServiceError {
     ServiceError::new(ErrorCode::InvalidXmlDocument).with_cause(cause)
 }
 
+/// A reader of a document. Elements without content are as if they had an end.
+pub(crate) fn reader(text: &str) -> Reader<&[u8]> {
+    let mut reader = Reader::from_str(text);
+    let config = reader.config_mut();
+    (config.expand_empty_elements, config.check_comments) = (true, true);
+    reader
+}
+
+/// Finds what the reader lets pass and XML does not. `is_first`: whether the document begins with it.
+pub(crate) fn check(event: &Event<'_>, is_first: bool) -> Result<(), &'static str> {
+    match event {
+        Event::Start(start) if start.attributes().any(|attribute| attribute.is_err()) => {
+            Err("an attribute that is not well-formed, or there twice")
+        }
+        Event::Decl(_) if !is_first => Err("a declaration that is not at the beginning"),
+        Event::Text(text) if text.contains("]]>") => Err("the end of a section that was not begun"),
+        _ => Ok(()),
+    }
+}
+
 /// The text of a body without its byte order mark. `None` if it is not UTF-8.
 pub(crate) fn text(body: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(body).ok()?;
@@ -37,13 +57,15 @@ pub(crate) fn parse(body: &[u8], root: &str) -> Result<Element, ServiceError> {
 }
 
 fn parse_text(text: &str) -> Result<Element, &'static str> {
-    let mut reader = Reader::from_str(text);
-    reader.config_mut().expand_empty_elements = true;
+    let mut reader = reader(text);
+    let mut is_first = true;
     let mut open: Vec<Element> = Vec::new();
     let mut root = None;
     let mut count = 0;
     loop {
-        match reader.read_event().map_err(|_| "not well-formed")? {
+        let event = reader.read_event().map_err(|_| "not well-formed")?;
+        check(&event, std::mem::replace(&mut is_first, false))?;
+        match event {
             Event::Start(start) => {
                 count += 1;
                 if count > MAX_ELEMENTS || open.len() >= MAX_DEPTH || root.is_some() {

@@ -4,6 +4,7 @@ use crate::siege::{Siege, TABLE};
 use crate::support::SAS;
 use crate::support::http::Client;
 use crate::support::table::{Applied, Change, properties};
+use crate::support::wait_until;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -138,6 +139,56 @@ fn bodies_beyond_the_memory_for_them() {
     assert!((1..=2).contains(&count(500)), "{statuses:?}");
     drop(clients);
     siege.survived("and leave");
+    siege.lift();
+}
+
+#[test]
+fn messages_that_nobody_reads() {
+    let mut siege = Siege::lay("reply-memory-bytes = 16777216\nbody-memory-timeout-seconds = 0.2");
+    let mut owner = Client::connect(siege.server.queue_port).unwrap();
+    owner.create_queue("large");
+    for _ in 0..32 {
+        assert_eq!(owner.put_message("large", &"&amp;".repeat(65_536)).unwrap().status, 201);
+    }
+    let before = siege.server.resident_kib();
+    let ask = format!(
+        "GET /devstoreaccount1/large/messages?peekonly=true&numofmessages=32&{SAS} HTTP/1.1\r\nHost: x\r\n\r\n"
+    );
+    let mut deaf: Vec<Client> = (0..40).map(|_| Client::connect(siege.server.queue_port).unwrap()).collect();
+    for client in &mut deaf {
+        client.send(ask.as_bytes()).unwrap();
+    }
+    // There is memory for one; the others are told so.
+    let statuses: Vec<u16> = deaf.iter_mut().map(|client| client.head().unwrap().status).collect();
+    let held = siege.server.resident_kib().saturating_sub(before);
+    assert!(held < 64 * 1024, "{held} KiB are held");
+    assert!(statuses.contains(&200) && statuses.contains(&503), "{statuses:?}");
+    siege.survived("while nobody reads messages");
+    drop(deaf);
+    wait_until("memory is free again", || {
+        owner.request("GET", "/large/messages?peekonly=true&numofmessages=32", &[], b"").unwrap().status
+            == 200
+    });
+    siege.survived("and leave");
+}
+
+#[test]
+fn accounts_that_do_not_exist() {
+    let mut siege = Siege::lay("");
+    for port in [siege.server.port, siege.server.queue_port, siege.server.blob_port] {
+        let mut client = Client::connect(port).unwrap();
+        for number in 0..1000 {
+            let name = format!("{number}{}", "a".repeat(50_000));
+            for method in ["GET", "OPTIONS"] {
+                client
+                    .send(format!("{method} /{name}/x HTTP/1.1\r\nHost: x\r\nOrigin: y\r\n\r\n").as_bytes())
+                    .unwrap();
+                let status = client.reply().unwrap().status;
+                assert!(matches!(status, 400..500), "{method} {port} {status}");
+            }
+        }
+    }
+    siege.survived("asking for many accounts");
     siege.lift();
 }
 
