@@ -16,15 +16,13 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Reads a path after the account, percent-encoded, without a slash in front. One slash too many
-    /// between the account and the queue is forgiven, and so is one at the end.
+    /// Reads a path after the account, percent-encoded, without a slash in front. One at the end is forgiven.
     ///
     /// ```
     /// use tepui_wire::queue::resource::Resource;
     /// assert_eq!(Resource::parse("jobs/messages"), Ok(Resource::Messages("jobs".to_owned())));
     /// ```
     pub fn parse(path: &str) -> Result<Self, ServiceError> {
-        let path = path.strip_prefix('/').unwrap_or(path);
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut segments = path.split('/');
         let mut next = || segments.next().map(decoded).transpose();
@@ -53,7 +51,6 @@ impl Resource {
 
 /// The queue that a path belongs to, whatever follows: what a SAS is signed for.
 pub(crate) fn queue_of(path: &str) -> Option<Cow<'_, str>> {
-    let path = path.strip_prefix('/').unwrap_or(path);
     percent::decode(path.split('/').next()?).filter(|queue| !queue.is_empty())
 }
 
@@ -77,13 +74,13 @@ mod tests {
             ("/", Ok(Resource::Service)),
             ("jobs", queue("jobs")),
             ("jobs/", queue("jobs")),
-            ("/jobs", queue("jobs")),
+            ("/jobs", invalid()),
             ("j%6Fbs", queue("jobs")),
             ("Jobs", queue("Jobs")),
             ("a%2Fb", queue("a/b")),
             ("messages", queue("messages")),
             ("jobs/messages", messages()),
-            ("/jobs/messages/", messages()),
+            ("jobs/messages/", messages()),
             ("jobs/messages/5b1f", message("5b1f")),
             ("jobs/messages/5b1f/", message("5b1f")),
             ("jobs/messages/a%20b", message("a b")),
