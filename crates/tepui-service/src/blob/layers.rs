@@ -33,7 +33,7 @@ pub(super) struct Span {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Seen {
     Data(Part),
-    /// Cleared.
+    /// Cleared, or beyond what a layer sees of its parent: what the layers below have there is hidden.
     Zeros,
     /// No layer that was looked at has anything.
     Nothing,
@@ -66,13 +66,15 @@ pub(super) async fn layered<S: Snapshot>(
             gaps = clipped(gaps, end);
         }
         gaps = fill(&gaps, &pieces, &mut spans);
-        let seen_of_parent = head.parent.map_or(0, |(_, bytes)| bytes);
-        let beyond = gaps.iter().filter(|gap| gap.end > seen_of_parent);
-        spans.extend(beyond.map(|gap| nothing(gap.start.max(seen_of_parent)..gap.end)));
-        gaps = clipped(gaps, seen_of_parent);
         layer = head.parent.map(|(parent, _)| parent);
+        if let Some((_, seen_of_parent)) = head.parent {
+            let beyond = gaps.iter().filter(|gap| gap.end > seen_of_parent);
+            let hidden = beyond.map(|gap| gap.start.max(seen_of_parent)..gap.end);
+            spans.extend(hidden.map(|range| Span { range, seen: Seen::Zeros }));
+            gaps = clipped(gaps, seen_of_parent);
+        }
     }
-    spans.extend(gaps.into_iter().map(nothing));
+    spans.extend(gaps.into_iter().map(|range| Span { range, seen: Seen::Nothing }));
     spans.retain(|span| span.range.start < end);
     spans.sort_unstable_by_key(|span| span.range.start);
     if let Some(Span { range, seen }) = spans.last_mut()
@@ -91,10 +93,6 @@ fn placed(row: &[u8]) -> Result<Option<(Range<u64>, Source)>, ServiceError> {
     let Pieces { start, pieces } = Pieces::decode(row)?;
     let piece = pieces.into_iter().next();
     Ok(piece.map(|piece| (start..start + piece.bytes(), piece.source)))
-}
-
-fn nothing(range: Range<u64>) -> Span {
-    Span { range, seen: Seen::Nothing }
 }
 
 /// What is in ranges before an end.

@@ -10,7 +10,8 @@ use tepui_extents::MemoryExtents;
 use tepui_model::blob::{
     BlobName, BlobPath, ByteRange, Checksums, ContainerEncryption, ContainerName, DeleteBlob, Encryption,
     GetBlob, GetPageRanges, NewBlob, NewContent, Operation, PageRange, PageState, PageWrite, Preconditions,
-    PreviousSnapshot, PutBlob, PutPages, Reply, Revision, SequenceConditions, TierConditions, Upload,
+    PreviousSnapshot, PutBlob, PutPages, Reply, Revision, SequenceConditions, SetBlobProperties,
+    TierConditions, Upload,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::time::ManualClock;
@@ -79,6 +80,18 @@ impl Disk {
         done.map(drop).unwrap();
     }
 
+    async fn resize(&self, pages: u64) {
+        let operation = Operation::SetBlobProperties(SetBlobProperties {
+            blob: path(),
+            http: None,
+            resize: Some(pages * PAGE),
+            sequence_number: None,
+            preconditions: Preconditions::default(),
+            encryption: Encryption::default(),
+        });
+        self.run(operation).await.unwrap();
+    }
+
     async fn snapshot(&self) -> Timestamp {
         let operation = Operation::SnapshotBlob {
             blob: path(),
@@ -141,6 +154,22 @@ impl Disk {
         pages
     }
 
+    /// What is told of changes since a snapshot fits what was there then, and what is there now.
+    async fn check_changes(&self, taken: Timestamp, then: &[u8], now: &[u8]) {
+        let changes = self.changes(taken).await;
+        for (page, change) in changes.iter().enumerate() {
+            let of = |bytes: &[u8]| bytes.get(page * PAGE as usize).copied();
+            let was = of(then).unwrap_or(0);
+            // A page that was written again as it was may be told of or not.
+            let fits = match (change, of(now)) {
+                (None, is) => is.is_none_or(|is| was == is),
+                (Some(PageState::Written), is) => is.is_some_and(|is| is != 0),
+                (Some(PageState::Cleared), is) => is == Some(0) && was != 0,
+            };
+            assert!(fits, "page {page} of {taken:?}: {was} {:?} {change:?}", of(now));
+        }
+    }
+
     /// How many layers the blob has, and how many rows are in the one on top.
     async fn layers(&self) -> (usize, usize) {
         let snapshot = self.engine.snapshot().await.unwrap();
@@ -198,18 +227,7 @@ async fn layers_stay_few() {
     assert!(deepest > MAX_LAYERS / 2 && deepest <= MAX_LAYERS + 1, "{deepest}");
     for (taken, then) in &kept {
         assert!(disk.read(Revision::Snapshot(*taken)).await == *then);
-        let changes = disk.changes(*taken).await;
-        for (page, change) in changes.iter().enumerate() {
-            let at = page * PAGE as usize;
-            let (was, is) = (then[at], plain[at]);
-            // A page that was written again as it was may be told of or not.
-            let fits = match change {
-                None => was == is,
-                Some(PageState::Written) => is != 0,
-                Some(PageState::Cleared) => is == 0 && was != 0,
-            };
-            assert!(fits, "page {page} of {taken:?}: {was} {is} {change:?}");
-        }
+        disk.check_changes(*taken, then, &plain).await;
     }
     for (taken, _) in kept {
         disk.delete(Revision::Snapshot(taken)).await;
@@ -221,6 +239,44 @@ async fn layers_stay_few() {
         [("extents", keyspace::extents_of_volume(1)), ("notes", keyspace::all_dropped_contents())]
     {
         assert!(Rows::of(&snapshot, range, 1).next().await.unwrap().is_none(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn changes_of_length_are_changes() {
+    let (disk, mut next) = (Disk::new().await, dice());
+    let mut plain = vec![0; (PAGES * PAGE) as usize];
+    let mut kept: Vec<(Timestamp, Vec<u8>)> = Vec::new();
+    for round in 0..1000u64 {
+        let length = plain.len() as u64 / PAGE;
+        let start = next(length);
+        let pages = start..(start + 1 + next(60)).min(length);
+        match next(8) {
+            0 => {
+                let length = 1 + next(PAGES);
+                disk.resize(length).await;
+                plain.resize((length * PAGE) as usize, 0);
+            }
+            1 => kept.push((disk.snapshot().await, plain.clone())),
+            fate => {
+                let fill = (fate > 3).then_some(round as u8 | 1);
+                disk.write(&pages, fill).await;
+                plain[(pages.start * PAGE) as usize..(pages.end * PAGE) as usize].fill(fill.unwrap_or(0));
+            }
+        }
+        if kept.len() > 40 {
+            let (taken, _) = kept.remove(next(40) as usize);
+            disk.delete(Revision::Snapshot(taken)).await;
+        }
+        assert!(disk.read(Revision::Base).await == plain, "{round}");
+        if round % 10 == 0 {
+            for (taken, then) in &kept {
+                disk.check_changes(*taken, then, &plain).await;
+            }
+        }
+    }
+    for (taken, then) in &kept {
+        assert!(disk.read(Revision::Snapshot(*taken)).await == *then);
     }
 }
 

@@ -106,8 +106,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     }
                 }
                 Part::Spans(spans) => {
+                    let seen_of_parent = parent.map_or(0, |(_, bytes)| bytes);
                     for span in spans {
-                        copy_span(&mut edit, to, span, parent.is_some()).await?;
+                        copy_span(&mut edit, to, span, seen_of_parent).await?;
                     }
                 }
             }
@@ -140,11 +141,14 @@ async fn copy_span<S: Snapshot>(
     edit: &mut Edit<'_, S>,
     to: ContentId,
     span: &Span,
-    hides: bool,
+    seen_of_parent: u64,
 ) -> Result<(), ServiceError> {
     let source = match &span.seen {
         Seen::Data(part) => slice(&part.source, part.range.clone()),
-        Seen::Zeros if hides => Source::Zeros(span.range.end - span.range.start),
+        // Only what would be seen has to be hidden.
+        Seen::Zeros if span.range.start < seen_of_parent => {
+            Source::Zeros(span.range.end.min(seen_of_parent) - span.range.start)
+        }
         Seen::Zeros | Seen::Nothing => return Ok(()),
     };
     if let Some(extent) = contents::extent_of(&source) {

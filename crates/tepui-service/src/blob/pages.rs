@@ -107,6 +107,7 @@ pub(super) async fn resize<S: Snapshot>(
         if cut(edit, content, bytes..blob.bytes).await? == More::Yes {
             return Ok(Some(Step::More));
         }
+        // What is not seen of the parent any more has been cleared.
         if let Some((_, seen)) = &mut head.parent {
             *seen = bytes.min(*seen);
             edit.put(keyspace::content(content), head.encode());
