@@ -23,6 +23,8 @@ pub(super) async fn delete_blob<S: Snapshot>(
     let mut edit = Edit::of(context.snapshot);
     let target = Target::find(context, &mut edit, &delete.blob).await?;
     match delete.revision {
+        // What is there is deleted first, so that it can be restored.
+        Revision::Base if delete.permanently => Err(ErrorCode::InvalidQueryParameterValue.into()),
         Revision::Base => delete_base(context, edit, &target, delete).await,
         revision => delete_revision(context, edit, &target, revision, delete).await,
     }
