@@ -2,7 +2,7 @@
 
 use super::contents;
 use super::edit::{Edit, Rows};
-use super::precondition::{require_not_archived, require_type};
+use super::precondition::{check_key, check_keys, require_not_archived, require_type};
 use super::put::{new_blob, no_bytes};
 use super::service::{Context, Step};
 use super::staged;
@@ -14,8 +14,8 @@ use crate::transact::Outcome;
 use std::collections::HashMap;
 use tepui_engine::Snapshot;
 use tepui_model::blob::{
-    self, BlobPath, BlobType, BlockId, BlockList, BlockListType, BlockSearch, Changed, ListedBlock, OfType,
-    Preconditions, PutBlock, PutBlockList, Reply, Revision,
+    self, BlobPath, BlobType, BlockId, BlockList, BlockListType, BlockSearch, Changed, CustomerKey,
+    ListedBlock, OfType, Preconditions, PutBlock, PutBlockList, Reply, Revision,
 };
 use tepui_model::{ErrorCode, ServiceError};
 
@@ -63,7 +63,7 @@ pub(super) async fn put_block<S: Snapshot>(
             contents::release_extent(&mut edit, StoredBlock::decode(&row)?.extent).await?;
         }
         contents::keep_extent(&mut edit, extent).await?;
-        edit.put_stamped(key, StoredBlock { put: context.now, extent }.encode());
+        edit.put_stamped(key, StoredBlock { put: context.now, extent, key: put.encryption.key }.encode());
     }
     let reply = Reply::BlockPut { checksums: said.answered(&computed), encryption: put.encryption.clone() };
     Ok(edit.finish(reply.into()))
@@ -93,6 +93,9 @@ pub(super) async fn put_block_list<S: Snapshot>(
     let target = Target::find(context, &mut edit, &put.blob).await?;
     let asked = target.asked(&put.preconditions, context.now);
     asked.check_create(target.base.as_ref(), BlobType::Block, context.allowed)?;
+    if let Some(base) = target.base.as_ref().filter(|base| base.encryption.key.is_some()) {
+        check_key(base, &put.new.encryption)?;
+    }
     if target.discard_spent(&mut edit).await? == More::Yes {
         return Ok(edit.finish(Step::More));
     }
@@ -131,12 +134,17 @@ pub(super) async fn put_block_list<S: Snapshot>(
 struct Choosing {
     uncommitted: HashMap<BlockId, Uncommitted>,
     committed: HashMap<BlockId, Source>,
+    /// The customer's key that committed blocks were put with.
+    committed_key: Option<CustomerKey>,
+    /// The one that the list is put with: blocks with another cannot be chosen.
+    key: Option<CustomerKey>,
     /// There is so much to discard that it is left for later: the list has references of its own.
     are_left: bool,
 }
 
 struct Uncommitted {
     extent: tepui_extents::Extent,
+    key: Option<CustomerKey>,
     /// The block's own reference has gone over to the list.
     used: bool,
 }
@@ -154,8 +162,8 @@ impl Choosing {
         while let Some((key, row)) = rows.next().await? {
             key_bytes += key.len();
             let (_, id) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
-            let extent = StoredBlock::decode(&row)?.extent;
-            uncommitted.insert(id, Uncommitted { extent, used: false });
+            let StoredBlock { extent, key, .. } = StoredBlock::decode(&row)?;
+            uncommitted.insert(id, Uncommitted { extent, key, used: false });
         }
         let mut committed = HashMap::new();
         let wants_committed = put.blocks.iter().any(|line| match line.search {
@@ -170,7 +178,9 @@ impl Choosing {
                 }
             }
         }
-        Ok(Self { uncommitted, committed, are_left: key_bytes > MAX_DISCARDED_KEY_BYTES })
+        let committed_key = target.base.as_ref().and_then(|base| base.encryption.key);
+        let (key, are_left) = (put.new.encryption.key, key_bytes > MAX_DISCARDED_KEY_BYTES);
+        Ok(Self { uncommitted, committed, committed_key, key, are_left })
     }
 
     /// The block of an id, with a reference of its own. `None`: there is none.
@@ -186,6 +196,7 @@ impl Choosing {
         };
         let source = match (new, search) {
             (Some(block), _) => {
+                check_keys(block.key, self.key)?;
                 if block.used || self.are_left {
                     contents::share_extent(edit, block.extent).await?;
                 }
@@ -195,6 +206,7 @@ impl Choosing {
             (None, BlockSearch::Uncommitted) => return Ok(None),
             (None, BlockSearch::Committed | BlockSearch::Latest) => {
                 let Some(source) = self.committed.get(id).cloned() else { return Ok(None) };
+                check_keys(self.committed_key, self.key)?;
                 if let Some(extent) = contents::extent_of(&source) {
                     contents::share_extent(edit, extent).await?;
                 }
@@ -241,7 +253,7 @@ pub(super) async fn get_block_list<S: Snapshot>(
         let mut rows = Rows::of(context.snapshot, range, 10_000);
         while let Some((key, row)) = rows.next().await? {
             let (_, id) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
-            let StoredBlock { put, extent } = StoredBlock::decode(&row)?;
+            let StoredBlock { put, extent, .. } = StoredBlock::decode(&row)?;
             if put.ticks() > spent {
                 uncommitted.push(ListedBlock { id, bytes: extent.bytes });
             }

@@ -3,7 +3,7 @@
 use super::contents;
 use super::edit::Edit;
 use super::pending;
-use super::precondition::require_not_archived;
+use super::precondition::{check_key, require_not_archived};
 use super::put::{new_blob, no_bytes, store};
 use super::service::{Context, Step};
 use super::target::{More, Target, written};
@@ -16,8 +16,8 @@ use tepui_engine::Snapshot;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     AccessTier, BlobPath, BlobType, Checksums, CopyBlob, CopyPace, CopySource, CopyState, CopyStatus,
-    CopyTags, HttpProperties, NewBlob, OfType, Preconditions, PutBlobFromUrl, RehydratePriority, Reply,
-    Revision, SourcePlace, Tags, Unmet, Validators,
+    CopyTags, Encryption, HttpProperties, NewBlob, OfType, Preconditions, PutBlobFromUrl, RehydratePriority,
+    Reply, Revision, SourcePlace, Tags, Unmet, Validators,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, guid};
@@ -67,6 +67,8 @@ pub(super) async fn find_source<S: Snapshot>(
     let container = blob.container.as_str();
     let validators = Validators { changed: found.changed, container, tags: &found.tags };
     source.conditions.check_read(&validators).map_err(|unmet| telling.unmet(unmet))?;
+    // No caller can show the key of a source.
+    check_key(&found, &Encryption::default())?;
     Ok(Some(found))
 }
 

@@ -7,7 +7,7 @@ use super::pending;
 use super::tier;
 use crate::record::StoredBlob;
 use tepui_model::blob::access::Allowed;
-use tepui_model::blob::{BlobType, Encryption, OfType, Preconditions, Unmet, Validators};
+use tepui_model::blob::{BlobType, CustomerKey, Encryption, OfType, Preconditions, Unmet, Validators};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// What a check needs to know beside the blob.
@@ -119,7 +119,12 @@ pub(super) fn require_unsealed(blob: &StoredBlob) -> Result<(), ErrorCode> {
 
 /// Whether the caller brings along the key that a blob was made with.
 pub(super) fn check_key(blob: &StoredBlob, given: &Encryption) -> Result<(), ErrorCode> {
-    match (blob.encryption.key, given.key) {
+    check_keys(blob.encryption.key, given.key)
+}
+
+/// Whether the key that was used is the one that is given.
+pub(super) fn check_keys(used: Option<CustomerKey>, given: Option<CustomerKey>) -> Result<(), ErrorCode> {
+    match (used, given) {
         (Some(_), None) => Err(ErrorCode::BlobUsesCustomerSpecifiedEncryption),
         (None, Some(_)) => Err(ErrorCode::BlobDoesNotUseCustomerSpecifiedEncryption),
         (Some(used), Some(given)) if used != given => Err(ErrorCode::BlobCustomerSpecifiedEncryptionMismatch),

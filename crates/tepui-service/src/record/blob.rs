@@ -241,6 +241,8 @@ impl<'a, T: From<&'a str>, C> StoredBlob<T, C> {
 pub(crate) struct StoredBlock {
     pub(crate) put: Timestamp,
     pub(crate) extent: Extent,
+    /// The customer's key that it was put with.
+    pub(crate) key: Option<CustomerKey>,
 }
 
 impl StoredBlock {
@@ -248,11 +250,22 @@ impl StoredBlock {
         let mut out = Writer::new();
         out.moment(self.put);
         out.extent(self.extent);
+        // Records without a key end here, as all of them once did.
+        if let Some(key) = self.key {
+            out.bytes(&key.sha256);
+        }
         out.finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
-        let read = |mut from: Reader<'_>| Some(Self { put: from.moment()?, extent: from.extent()? });
+        let read = |mut from: Reader<'_>| {
+            let (put, extent) = (from.moment()?, from.extent()?);
+            let key = match from.0.is_empty() {
+                true => None,
+                false => Some(CustomerKey { sha256: from.bytes()?.try_into().ok()? }),
+            };
+            Some(Self { put, extent, key })
+        };
         Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("block"))
     }
 }

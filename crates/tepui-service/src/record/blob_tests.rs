@@ -109,8 +109,10 @@ fn containers_are_read_back() {
 
 #[test]
 fn what_blobs_are_made_of_is_read_back() {
-    let block = StoredBlock { put: at("2026-03-10"), extent: EXTENT };
-    assert_eq!(StoredBlock::decode(&block.encode()), Ok(block));
+    for key in [None, Some(CustomerKey { sha256: [8; 32] })] {
+        let block = StoredBlock { put: at("2026-03-10"), extent: EXTENT, key };
+        assert_eq!(StoredBlock::decode(&block.encode()), Ok(block));
+    }
     let extent = StoredExtent { bytes: 3, references: 4 };
     assert_eq!(StoredExtent::decode(&extent.encode()), Ok(extent));
     let head = ContentHead { references: 1, end: 2, parent: Some((ContentId(3), 4)) };
