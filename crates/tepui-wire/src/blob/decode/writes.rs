@@ -184,27 +184,35 @@ pub(super) fn append_block(request: &Request<'_>, blob: BlobPath) -> Result<Appe
 
 pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<PutPages, ServiceError> {
     let Request { headers, .. } = *request;
-    required_word(headers, headers::PAGE_WRITE, |text| {
-        ["update", "clear"].iter().any(|known| text.eq_ignore_ascii_case(known)).then_some(())
+    let clears = required_word(headers, headers::PAGE_WRITE, |text| match text {
+        _ if text.eq_ignore_ascii_case("update") => Some(false),
+        _ if text.eq_ignore_ascii_case("clear") => Some(true),
+        _ => None,
     })?;
     let name = match headers::given(headers, headers::X_MS_RANGE) {
         Some(_) => headers::X_MS_RANGE,
         None => headers::RANGE,
     };
-    let pages = required_word(headers, name, |text| PageRange::new(ByteRange::parse(text)?))?;
+    let page_range = |text: &str| PageRange::new(ByteRange::parse(text)?);
+    let pages = required_word(headers, name, page_range)?;
     let write = match request.kind {
         OperationKind::ClearPages => {
             no_body(headers)?;
+            // There are no bytes that a checksum could be of.
+            for name in [headers::CONTENT_MD5, headers::CONTENT_CRC64] {
+                if headers::given(headers, name).is_some() {
+                    return Err(invalid(headers, name));
+                }
+            }
             PageWrite::Clear
         }
         OperationKind::PutPagesFromUrl => {
-            headers::required(headers, headers::SOURCE_RANGE)?;
+            if clears {
+                return Err(invalid(headers, headers::PAGE_WRITE));
+            }
+            let source = required_word(headers, headers::SOURCE_RANGE, page_range)?;
             let piece = from_url(request, MAX_PAGE_WRITE_BYTES)?;
-            let bytes = match &piece {
-                Piece::FromUrl(from) => from.range.and_then(ByteRange::bytes),
-                Piece::Sent(upload) => upload.bytes,
-            };
-            if bytes != Some(pages.bytes()) {
+            if source.bytes() != pages.bytes() {
                 return Err(invalid(headers, headers::SOURCE_RANGE));
             }
             PageWrite::Update(piece)
