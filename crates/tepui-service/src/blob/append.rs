@@ -3,7 +3,7 @@
 use super::change::changed;
 use super::contents;
 use super::edit::Edit;
-use super::precondition::{check_key, require_type, require_unsealed};
+use super::precondition::{check_key, require_mutable, require_type, require_unsealed};
 use super::put::no_bytes;
 use super::service::{Context, Step};
 use super::target::{Target, written};
@@ -29,6 +29,7 @@ pub(super) async fn append_block<S: Snapshot>(
     require_type(blob, BlobType::Append)?;
     require_unsealed(blob)?;
     check_key(blob, &append.encryption)?;
+    require_mutable(blob, context.now)?;
     target.asked(&append.preconditions, context.now).check_write(blob)?;
     let uploaded = uploaded.ok_or_else(no_bytes)?;
     append.append.check(blob.bytes, uploaded.bytes)?;
@@ -104,6 +105,7 @@ pub(super) async fn seal<S: Snapshot>(
     let target = Target::find(context, &mut edit, path).await?;
     let blob = target.existing()?;
     require_type(blob, BlobType::Append)?;
+    require_mutable(blob, context.now)?;
     target.asked(preconditions, context.now).check_write(blob)?;
     AppendConditions { position, max_bytes: None }.check(blob.bytes, 0)?;
     let mut new = changed(context, &target, blob);

@@ -5,7 +5,7 @@ use super::edit::Edit;
 use super::lease::Lease;
 use super::pages;
 use super::pending;
-use super::precondition::{check_key, require_not_archived};
+use super::precondition::{check_key, require_mutable, require_not_archived};
 use super::service::{Context, Step};
 use super::target::{Target, written};
 use super::tier;
@@ -30,6 +30,7 @@ pub(super) async fn set_metadata<S: Snapshot>(
     let target = Target::find(context, &mut edit, path).await?;
     let blob = target.existing()?;
     check_key(blob, encryption)?;
+    require_mutable(blob, context.now)?;
     target.asked(preconditions, context.now).check_write(blob)?;
     let mut new = changed(context, &target, blob);
     new.metadata = metadata.clone();
@@ -61,6 +62,7 @@ pub(super) async fn set_properties<S: Snapshot>(
         return Err(ErrorCode::InvalidBlobType.into());
     }
     check_key(blob, &set.encryption)?;
+    require_mutable(blob, context.now)?;
     target.asked(&set.preconditions, context.now).check_write(blob)?;
     let mut new = changed(context, &target, blob);
     if let Some(http) = &set.http {

@@ -4,7 +4,7 @@ use super::change::changed;
 use super::contents;
 use super::edit::Edit;
 use super::layers::{Layer, Seen, Span, cut, is_below, layered, own_layer, put_merged, slice};
-use super::precondition::{check_key, require_type};
+use super::precondition::{check_key, require_mutable, require_type};
 use super::put::no_bytes;
 use super::service::{Context, Step};
 use super::target::{More, Target, written};
@@ -36,6 +36,7 @@ pub(super) async fn put_pages<S: Snapshot>(
         return Err(ErrorCode::InvalidBlobType.into());
     };
     check_key(blob, &put.encryption)?;
+    require_mutable(blob, context.now)?;
     target.asked(&put.preconditions, context.now).check_write(blob)?;
     put.pages.check_within(blob.bytes)?;
     put.sequence.check(sequence_number)?;

@@ -99,7 +99,7 @@ pub(super) fn require_not_archived(blob: &StoredBlob, now: Timestamp) -> Result<
     if tier::is_archived(blob, now) { Err(ErrorCode::BlobArchived) } else { Ok(()) }
 }
 
-/// Whether a blob may be replaced or deleted at all.
+/// Whether a blob may be written to, replaced or deleted at all.
 pub(super) fn require_mutable(blob: &StoredBlob, now: Timestamp) -> Result<(), ErrorCode> {
     if blob.legal_hold == Some(true) {
         return Err(ErrorCode::BlobImmutableDueToLegalHold);
