@@ -16,6 +16,13 @@ pub enum Allowed {
     IfPublic(PublicAccess),
 }
 
+impl Allowed {
+    /// Whether the caller has shown no credentials.
+    pub fn is_anonymous(self) -> bool {
+        matches!(self, Self::IfPublic(_))
+    }
+}
+
 impl From<Met> for Allowed {
     fn from(met: Met) -> Self {
         match met {
@@ -93,6 +100,21 @@ pub fn check(grant: &Grant, kind: OperationKind, container: Option<&str>) -> Res
             outcome.map_err(|code| if *modern_errors { code } else { ErrorCode::ResourceNotFound })
         }
         Grant::Anonymous => public(kind).map(Allowed::IfPublic).ok_or(ErrorCode::ResourceNotFound),
+        Grant::TableSas { .. } | Grant::QueueSas { .. } => Err(ErrorCode::AuthorizationFailure),
+    }
+}
+
+/// Whether `grant` allows to know of tags, beside what else is done: by a condition, or in a list.
+pub fn check_tags(grant: &Grant) -> Result<(), ErrorCode> {
+    match grant {
+        Grant::AccountKey => Ok(()),
+        Grant::AccountSas { permissions, .. } | Grant::BlobSas { permissions, .. }
+            if permissions.contains('t') =>
+        {
+            Ok(())
+        }
+        Grant::BlobSas { modern_errors: false, .. } | Grant::Anonymous => Err(ErrorCode::ResourceNotFound),
+        Grant::AccountSas { .. } | Grant::BlobSas { .. } => Err(ErrorCode::AuthorizationPermissionMismatch),
         Grant::TableSas { .. } | Grant::QueueSas { .. } => Err(ErrorCode::AuthorizationFailure),
     }
 }

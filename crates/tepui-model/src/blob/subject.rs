@@ -2,7 +2,7 @@
 
 use super::name::{BlobPath, ContainerName};
 use super::operation::{
-    CopySource, NewContent, Operation, PageWrite, Piece, SourceHead, SourcePlace, Upload,
+    CopySource, CopyTags, NewContent, Operation, PageWrite, Piece, SourceHead, SourcePlace, Upload,
 };
 use super::range::ByteRange;
 
@@ -99,6 +99,15 @@ impl Operation {
                 Piece::FromUrl(from) => Some(&from.source),
                 Piece::Sent(_) => None,
             },
+        }
+    }
+
+    /// Whether a copy has the tags of its source.
+    pub fn copies_tags(&self) -> bool {
+        match self {
+            Self::PutBlobFromUrl(put) => put.tags == CopyTags::Source,
+            Self::CopyBlob(copy) => copy.tags == CopyTags::Source,
+            _ => false,
         }
     }
 

@@ -153,7 +153,7 @@ fn context<'a>(
         query: &known.query,
         version: admitted.version,
         overrides,
-        may_read_tags: access::check(&admitted.grant, OperationKind::GetBlobTags, None).is_ok(),
+        may_read_tags: access::check_tags(&admitted.grant).is_ok(),
     }
 }
 
@@ -215,6 +215,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
             }
             Err(error) => return Err(error),
         };
+        check_tags(&prepared, grant).map_err(|error| told(error, grant, &head.headers, *version))?;
         let caller = caller(target, allowed);
         let answered = match body_of(kind) {
             BodyUse::Whole { max_bytes } => {
@@ -284,6 +285,15 @@ fn allowed(
             Err(ErrorCode::AuthorizationPermissionMismatch.into())
         }
         _ => Ok(allowed),
+    }
+}
+
+/// Whoever asks for tags must be allowed to know of them. In lists, everybody else who is let in has none.
+fn check_tags(prepared: &Prepared, grant: &Grant) -> Result<(), ServiceError> {
+    let leaves_out = *grant == Grant::Anonymous && matches!(prepared.operation(), Operation::ListBlobs(_));
+    match prepared.asks_for_tags && !leaves_out {
+        true => Ok(access::check_tags(grant)?),
+        false => Ok(()),
     }
 }
 

@@ -80,6 +80,8 @@ pub struct Prepared {
     version: ServiceVersion,
     /// What the caller says of a body that is read whole.
     checksums: Checksums,
+    /// Whether tags are asked for, beside what else is done: by a condition, or in a list.
+    pub asks_for_tags: bool,
 }
 
 /// Looks at everything but the body: first the names, then the parameters and headers.
@@ -89,7 +91,14 @@ pub fn prepare(request: &Request<'_>) -> Result<Prepared, ServiceError> {
         BodyUse::Whole { .. } => pieces::transfer_checksums(request.headers)?,
         _ => Checksums::default(),
     };
-    Ok(Prepared { operation, version: request.version, checksums })
+    let asks_for_tags = match (&operation, request.resource) {
+        (Operation::ListBlobs(list), _) => list.include.tags,
+        (_, resource) => {
+            matches!(resource, Resource::Blob(..))
+                && header::given(request.headers, header::IF_TAGS).is_some()
+        }
+    };
+    Ok(Prepared { operation, version: request.version, checksums, asks_for_tags })
 }
 
 fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
@@ -305,7 +314,7 @@ impl Prepared {
 
     /// Adds what a body says that is read whole. The bodies of other operations are not looked at.
     pub fn decode(self, body: &[u8]) -> Result<Operation, ServiceError> {
-        let Self { operation, version, checksums } = self;
+        let Self { operation, version, checksums, .. } = self;
         // Only where it is asked for: most are not.
         let computed = Checksums {
             md5: checksums.md5.map(|_| Md5Sum::of(body)),

@@ -168,8 +168,16 @@ pub struct BlobListWriter {
     body: Printer,
     root: Opened,
     blobs: Opened,
+    shown: Shown,
+}
+
+/// What is shown of blobs.
+#[derive(Clone, Copy)]
+struct Shown {
     include: BlobInclude,
     version: ServiceVersion,
+    /// Also how many there are.
+    tags: bool,
 }
 
 impl BlobListWriter {
@@ -183,7 +191,8 @@ impl BlobListWriter {
         ];
         let (mut body, root) = begin(context, Some(list.container.as_str()), &echoed);
         let blobs = body.open("Blobs", &[]);
-        Self { body, root, blobs, include: list.include, version: context.version }
+        let shown = Shown { include: list.include, version: context.version, tags: context.may_read_tags };
+        Self { body, root, blobs, shown }
     }
 
     /// The answer, once the page is complete.
@@ -198,9 +207,9 @@ impl BlobSink for BlobListWriter {
         self.body.make_room(ENTRY_BYTES);
         match listed {
             ListedBlob::Prefix(prefix) => {
-                self.body.parent("BlobPrefix", |body| push_name("Name", prefix, self.version, body));
+                self.body.parent("BlobPrefix", |body| push_name("Name", prefix, self.shown.version, body));
             }
-            ListedBlob::Blob(entry) => push_blob(entry, self.include, self.version, &mut self.body),
+            ListedBlob::Blob(entry) => push_blob(entry, self.shown, &mut self.body),
         }
     }
 
@@ -209,9 +218,9 @@ impl BlobSink for BlobListWriter {
     }
 }
 
-fn push_blob(entry: &BlobEntry<'_>, include: BlobInclude, version: ServiceVersion, body: &mut Printer) {
+fn push_blob(entry: &BlobEntry<'_>, shown: Shown, body: &mut Printer) {
     body.parent("Blob", |body| {
-        push_name("Name", entry.name, version, body);
+        push_name("Name", entry.name, shown.version, body);
         if entry.deleted.is_some() {
             push_flag(tag!("Deleted"), true, body);
         }
@@ -219,8 +228,8 @@ fn push_blob(entry: &BlobEntry<'_>, include: BlobInclude, version: ServiceVersio
             body.leaf("Snapshot", &moment.to_iso_7());
         }
         match &entry.content {
-            ListedContent::Committed(properties) => push_committed(entry, properties, include, version, body),
-            ListedContent::Uncommitted { lease } => push_uncommitted(lease, include, body),
+            ListedContent::Committed(properties) => push_committed(entry, properties, shown, body),
+            ListedContent::Uncommitted { lease } => push_uncommitted(lease, shown.include, body),
         }
     });
 }
@@ -228,12 +237,11 @@ fn push_blob(entry: &BlobEntry<'_>, include: BlobInclude, version: ServiceVersio
 fn push_committed(
     entry: &BlobEntry<'_>,
     properties: &BlobProperties<&BlobState<&str>>,
-    include: BlobInclude,
-    version: ServiceVersion,
+    shown: Shown,
     body: &mut Printer,
 ) {
-    let state = properties.state;
-    if let Some(of) = properties.version.filter(|_| version.has_tags_and_versions()) {
+    let (state, include) = (properties.state, shown.include);
+    if let Some(of) = properties.version.filter(|_| shown.version.has_tags_and_versions()) {
         body.leaf("VersionId", &of.id.to_iso_7());
         if of.is_current {
             push_flag(tag!("IsCurrentVersion"), true, body);
@@ -242,7 +250,7 @@ fn push_committed(
     if entry.has_versions_only {
         push_flag(tag!("HasVersionsOnly"), true, body);
     }
-    body.parent("Properties", |body| push_properties(entry, properties, include, version, body));
+    body.parent("Properties", |body| push_properties(entry, properties, shown, body));
     if include.metadata {
         match state.encryption.key {
             // What is encrypted with a caller's key is shown to nobody without it.
@@ -250,7 +258,7 @@ fn push_committed(
             None => push_metadata(&state.metadata, body),
         }
     }
-    if include.tags && !state.tags.is_empty() {
+    if include.tags && shown.tags && !state.tags.is_empty() {
         tags_text::push(&state.tags, body);
     }
     body.text_leaf(tag!("OrMetadata"), "");
@@ -273,8 +281,7 @@ fn push_uncommitted(lease: &LeaseView, include: BlobInclude, body: &mut Printer)
 fn push_properties(
     entry: &BlobEntry<'_>,
     properties: &BlobProperties<&BlobState<&str>>,
-    include: BlobInclude,
-    version: ServiceVersion,
+    Shown { include, version, tags }: Shown,
     body: &mut Printer,
 ) {
     let state = properties.state;
@@ -327,7 +334,7 @@ fn push_properties(
         }
     }
     push_soft_deleted(entry.deleted.as_ref(), body);
-    if !state.tags.is_empty() && version.has_tags_and_versions() {
+    if tags && !state.tags.is_empty() && version.has_tags_and_versions() {
         push_number(tag!("TagCount"), state.tags.len() as u64, body);
     }
     if let OfType::Append { sealed: true, .. } = state.of_type {

@@ -29,7 +29,8 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let Some(source) = operation.source() else {
             return self.carry_out(known, admitted, caller, &operation).await;
         };
-        let source_allowed = self.allowed_of_source(door, known, admitted, source).await;
+        let with_tags = operation.copies_tags() || source.conditions.tags.is_some();
+        let source_allowed = self.allowed_of_source(door, known, admitted, source, with_tags).await;
         let caller = Caller { source_allowed: source_allowed.map_err(|error| unverified(&error))?, ..caller };
         let Some(upload) = self.service.begin_upload(&operation) else {
             return self.carry_out(known, admitted, caller, &operation).await;
@@ -44,7 +45,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         self.respond(known, admitted, &operation, answer).await
     }
 
-    /// How far the caller may read the source. It has credentials of its own in its URL, or those of the
+    /// How far the caller may read the source, with its tags if they are needed. It has credentials of its own in its URL, or those of the
     /// account that it shares with the destination, or is open to everybody.
     async fn allowed_of_source(
         &self,
@@ -52,6 +53,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         known: &Known<'_, OperationKind>,
         admitted: &Admitted<'_>,
         source: &CopySource,
+        with_tags: bool,
     ) -> Result<Allowed, ServiceError> {
         let SourcePlace::Here { account, blob, .. } = &source.place else {
             return self.remote.check(&source.url).map(|()| Allowed::Fully);
@@ -78,6 +80,9 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             now: known.now,
         };
         let grant = admitted.in_time(pin!(door.grant(&presented))).await?;
+        if with_tags {
+            access::check_tags(&grant)?;
+        }
         Ok(access::check(&grant, OperationKind::GetBlob, Some(blob.container.as_str()))?)
     }
 
