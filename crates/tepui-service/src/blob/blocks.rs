@@ -244,11 +244,15 @@ pub(super) async fn get_block_list<S: Snapshot>(
 ) -> Result<BlockList, ServiceError> {
     let mut edit = Edit::of(context.snapshot);
     let target = Target::find(context, &mut edit, path).await?;
+    let is_anonymous = context.allowed.is_anonymous();
+    if is_anonymous && list.has_uncommitted() {
+        return Err(ErrorCode::ResourceNotFound.into());
+    }
     let mut uncommitted = Vec::new();
     let note = edit.get(&keyspace::spent_blocks(target.container, target.name())).await?;
     let spent = note.map_or(Ok(0), |row| record::decode_number(&row))?;
     // Whether there are any decides whether there is something at all.
-    if revision == Revision::Base && (list.has_uncommitted() || target.base.is_none()) {
+    if revision == Revision::Base && !is_anonymous && (list.has_uncommitted() || target.base.is_none()) {
         let range = keyspace::blocks(target.container, target.name());
         let mut rows = Rows::of(context.snapshot, range, 10_000);
         while let Some((key, row)) = rows.next().await? {

@@ -10,6 +10,7 @@ use crate::transact::{Outcome, engine_error};
 use std::time::Duration;
 use tepui_engine::{Key, Snapshot};
 use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::blob::access::Allowed;
 use tepui_model::blob::name::LOGS;
 use tepui_model::blob::{
     Changed, Conditions, ContainerEncryption, ContainerName, ContainerPage, ContainerProperties,
@@ -40,6 +41,33 @@ pub(super) async fn find_in<S: Snapshot>(
         None if container.is_logs() => Ok((key, logs())),
         None => Err(ErrorCode::ContainerNotFound.into()),
     }
+}
+
+/// The same as far as the caller may know of it. Whoever has no credentials does not learn what containers there
+/// are, beside those that are open to everybody.
+pub(super) async fn find_allowed<S: Snapshot>(
+    context: &Context<'_, S>,
+    (account, allowed): (&str, Allowed),
+    container: &ContainerName,
+) -> Result<(Key, StoredContainer), ServiceError> {
+    let (key, container) = match find_in(context, account, container).await {
+        Err(error) if error.code == ErrorCode::ContainerNotFound && allowed.is_anonymous() => {
+            return Err(ErrorCode::ResourceNotFound.into());
+        }
+        found => found?,
+    };
+    require_public(&container, allowed)?;
+    Ok((key, container))
+}
+
+/// Fails if the caller may only use what is open to everybody, and the container is not.
+fn require_public(container: &StoredContainer, allowed: Allowed) -> Result<(), ErrorCode> {
+    let open = match (allowed, container.public_access) {
+        (Allowed::IfPublic(PublicAccess::Blob), access) => access.is_some(),
+        (Allowed::IfPublic(PublicAccess::Container), access) => access == Some(PublicAccess::Container),
+        (Allowed::Fully | Allowed::IfAbsent, _) => true,
+    };
+    if open { Ok(()) } else { Err(ErrorCode::ResourceNotFound) }
 }
 
 /// The container of logs, which is there although nobody has created it. Nothing is ever in it: there are no
@@ -160,7 +188,7 @@ pub(super) async fn get<S: Snapshot>(
     name: &ContainerName,
     preconditions: &Preconditions,
 ) -> Result<StoredContainer, ServiceError> {
-    let (_, container) = find(context, name).await?;
+    let (_, container) = find_allowed(context, (context.account, context.allowed), name).await?;
     container.lease.check(preconditions.lease, Leased::Container, Use::Read, context.now)?;
     match preconditions.conditions.check_read(&validators(&container, name, &Tags::default())) {
         Ok(()) => Ok(container),

@@ -2,7 +2,7 @@
 
 use super::containers;
 use super::edit::Rows;
-use super::service::{Context, require_public};
+use super::service::Context;
 use crate::keyspace::{self, Incarnation};
 use crate::record::ListedState;
 use crate::transact::engine_error;
@@ -27,8 +27,8 @@ pub(super) async fn list_blobs<S: Snapshot>(
     query: &ListBlobs,
     sink: &mut dyn BlobSink,
 ) -> Result<Option<BlobMarker>, ServiceError> {
-    let (_, container) = containers::find(context, &query.container).await?;
-    require_public(&container, context.allowed)?;
+    let caller = (context.account, context.allowed);
+    let (_, container) = containers::find_allowed(context, caller, &query.container).await?;
     let mut listing = Listing::of(context, container.incarnation, query, sink);
     loop {
         if let ControlFlow::Break(next) = listing.step().await? {
@@ -105,8 +105,10 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             count: 0,
             blobs: Rows::of(context.snapshot, blobs, chunk),
             next_blob: None,
-            // Many blocks have one name: reading one at a time and skipping the others is cheaper.
-            blocks: query.include.uncommitted.then(|| Rows::of(context.snapshot, blocks, 1)),
+            // Many blocks have one name: reading one at a time and skipping the others is cheaper. Without
+            // credentials, nobody sees them.
+            blocks: (query.include.uncommitted && !context.allowed.is_anonymous())
+                .then(|| Rows::of(context.snapshot, blocks, 1)),
             next_block: None,
             held: None,
             bytes: 0,

@@ -22,7 +22,7 @@ use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     self, BlobMarker, BlobServiceProperties, BlobSink, ByteRange, Changed, Checksums, ContainerName,
-    CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, PublicAccess, RangeChecksum, Reply, Summing,
+    CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply, Summing,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
 
@@ -476,7 +476,6 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
             Operation::GetContainer { container, preconditions, .. } => {
                 let container = containers::get(context, container, preconditions).await?;
-                require_public(&container, context.allowed)?;
                 let properties = containers::view(&container, context.now);
                 Ok(Outcome::read(Reply::Container(Box::new(properties))))
             }
@@ -559,16 +558,6 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     pub fn health(&self) -> Result<(), EngineError> {
         self.engine.health()
     }
-}
-
-/// Fails if the caller may only use what is open to everybody, and the container is not.
-pub(super) fn require_public(container: &StoredContainer, allowed: Allowed) -> Result<(), ErrorCode> {
-    let open = match (allowed, container.public_access) {
-        (Allowed::IfPublic(PublicAccess::Blob), access) => access.is_some(),
-        (Allowed::IfPublic(PublicAccess::Container), access) => access == Some(PublicAccess::Container),
-        (Allowed::Fully | Allowed::IfAbsent, _) => true,
-    };
-    if open { Ok(()) } else { Err(ErrorCode::ResourceNotFound) }
 }
 
 /// What the caller is told of a failure below.

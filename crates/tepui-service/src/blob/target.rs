@@ -5,7 +5,7 @@ use super::contents;
 use super::edit::{Edit, Rows};
 use super::lease::Lease;
 use super::precondition::Asked;
-use super::service::{Context, require_public};
+use super::service::Context;
 use super::staged;
 use super::tier;
 use crate::keyspace::{self, Incarnation};
@@ -56,15 +56,7 @@ impl<'a> Target<'a> {
         (account, allowed): (&str, Allowed),
         path: &'a BlobPath,
     ) -> Result<Self, ServiceError> {
-        let found = containers::find_in(context, account, &path.container).await;
-        let (key, container) = match found {
-            // Whoever has no credentials does not learn what containers there are.
-            Err(error) if error.code == ErrorCode::ContainerNotFound && is_anonymous(allowed) => {
-                return Err(ErrorCode::ResourceNotFound.into());
-            }
-            found => found?,
-        };
-        require_public(&container, allowed)?;
+        let (key, container) = containers::find_allowed(context, (account, allowed), &path.container).await?;
         edit.guard(key);
         let container = container.incarnation;
         let row = edit.get(&keyspace::blob(container, path.blob.as_str(), Revision::Base)).await?;
@@ -311,11 +303,6 @@ pub(super) fn written(blob: &StoredBlob) -> Written {
         version: blob.version,
         encryption: Encryption { key: blob.encryption.key, scope: blob.encryption.scope.clone() },
     }
-}
-
-/// Whether the caller has shown no credentials.
-fn is_anonymous(allowed: Allowed) -> bool {
-    matches!(allowed, Allowed::IfPublic(_))
 }
 
 impl<S> Context<'_, S> {
