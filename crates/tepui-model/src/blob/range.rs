@@ -26,8 +26,10 @@ impl ByteRange {
             return None;
         }
         let (first, last) = range.split_once('-')?;
+        // Numbers beyond what there can be are as good as the largest.
         let number = |text: &str| {
-            text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten()
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            digits.then(|| text.parse::<u64>().unwrap_or(u64::MAX))
         };
         let first = number(first.trim())?;
         let last = match last.trim() {
@@ -103,7 +105,8 @@ mod tests {
             ("bytes=6-", range(6, None)),
             (" Bytes = 1 - 2 ", range(1, 2)),
             ("bytes=18446744073709551615-", range(u64::MAX, None)),
-            ("bytes=0-18446744073709551616", None),
+            ("bytes=0-18446744073709551616", range(0, u64::MAX)),
+            ("bytes=99999999999999999999-", range(u64::MAX, None)),
             ("bytes=2-1", None),
             ("bytes=-5", None),
             ("bytes=0-1,3-4", None),
