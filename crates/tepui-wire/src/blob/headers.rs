@@ -144,7 +144,7 @@ pub(crate) fn lenient_date(headers: &RequestHeaders<'_>, name: &str) -> Option<T
 }
 
 pub(crate) fn missing(name: &'static str) -> ServiceError {
-    ServiceError::new(ErrorCode::MissingRequiredHeader).with_detail("HeaderName", name)
+    ServiceError::new(ErrorCode::MissingRequiredHeader).with_detail("HeaderName", shown(name))
 }
 
 /// The value of this header, whatever it is, will not do.
