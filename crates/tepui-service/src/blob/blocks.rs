@@ -7,12 +7,14 @@ use super::put::{new_blob, no_bytes};
 use super::service::{Context, Step};
 use super::staged;
 use super::target::{More, Target, written};
+use super::tier;
 use super::upload::{Place, Uploaded};
 use crate::keyspace::{self, ContentId};
 use crate::record::{self, Content, Piece, Source, StoredBlob, StoredBlock};
 use crate::transact::Outcome;
 use std::collections::HashMap;
 use tepui_engine::Snapshot;
+use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     self, BlobPath, BlobType, BlockId, BlockList, BlockListType, BlockSearch, Changed, CustomerKey,
     ListedBlock, OfType, Preconditions, PutBlock, PutBlockList, Reply, Revision,
@@ -38,6 +40,9 @@ pub(super) async fn put_block<S: Snapshot>(
         return Ok(edit.finish(Step::More));
     }
     if let Some(base) = &target.base {
+        if context.allowed == Allowed::IfAbsent {
+            return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
+        }
         require_type(base, BlobType::Block)?;
         require_not_archived(base, context.now)?;
         target.asked(&put.preconditions, context.now).check_write(base)?;
@@ -93,6 +98,7 @@ pub(super) async fn put_block_list<S: Snapshot>(
     let target = Target::find(context, &mut edit, &put.blob).await?;
     let asked = target.asked(&put.preconditions, context.now);
     asked.check_create(target.base.as_ref(), BlobType::Block, context.allowed)?;
+    tier::check_new(put.new.tier, BlobType::Block)?;
     if let Some(base) = target.base.as_ref().filter(|base| base.encryption.key.is_some()) {
         check_key(base, &put.new.encryption)?;
     }

@@ -97,8 +97,13 @@ pub(super) async fn copy_blob<S: Snapshot>(
     let target = Target::find(context, &mut edit, &copy.blob).await?;
     let source = find_source(context, &copy.source, telling).await?;
     let blob_type = source.as_ref().map_or(BlobType::Block, |blob| blob.of_type.blob_type());
+    // Only block blobs are copied while the caller waits.
+    if matches!(copy.pace, CopyPace::Waiting(_)) && blob_type != BlobType::Block {
+        return Err(ErrorCode::InvalidBlobType.into());
+    }
     let asked = target.asked(&copy.preconditions, context.now);
     asked.check_create(target.base.as_ref(), blob_type, context.allowed)?;
+    tier::check_new(copy.tier, blob_type)?;
     require_infinite(target.base.as_ref(), &copy.preconditions, context)?;
     let given = NewBlob {
         metadata: copy.metadata.clone(),
@@ -131,10 +136,14 @@ pub(super) async fn copy_blob<S: Snapshot>(
     if copy.goes_on() {
         return start(context, edit, &target, new, copy).await;
     }
-    let checksums = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &said).await?;
-    if matches!(copy.pace, CopyPace::Waiting(_)) && new.bytes > MAX_WAITING_BYTES {
-        return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
-    }
+    let computed = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &said).await?;
+    let checksums = match copy.pace {
+        CopyPace::Waiting(_) if new.bytes > MAX_WAITING_BYTES => {
+            return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
+        }
+        CopyPace::Waiting(_) => computed,
+        CopyPace::Background => Checksums::default(),
+    };
     let copy_id = guid::print((context.chance)());
     let (status, progress) = (CopyStatus::Success, (new.bytes, new.bytes));
     let completed = Some(new.changed);
@@ -213,6 +222,7 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
     let target = Target::find(context, &mut edit, &put.blob).await?;
     let asked = target.asked(&put.preconditions, context.now);
     asked.check_create(target.base.as_ref(), BlobType::Block, context.allowed)?;
+    tier::check_new(put.new.tier, BlobType::Block)?;
     let source = find_source(context, &put.source, Telling::AsSource).await?;
     if let Some(source) = &source {
         require_not_archived(source, context.now)?;

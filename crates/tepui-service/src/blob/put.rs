@@ -28,6 +28,7 @@ pub(super) async fn put_blob<S: Snapshot>(
     };
     let asked = target.asked(&put.preconditions, context.now);
     asked.check_create(target.base.as_ref(), blob_type, context.allowed)?;
+    tier::check_new(put.new.tier, blob_type)?;
     let mut checksums = Checksums::default();
     if let NewContent::Block(upload) = &put.content {
         checksums = uploaded.ok_or_else(no_bytes)?.check(&upload.checksums)?;

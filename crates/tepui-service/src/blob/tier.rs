@@ -47,7 +47,9 @@ pub(super) fn set(
     let before = before.map(|tier| arrived(tier, now));
     let priority = priority.unwrap_or(RehydratePriority::Standard);
     match before {
-        Some(StoredTier { rehydrating: Some((going, _, done)), changed, .. }) if going == to => {
+        Some(StoredTier { rehydrating: Some((going, known, done)), changed, .. }) if going == to => {
+            // The priority can be raised, not lowered.
+            let priority = if known == RehydratePriority::High { known } else { priority };
             let rehydrating = Some((to, priority, done));
             Ok((StoredTier { tier: AccessTier::Archive, changed, rehydrating }, true))
         }
@@ -57,6 +59,17 @@ pub(super) fn set(
             Ok((StoredTier { tier: AccessTier::Archive, changed: now, rehydrating }, true))
         }
         _ => Ok((StoredTier { tier: to, changed: now, rehydrating: None }, false)),
+    }
+}
+
+/// Whether a new blob of a type may be given a tier. Those of premium accounts, which page blobs have, are not
+/// served.
+pub(super) fn check_new(given: Option<AccessTier>, blob_type: BlobType) -> Result<(), ErrorCode> {
+    match (given, blob_type) {
+        (None, _) => Ok(()),
+        (Some(tier), BlobType::Block) if tier.is_premium() => Err(ErrorCode::InvalidBlobTier),
+        (Some(_), BlobType::Block) => Ok(()),
+        (Some(_), BlobType::Append | BlobType::Page) => Err(ErrorCode::AccessTierNotSupportedForBlobType),
     }
 }
 
@@ -99,6 +112,17 @@ mod tests {
         ] {
             let after = set(before, to, None, now, DAY).map(|(tier, rehydrating)| (tier.tier, rehydrating));
             assert_eq!(after, expected, "{case}");
+        }
+        use RehydratePriority::{High, Standard};
+        for (before, given, expected) in [
+            (Standard, None, Standard),
+            (Standard, Some(High), High),
+            (High, None, High),
+            (High, Some(Standard), High),
+        ] {
+            let before = StoredTier { rehydrating: Some((Hot, before, now.saturating_add(DAY))), ..going };
+            let (after, _) = set(Some(before), Hot, given, now, DAY).unwrap();
+            assert_eq!(after.rehydrating.map(|(_, priority, _)| priority), Some(expected), "{before:?}");
         }
         let later = now.saturating_add(DAY);
         assert_eq!(arrived(going, later).tier, Hot);
