@@ -38,7 +38,7 @@ use tepui_service::blob::{Answer, Caller};
 use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::{self, SasToken};
 use tepui_wire::blob::classify::classify;
-use tepui_wire::blob::decode::{BodyUse, Prepared, Request, body_of, prepare};
+use tepui_wire::blob::decode::{BodyUse, Prepared, Request, body_of, prepare, too_large};
 use tepui_wire::blob::encode::{self, BlobListWriter, Context, encode};
 use tepui_wire::blob::resource::Resource;
 use tepui_wire::error_body::ErrorDress;
@@ -75,6 +75,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let container = prepared.operation().container().cloned();
         let decoded = match read_body(true, max_bytes, known.head, body).await {
             Ok(bytes) => prepared.decode(&bytes).map(|operation| (operation, bytes)),
+            Err(error) if error.code == ErrorCode::RequestBodyTooLarge => Err(too_large(max_bytes as u64)),
             Err(error) => Err(error),
         };
         match decoded {
@@ -313,8 +314,7 @@ fn is_about_length(error: &ServiceError) -> bool {
     matches!(error.code, ErrorCode::MissingContentLengthHeader | ErrorCode::RequestBodyTooLarge)
 }
 
-/// What a SAS says instead of the blob.
+/// What a SAS says instead of the blob. That of an account cannot: such words are not signed with it.
 fn overrides(known: &Known<'_, OperationKind>, grant: &Grant) -> Option<HttpProperties> {
-    let is_sas = matches!(grant, Grant::AccountSas { .. } | Grant::BlobSas { .. });
-    is_sas.then(|| encode::overrides(&known.query))
+    matches!(grant, Grant::BlobSas { .. }).then(|| encode::overrides(&known.query))
 }
