@@ -447,7 +447,7 @@ fn containers() {
     };
     let page = ContainerPage {
         containers: vec![listed("c01", &properties, None), listed("gone", &private, Some(gone))],
-        next: Some("d01".to_owned()),
+        next: Some(ContainerMarker { name: "d01".to_owned(), deleted_version: None }),
     };
     let policy = AccessPolicy {
         start: Some(moment("2026-01-02T03:04:05Z")),

@@ -9,13 +9,20 @@ pub const MAX_PAGE_SIZE: usize = 5000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListContainers {
     pub prefix: String,
-    /// The first name that the page may hold.
-    pub from: Option<String>,
+    pub from: Option<ContainerMarker>,
     /// 1 to 5000.
     pub page_size: usize,
     pub with_metadata: bool,
     pub with_deleted: bool,
     pub with_system: bool,
+}
+
+/// Where a page of containers begins: with a name, or with one of those that were deleted under it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerMarker {
+    pub name: String,
+    /// `None`: with all that have the name.
+    pub deleted_version: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,7 +26,9 @@ pub use condition::{
     AppendConditions, Conditions, EtagMatch, Preconditions, SequenceConditions, Unmet, Validators,
 };
 pub use lease::{LeaseAction, LeaseDuration, LeaseId, LeaseOutcome, LeaseState, LeaseView};
-pub use list::{BlobInclude, BlobMarker, FindBlobsByTags, FoundMarker, ListBlobs, ListContainers};
+pub use list::{
+    BlobInclude, BlobMarker, ContainerMarker, FindBlobsByTags, FoundMarker, ListBlobs, ListContainers,
+};
 pub use name::{BlobName, BlobPath, ContainerName, Revision};
 pub use operation::*;
 pub use properties::*;

@@ -3,7 +3,7 @@
 use super::block::ListedBlock;
 use super::checksum::Checksums;
 use super::lease::LeaseOutcome;
-use super::list::FoundMarker;
+use super::list::{ContainerMarker, FoundMarker};
 use super::name::Revision;
 use super::properties::{
     BlobProperties, Changed, ContainerProperties, CopyStatus, Encryption, ImmutabilityPolicy, PublicAccess,
@@ -132,8 +132,8 @@ pub struct Content {
 pub struct ContainerPage {
     /// In the order of their names.
     pub containers: Vec<ListedContainer>,
-    /// The first name of the next page, if there is one.
-    pub next: Option<String>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<ContainerMarker>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -109,6 +109,22 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         self.respond(known, admitted, operation, answer).await
     }
 
+    /// Carries out an operation whose answer may be long.
+    async fn answer_page(
+        &self,
+        known: &mut Known<'_, OperationKind>,
+        admitted: &Admitted<'_>,
+        caller: Caller<'_>,
+        operation: &Operation,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let memory = self.memory.reserve_page().await?;
+        let answer = self.service.execute(caller, operation, None);
+        let answer = admitted.in_time(pin!(answer)).await?;
+        let response = encode(&context(known, admitted, None), operation, answer.reply)?;
+        known.memory = ReplyMemory::keep(memory, response.body().len());
+        Ok(response.map(ReplyBody::from))
+    }
+
     async fn list_blobs(
         &self,
         known: &mut Known<'_, OperationKind>,
@@ -239,6 +255,12 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
                     (Operation::ListBlobs(query), _) => {
                         Box::pin(self.list_blobs(known, admitted, caller, query)).await
                     }
+                    (
+                        Operation::ListContainers(_)
+                        | Operation::FindBlobsByTags(_)
+                        | Operation::GetBlockList { .. },
+                        _,
+                    ) => Box::pin(self.answer_page(known, admitted, caller, &operation)).await,
                     (_, Some(_)) if operation.goes_on() => {
                         Box::pin(self.answer_background(known, admitted, caller, operation)).await
                     }

@@ -13,12 +13,17 @@ use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::name::LOGS;
 use tepui_model::blob::{
-    Changed, Conditions, ContainerEncryption, ContainerName, ContainerPage, ContainerProperties,
-    DeletedContainer, LeaseAction, LeaseId, ListContainers, ListedContainer, Operation, Preconditions,
-    PublicAccess, Reply, SoftDeleted, Tags, Unmet, Validators,
+    Changed, Conditions, ContainerEncryption, ContainerMarker, ContainerName, ContainerPage,
+    ContainerProperties, DeletedContainer, LeaseAction, LeaseId, ListContainers, ListedContainer, Operation,
+    Preconditions, PublicAccess, Reply, SoftDeleted, Tags, Unmet, Validators,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+
+/// A page is not begun to be larger than this. Metadata can be long.
+const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// What an entry takes beside its name and metadata, about.
+const ENTRY_BYTES: usize = 512;
 
 /// The catalogue's row of a container, and its key.
 pub(super) async fn find<S: Snapshot>(
@@ -317,11 +322,16 @@ pub(super) async fn list<S: Snapshot>(
     query: &ListContainers,
 ) -> Result<ContainerPage, ServiceError> {
     let mut range = keyspace::containers(context.account, &query.prefix);
-    if let Some(from) = &query.from {
-        range.start = range.start.max(keyspace::container(context.account, from));
+    if let Some(ContainerMarker { name, deleted_version }) = &query.from {
+        let start = match deleted_version.as_deref().map(parse_version) {
+            None => keyspace::container(context.account, name),
+            Some(Some(container)) => keyspace::deleted_container(context.account, name, container),
+            Some(None) => return Err(ErrorCode::InvalidQueryParameterValue.into()),
+        };
+        range.start = range.start.max(start);
     }
     let mut rows = Rows::of(context.snapshot, range, query.page_size + 1);
-    let mut page = ContainerPage::default();
+    let (mut page, mut bytes) = (ContainerPage::default(), 0);
     while let Some((key, value)) = rows.next().await? {
         let Some((name, incarnation)) = keyspace::container_name(context.account, &key) else { continue };
         if incarnation.is_some() && !query.with_deleted {
@@ -332,10 +342,9 @@ pub(super) async fn list<S: Snapshot>(
         if is_system && !asks_for_system(query) {
             continue;
         }
-        // Deleted ones of one name are not torn apart: a page begins with a name.
-        let same_name = page.containers.last().is_some_and(|last| last.name == name);
-        if page.containers.len() >= query.page_size && !same_name {
-            page.next = Some(name.into_owned());
+        if page.containers.len() >= query.page_size || bytes >= MAX_PAGE_BYTES {
+            let deleted_version = incarnation.map(print_version);
+            page.next = Some(ContainerMarker { name: name.into_owned(), deleted_version });
             break;
         }
         let container = StoredContainer::decode(&value)?;
@@ -346,7 +355,12 @@ pub(super) async fn list<S: Snapshot>(
             version: print_version(container.incarnation),
             since: remaining(deleted, context.now),
         });
-        let properties = view(&container, context.now);
+        let mut properties = view(&container, context.now);
+        if !query.with_metadata {
+            properties.metadata = Metadata::default();
+        }
+        let metadata_bytes = properties.metadata.iter().map(|(name, value)| 2 * name.len() + value.len());
+        bytes += ENTRY_BYTES + name.len() + metadata_bytes.sum::<usize>();
         page.containers.push(ListedContainer { name: name.into_owned(), properties, deleted });
     }
     add_logs(context, query, &mut page);
@@ -360,8 +374,8 @@ fn asks_for_system(query: &ListContainers) -> bool {
 
 /// Lists the container of logs, unless it was met.
 fn add_logs<S>(context: &Context<'_, S>, query: &ListContainers, page: &mut ContainerPage) {
-    let reached = query.from.as_deref().is_none_or(|from| from <= LOGS)
-        && page.next.as_deref().is_none_or(|next| LOGS < next);
+    let reached = query.from.as_ref().is_none_or(|from| from.name.as_str() <= LOGS)
+        && page.next.as_ref().is_none_or(|next| LOGS < next.name.as_str());
     let met = page.containers.iter().any(|listed| listed.name == LOGS && listed.deleted.is_none());
     if met || !reached || !asks_for_system(query) || !LOGS.starts_with(&query.prefix) {
         return;
@@ -370,6 +384,9 @@ fn add_logs<S>(context: &Context<'_, S>, query: &ListContainers, page: &mut Cont
     let properties = view(&logs(), context.now);
     page.containers.insert(at, ListedContainer { name: LOGS.to_owned(), properties, deleted: None });
     if page.containers.len() > query.page_size {
-        page.next = page.containers.pop().map(|listed| listed.name);
+        page.next = page.containers.pop().map(|listed| ContainerMarker {
+            name: listed.name,
+            deleted_version: listed.deleted.map(|deleted| deleted.version),
+        });
     }
 }

@@ -107,6 +107,77 @@ async fn pages_of_containers() {
     assert_eq!(pages, [vec!["abc", "abd"], vec!["abe"]]);
 }
 
+fn marker(name: &str, deleted_version: Option<&str>) -> ContainerMarker {
+    ContainerMarker { name: name.to_owned(), deleted_version: deleted_version.map(str::to_owned) }
+}
+
+#[tokio::test]
+async fn pages_of_deleted_containers() {
+    let retention = Some(Duration::from_secs(24 * 60 * 60));
+    let bench = Bench::with(BlobOptions { container_retention: retention, ..BlobOptions::default() }).await;
+    for _ in 0..4 {
+        bench.delete_container().await.unwrap();
+        bench.create().await.unwrap();
+    }
+    let (mut from, mut found) = (None, Vec::new());
+    loop {
+        let operation = Operation::ListContainers(ListContainers {
+            prefix: String::new(),
+            from,
+            page_size: 2,
+            with_metadata: false,
+            with_deleted: true,
+            with_system: false,
+        });
+        let Ok(Reply::Containers(page)) = bench.run(operation).await else { panic!("no list") };
+        assert!(page.containers.len() <= 2, "{page:?}");
+        found.extend(page.containers.into_iter().map(|listed| listed.deleted.map(|deleted| deleted.version)));
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!((found.len(), found.iter().flatten().count()), (5, 4), "{found:?}");
+    found.dedup();
+    assert_eq!(found.len(), 5);
+    let rubbish = Operation::ListContainers(ListContainers {
+        prefix: String::new(),
+        from: Some(marker(CONTAINER, Some("rubbish"))),
+        page_size: 2,
+        with_metadata: false,
+        with_deleted: true,
+        with_system: false,
+    });
+    assert_eq!(bench.run(rubbish).await, Err(ErrorCode::InvalidQueryParameterValue));
+}
+
+#[tokio::test]
+async fn pages_of_containers_with_long_metadata() {
+    let bench = Bench::new().await;
+    let metadata = Metadata::new(pairs("k", &"v".repeat(8000))).unwrap();
+    for number in 0..600 {
+        let operation = Operation::CreateContainer {
+            container: ContainerName::parse(&format!("c-{number:03}")).unwrap(),
+            metadata: metadata.clone(),
+            public_access: None,
+            encryption: ContainerEncryption::default(),
+        };
+        bench.run(operation).await.unwrap();
+    }
+    for (with_metadata, is_whole) in [(true, false), (false, true)] {
+        let operation = Operation::ListContainers(ListContainers {
+            prefix: "c-".to_owned(),
+            from: None,
+            page_size: 5000,
+            with_metadata,
+            with_deleted: false,
+            with_system: false,
+        });
+        let Ok(Reply::Containers(page)) = bench.run(operation).await else { panic!("no list") };
+        assert_eq!((page.containers.len() == 600, page.next.is_none()), (is_whole, is_whole));
+    }
+}
+
 #[tokio::test]
 async fn everybody_sees_what_is_public() {
     let bench = Bench::new().await;
@@ -174,7 +245,7 @@ async fn logs_are_there_to_be_read() {
     ] {
         let query = ListContainers {
             prefix: prefix.to_owned(),
-            from: from.map(str::to_owned),
+            from: from.map(|name: &str| marker(name, None)),
             page_size,
             with_metadata: false,
             with_deleted: false,
@@ -184,6 +255,7 @@ async fn logs_are_there_to_be_read() {
             panic!("no list")
         };
         let names: Vec<_> = page.containers.iter().map(|listed| listed.name.as_str()).collect();
-        assert_eq!((names.as_slice(), page.next.as_deref()), (expected, next), "{prefix} {with_system}");
+        let next = next.map(|name: &str| marker(name, None));
+        assert_eq!((names.as_slice(), page.next), (expected, next), "{prefix} {with_system}");
     }
 }

@@ -122,7 +122,7 @@ pub(super) fn print_containers(
     page: &ContainerPage,
 ) -> Vec<u8> {
     let echoed = [("prefix", "Prefix"), ("marker", "Marker"), ("maxresults", "MaxResults")];
-    let next = page.next.as_ref().map(|next| format!("/{}/{next}", context.account));
+    let next = page.next.as_ref().map(|next| marker::print_containers(context.account, next));
     let with_metadata = matches!(operation, Operation::ListContainers(list) if list.with_metadata);
     list(context, &echoed, next, |body| {
         body.parent("Containers", |body| {

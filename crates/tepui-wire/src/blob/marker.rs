@@ -1,9 +1,33 @@
-//! Where the next page of a list begins, as text: `2!`, a length, and base64 that means nothing to callers.
+//! Where the next page of a list begins, as text. Of lists of blobs: `2!`, a length, and base64 that means nothing
+//! to callers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tepui_model::Timestamp;
-use tepui_model::blob::{BlobMarker, BlobName, FoundMarker, Revision};
+use tepui_model::blob::{BlobMarker, BlobName, ContainerMarker, ContainerName, FoundMarker, Revision};
+
+/// The text of where a page of containers begins, which is plain: `/account/name`, and for one that was deleted a
+/// slash and its version.
+pub fn print_containers(account: &str, marker: &ContainerMarker) -> String {
+    let ContainerMarker { name, deleted_version } = marker;
+    match deleted_version {
+        Some(version) => format!("/{account}/{name}/{version}"),
+        None => format!("/{account}/{name}"),
+    }
+}
+
+pub fn parse_containers(text: &str) -> Option<ContainerMarker> {
+    let (_, place) = text.strip_prefix('/')?.split_once('/')?;
+    let (name, version) = match place.split_once('/') {
+        Some((name, version)) => (name, Some(version)),
+        None => (place, None),
+    };
+    ContainerName::parse(name).ok()?;
+    let is_version = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    version
+        .is_none_or(is_version)
+        .then(|| ContainerMarker { name: name.to_owned(), deleted_version: version.map(str::to_owned) })
+}
 
 /// The text of where a page of blobs begins.
 pub fn print_blobs(marker: &BlobMarker) -> String {
@@ -82,6 +106,27 @@ fn parse(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn of_containers() {
+        let marker = |name: &str, version: Option<&str>| ContainerMarker {
+            name: name.to_owned(),
+            deleted_version: version.map(str::to_owned),
+        };
+        for (text, expected) in [
+            ("/a/c01", Some(marker("c01", None))),
+            ("/a/c01/000000000000002A", Some(marker("c01", Some("000000000000002A")))),
+            ("/a/c01/2A", None),
+            ("/a/c01/", None),
+            ("/a/C", None),
+            ("/c01", None),
+            ("c01", None),
+        ] {
+            let parsed = parse_containers(text);
+            assert_eq!(parsed, expected, "{text}");
+            assert!(parsed.is_none_or(|marker| print_containers("a", &marker) == text), "{text}");
+        }
+    }
 
     #[test]
     fn other_texts_are_none() {

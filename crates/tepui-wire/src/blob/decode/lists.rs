@@ -5,7 +5,9 @@ use crate::parameters::{given, invalid_value, missing, ranged};
 use crate::query::Query;
 use tepui_model::ServiceError;
 use tepui_model::blob::list::MAX_PAGE_SIZE;
-use tepui_model::blob::{BlobInclude, BlobMarker, ContainerName, FindBlobsByTags, ListBlobs, ListContainers};
+use tepui_model::blob::{
+    BlobInclude, BlobMarker, ContainerMarker, ContainerName, FindBlobsByTags, ListBlobs, ListContainers,
+};
 
 pub(super) fn containers(query: &Query) -> Result<ListContainers, ServiceError> {
     let mut list = ListContainers {
@@ -27,13 +29,8 @@ pub(super) fn containers(query: &Query) -> Result<ListContainers, ServiceError> 
     Ok(list)
 }
 
-/// The name in a marker: `/account/name`. See `encode`.
-fn first_container(marker: &str) -> Result<String, ServiceError> {
-    let name = marker.strip_prefix('/').and_then(|rest| rest.split_once('/')).map(|(_, name)| name);
-    match name {
-        Some(name) if ContainerName::parse(name).is_ok() => Ok(name.to_owned()),
-        _ => Err(invalid_value("marker", marker, "")),
-    }
+fn first_container(text: &str) -> Result<ContainerMarker, ServiceError> {
+    marker::parse_containers(text).ok_or_else(|| invalid_value("marker", text, ""))
 }
 
 pub(super) fn blobs(query: &Query, container: ContainerName) -> Result<ListBlobs, ServiceError> {
