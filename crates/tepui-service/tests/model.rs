@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tepui_engine::{DiskEngine, DiskOptions, Engine, MemoryEngine};
 use tepui_model::condition::Condition;
 use tepui_model::grant::KeyBounds;
@@ -18,6 +19,7 @@ use tepui_service::{Reclaimer, TableOptions, TableService};
 
 const ACCOUNT: &str = "account";
 const TABLE: &str = "People";
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// What a test does to the service. Keys and values come from small sets, so that they meet.
 #[derive(Debug, Clone)]
@@ -247,8 +249,11 @@ impl<E: Engine> World<E> {
                 from,
             };
             let before = all.0.len();
-            let page =
-                self.service.query_entities(ACCOUNT, &query, &KeyBounds::EVERYTHING, &mut all).await.unwrap();
+            let page = self
+                .service
+                .query_entities(ACCOUNT, &query, &KeyBounds::EVERYTHING, MINUTE, &mut all)
+                .await
+                .unwrap();
             assert!(all.0.len() - before <= page_size);
             assert_eq!(page.cost.entities_returned, all.0.len() - before);
             assert!(

@@ -51,16 +51,49 @@ pub enum Literal {
 impl Filter {
     /// Whether an entity meets the condition.
     pub fn matches(&self, entity: &EntityView<'_>) -> bool {
+        self.holds(&mut Lookup { entity, last: None })
+    }
+
+    fn holds<'a>(&'a self, properties: &mut Lookup<'a>) -> bool {
         match self {
             Self::Constant(answer) => *answer,
-            Self::IsTrue(property) => entity.property(property) == Some(ValueRef::Boolean(true)),
+            Self::IsTrue(property) => properties.get(property) == Some(ValueRef::Boolean(true)),
             // An entity that lacks the property fails every comparison, also "not equal".
             Self::Compare { property, how, value } => {
-                entity.property(property).is_some_and(|stored| how.accepts(value.order_of(stored)))
+                properties.get(property).is_some_and(|stored| how.accepts(value.order_of(stored)))
             }
-            Self::And(all) => all.iter().all(|filter| filter.matches(entity)),
-            Self::Or(any) => any.iter().any(|filter| filter.matches(entity)),
-            Self::Not(inner) => !inner.matches(entity),
+            Self::And(all) => all.iter().all(|filter| filter.holds(properties)),
+            Self::Or(any) => any.iter().any(|filter| filter.holds(properties)),
+            Self::Not(inner) => !inner.holds(properties),
+        }
+    }
+
+    /// How many comparisons it has: how much work it can be to match an entity.
+    pub fn comparisons(&self) -> usize {
+        match self {
+            Self::Constant(_) => 0,
+            Self::IsTrue(_) | Self::Compare { .. } => 1,
+            Self::And(filters) | Self::Or(filters) => filters.iter().map(Self::comparisons).sum(),
+            Self::Not(inner) => inner.comparisons(),
+        }
+    }
+}
+
+/// The properties of an entity, of which the last one is remembered: long filters ask for the same again and again.
+struct Lookup<'a> {
+    entity: &'a EntityView<'a>,
+    last: Option<(&'a str, Option<ValueRef<'a>>)>,
+}
+
+impl<'a> Lookup<'a> {
+    fn get(&mut self, name: &'a str) -> Option<ValueRef<'a>> {
+        match self.last {
+            Some((last, value)) if last == name => value,
+            _ => {
+                let value = self.entity.property(name);
+                self.last = Some((name, value));
+                value
+            }
         }
     }
 }
@@ -215,6 +248,17 @@ mod tests {
             ("a false property", Filter::IsTrue("F".to_owned()), false),
             ("not a Boolean", Filter::IsTrue("I".to_owned()), false),
             ("constant", Filter::Constant(false), false),
+            (
+                "the same property again, then another",
+                Filter::And(vec![
+                    yes(),
+                    compare("I", Comparison::Less, Literal::Int32(4)),
+                    compare("L", Comparison::Less, Literal::Int64(4)),
+                    compare("S", Comparison::Equal, Literal::String("b".to_owned())),
+                    yes(),
+                ]),
+                true,
+            ),
         ] {
             assert_eq!(filter.matches(&entity.view()), expected, "{case}");
         }

@@ -1,6 +1,6 @@
 //! Entity group transactions: every part goes through the same checks as a lone request.
 
-use super::{Known, Tables};
+use super::{Admitted, Known, Tables};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
 use std::sync::Arc;
@@ -32,18 +32,17 @@ impl<E: Engine> Tables<E> {
     pub(super) async fn answer_batch(
         &self,
         known: &mut Known<'_, OperationKind>,
-        target: &Target,
-        grant: &Grant,
-        version: ServiceVersion,
+        admitted: &Admitted<'_>,
         body: &[u8],
         ids: &Boundaries,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
+        let target = admitted.target;
         let suffix = if target.secondary { "-secondary" } else { "" };
         let account_in_path = (!target.host_style).then(|| format!("{}{suffix}", target.account));
         let content_type = known.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         match batch::decode(content_type, body, account_in_path.as_deref())? {
             Batch::Query(inner) => {
-                let answered = self.answer_inner_query(known, target, grant, version, &inner).await;
+                let answered = self.answer_inner_query(known, admitted, &inner).await;
                 Ok(match answered {
                     Ok(response) => batch::encode_query(ids, &response),
                     Err(error) => {
@@ -53,7 +52,7 @@ impl<E: Engine> Tables<E> {
                 })
             }
             Batch::ChangeSet(parts) => {
-                let answered = self.apply(known, target, grant, version, &parts, body, ids).await;
+                let answered = self.apply(known, admitted, &parts, body, ids).await;
                 Ok(answered.unwrap_or_else(|error| {
                     known.error_code = Some(error.code.name());
                     log_failure(known.request_id, &error);
@@ -68,23 +67,21 @@ impl<E: Engine> Tables<E> {
     }
 
     /// Carries out a change set, or says which change was refused.
-    #[expect(clippy::too_many_arguments, reason = "one step of the pipeline; its state is what came before")]
     async fn apply(
         &self,
         known: &Known<'_, OperationKind>,
-        target: &Target,
-        grant: &Grant,
-        version: ServiceVersion,
+        admitted: &Admitted<'_>,
         parts: &[Inner],
         body: &[u8],
         ids: &Boundaries,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
+        let Admitted { target, grant, version, .. } = admitted;
         let outer_accept =
             known.head.headers.get(hyper::header::ACCEPT).and_then(|value| value.to_str().ok());
         let mut decoded: Vec<Decoded> = Vec::with_capacity(parts.len());
         for (index, part) in parts.iter().enumerate() {
             let before = index.checked_sub(1).map(|before| (&parts[before], &decoded[before]));
-            match decode_part(part, before, target, grant, version, outer_accept, body) {
+            match decode_part(part, before, target, grant, *version, outer_accept, body) {
                 Ok(change) => decoded.push(change),
                 Err(refusal) => {
                     let (table, error) = *refusal;
@@ -123,7 +120,7 @@ impl<E: Engine> Tables<E> {
                     base: &target.base,
                     account: &target.account,
                     presentation,
-                    version,
+                    version: *version,
                     now: known.now,
                 },
                 table,
@@ -138,11 +135,11 @@ impl<E: Engine> Tables<E> {
     async fn answer_inner_query(
         &self,
         known: &mut Known<'_, OperationKind>,
-        target: &Target,
-        grant: &Grant,
-        version: ServiceVersion,
+        admitted: &Admitted<'_>,
         inner: &Inner,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
+        let Admitted { target, grant, version, .. } = admitted;
+        let version = *version;
         let query = Query::parse(inner.raw_query.as_deref());
         let resource = Resource::parse(&inner.path, &target.account)?;
         let kind = classify(&inner.method, &resource, &query, &inner.headers)?;
@@ -169,7 +166,7 @@ impl<E: Engine> Tables<E> {
             version,
             now: known.now,
         };
-        let response = self.carry_out(known, &context, &operation, grant).await?;
+        let response = self.carry_out(known, &context, &operation, admitted).await?;
         Ok(response.map(Payload::into_whole))
     }
 }

@@ -10,7 +10,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use tepui_engine::Engine;
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::CorsRule;
 use tepui_model::table::{Operation, OperationKind};
@@ -47,13 +46,16 @@ impl<E: Engine> Tables<E> {
         known: &mut Known<'_, OperationKind>,
         context: &Context<'_>,
         operation: &Operation,
-        grant: &Grant,
+        admitted: &Admitted<'_>,
     ) -> Result<Response<Payload>, ServiceError> {
-        let bounds = access::bounds(grant);
+        let bounds = access::bounds(&admitted.grant);
         if let Operation::QueryEntities(query) = operation {
             let memory = self.replies.reserve_page().await?;
             let mut writer = PageWriter::new(context, &query.table);
-            let page = self.service.query_entities(context.account, query, bounds, &mut writer).await?;
+            let page = self
+                .service
+                .query_entities(context.account, query, bounds, admitted.time, &mut writer)
+                .await?;
             let response = writer.finish(&page);
             known.plan = Some(page.cost.to_string());
             known.memory = ReplyMemory::keep(memory, response.body().len());
@@ -120,7 +122,7 @@ impl<E: Engine> Served for Tables<E> {
         let answer = async {
             if kind == EntityGroupTransaction {
                 let ids = Boundaries::new(&door.ids.next(), &door.ids.next());
-                let answered = self.answer_batch(known, target, grant, version, &bytes, &ids).await;
+                let answered = self.answer_batch(known, admitted, &bytes, &ids).await;
                 return Ok(answered?.map(Payload::from));
             }
             let request = Request {
@@ -142,7 +144,7 @@ impl<E: Engine> Served for Tables<E> {
                 version,
                 now: known.now,
             };
-            self.carry_out(known, &context, &operation, grant).await
+            self.carry_out(known, &context, &operation, admitted).await
         };
         Ok(admitted.in_time(pin!(answer)).await?.map(|page| ReplyBody::pieces(page.into_pieces())))
     }

@@ -17,6 +17,13 @@ pub struct QueryBudget {
     pub max_bytes: usize,
 }
 
+impl QueryBudget {
+    /// Leaves a caller who wants an answer within `time` some of it to hear what was found so far.
+    pub(super) fn within(self, time: Duration) -> Self {
+        Self { max_time: self.max_time.min(time / 4 * 3), ..self }
+    }
+}
+
 impl Default for QueryBudget {
     fn default() -> Self {
         Self { max_time: Duration::from_secs(5), max_bytes: 4 * 1024 * 1024 }
@@ -37,8 +44,9 @@ pub(super) async fn run<S: Snapshot>(
     budget: QueryBudget,
     sink: &mut dyn EntitySink,
 ) -> Result<EntityPage, ServiceError> {
-    let started = Instant::now();
+    let mut pace = Pace::new(budget.max_time);
     let filter = filter.filter(|_| !plan.exact);
+    let work_per_row = ROW_WORK + filter.map_or(0, Filter::comparisons);
     let cost =
         QueryCost { kind: plan.kind, ranges: plan.ranges.len(), entities_scanned: 0, entities_returned: 0 };
     let mut page = PageCutter { filter, page_size, max_bytes: budget.max_bytes, sink, cost, last: None };
@@ -59,8 +67,14 @@ pub(super) async fn run<S: Snapshot>(
                 if let Some(next) = page.take(key, &value)? {
                     return Ok(EntityPage { next: Some(next), cost: page.cost });
                 }
+                if pace.has_worked(work_per_row + value.len() / BYTES_PER_WORK)
+                    && pace.is_out_of_time().await
+                    && let Some(next) = page.after_last()
+                {
+                    return Ok(EntityPage { next: Some(next), cost: page.cost });
+                }
             }
-            if started.elapsed() >= budget.max_time
+            if pace.is_out_of_time().await
                 && let Some(next) = page.after_last()
             {
                 return Ok(EntityPage { next: Some(next), cost: page.cost });
@@ -68,11 +82,53 @@ pub(super) async fn run<S: Snapshot>(
             let Some(next) = rows.next else { break };
             range.start = next;
             step_rows = (step_rows * 2).min(MAX_STEP_ROWS);
-            // A long query must not keep others from this thread.
-            tokio::task::yield_now().await;
         }
     }
     Ok(EntityPage { next: None, cost: page.cost })
+}
+
+/// How long a query runs before others get the thread.
+const MAX_TURN: Duration = Duration::from_millis(2);
+/// The work between two looks at the clock: well below a millisecond, yet much more than a look takes.
+const WORK_PER_LOOK: usize = 1024;
+/// The work of a row, in comparisons of its properties.
+const ROW_WORK: usize = 8;
+const BYTES_PER_WORK: usize = 64;
+
+/// The time of a query: how much it has used, and when it is the turn of others.
+struct Pace {
+    started: Instant,
+    max_time: Duration,
+    turn_began: Instant,
+    /// Since the last look at the clock.
+    work: usize,
+}
+
+impl Pace {
+    fn new(max_time: Duration) -> Self {
+        let started = Instant::now();
+        Self { started, max_time, turn_began: started, work: 0 }
+    }
+
+    /// Counts work. Whether it is time to look at the clock.
+    fn has_worked(&mut self, work: usize) -> bool {
+        self.work += work;
+        self.work >= WORK_PER_LOOK
+    }
+
+    /// Looks at the clock, and lets others run after a turn.
+    async fn is_out_of_time(&mut self) -> bool {
+        self.work = 0;
+        let now = Instant::now();
+        if now - self.started >= self.max_time {
+            return true;
+        }
+        if now - self.turn_began >= MAX_TURN {
+            tokio::task::yield_now().await;
+            self.turn_began = Instant::now();
+        }
+        false
+    }
 }
 
 async fn read_step<S: Snapshot>(
@@ -131,5 +187,107 @@ impl PageCutter<'_> {
         let mut next = keyspace::continuation(self.last.as_ref()?)?;
         next.row_key.push('\0');
         Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan;
+    use super::*;
+    use crate::keyspace::Incarnation;
+    use std::cell::Cell;
+    use tepui_engine::{Engine, MemoryEngine, Write};
+    use tepui_model::Timestamp;
+    use tepui_model::grant::KeyBounds;
+    use tepui_model::table::{Comparison, Literal, PropertiesBuilder, ValueRef};
+
+    const TABLE: Incarnation = Incarnation(7);
+
+    /// A table of rows with two properties.
+    async fn table(rows: usize) -> impl Snapshot {
+        let engine = MemoryEngine::new();
+        let mut builder = PropertiesBuilder::new();
+        for name in ["A", "B"] {
+            builder.push(name, ValueRef::Int32(-1)).expect("a property");
+        }
+        let value = record::StoredEntity::encode(Timestamp::MIN, &builder.finish());
+        let put = |row| Write::Put(keyspace::entity(TABLE, "p", &format!("{row:04}")), value.clone());
+        let at = engine.snapshot().await.expect("memory does not fail").version();
+        engine.commit(at, Vec::new(), (0..rows).map(put).collect()).await.expect("nobody else writes");
+        engine.snapshot().await.expect("memory does not fail")
+    }
+
+    /// A long filter that matches nothing.
+    fn heavy() -> Filter {
+        let compare = |number: i32| Filter::Compare {
+            property: if number % 2 == 0 { "A" } else { "B" }.to_owned(),
+            how: Comparison::Equal,
+            value: Literal::Int32(number),
+        };
+        Filter::Or((0..3000).map(compare).collect())
+    }
+
+    struct Nowhere;
+
+    impl EntitySink for Nowhere {
+        fn accept(&mut self, _: &EntityView<'_>) {}
+
+        fn bytes(&self) -> usize {
+            0
+        }
+    }
+
+    async fn page(
+        snapshot: &impl Snapshot,
+        filter: &Filter,
+        from: Option<&Continuation>,
+        max_time: Duration,
+    ) -> EntityPage {
+        let plan = plan::entities(TABLE, Some(filter), &KeyBounds::EVERYTHING);
+        let from = from.map(|from| keyspace::continued_at(TABLE, from));
+        let budget = QueryBudget { max_time, ..QueryBudget::default() };
+        run(snapshot, plan, Some(filter), 1000, from, budget, &mut Nowhere).await.expect("rows can be read")
+    }
+
+    #[tokio::test]
+    async fn a_page_ends_within_a_step_and_the_next_goes_on() {
+        let (snapshot, filter) = (table(10).await, heavy());
+        let mut next = None;
+        for _ in 0..10 {
+            let page = page(&snapshot, &filter, next.as_ref(), Duration::ZERO).await;
+            assert_eq!(page.cost.entities_scanned, 1);
+            next = page.next;
+            assert!(next.is_some());
+        }
+        let last = page(&snapshot, &filter, next.as_ref(), Duration::ZERO).await;
+        assert_eq!((last.cost.entities_scanned, last.next), (0, None));
+    }
+
+    #[tokio::test]
+    async fn others_run_while_a_long_filter_is_matched() {
+        let (snapshot, filter) = (table(300).await, heavy());
+        let (done, turns) = (Cell::new(false), Cell::new(0));
+        let query = async {
+            page(&snapshot, &filter, None, Duration::from_secs(60)).await;
+            done.set(true);
+        };
+        let others = async {
+            while !done.get() {
+                turns.set(turns.get() + 1);
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::join!(query, others);
+        assert!(turns.get() > 0);
+    }
+
+    #[test]
+    fn pages_leave_their_caller_time_to_hear_of_them() {
+        let second = Duration::from_secs(1);
+        for (time, expected) in
+            [(second, second * 3 / 4), (second * 4, second * 3), (second * 30, second * 5)]
+        {
+            assert_eq!(QueryBudget::default().within(time).max_time, expected);
+        }
     }
 }

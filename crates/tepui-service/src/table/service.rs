@@ -139,12 +139,13 @@ impl<E: Engine> TableService<E> {
         }
     }
 
-    /// Answers a page of entities that `bounds` reach, one by one to `sink`.
+    /// Answers a page of entities that `bounds` reach, one by one to `sink`. The caller waits for `time`.
     pub async fn query_entities(
         &self,
         account: &str,
         query: &QueryEntities,
         bounds: &KeyBounds,
+        time: Duration,
         sink: &mut dyn EntitySink,
     ) -> Result<EntityPage, ServiceError> {
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
@@ -152,7 +153,8 @@ impl<E: Engine> TableService<E> {
         let plan = plan::entities(table, query.filter.as_ref(), bounds);
         let from = query.from.as_ref().map(|from| keyspace::continued_at(table, from));
         let page_size = query.page_size.get();
-        query::run(&snapshot, plan, query.filter.as_ref(), page_size, from, self.options.budget, sink).await
+        let budget = self.options.budget.within(time);
+        query::run(&snapshot, plan, query.filter.as_ref(), page_size, from, budget, sink).await
     }
 
     async fn get_entity(
