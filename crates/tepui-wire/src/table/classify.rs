@@ -71,8 +71,14 @@ pub fn classify(
         (Verb::Get, Resource::Service | Resource::Metadata, Component::Itself) => {
             return Err(ErrorCode::NotImplemented.into());
         }
+        (_, Resource::Service, Component::Properties | Component::Stats) => {
+            return Err(ErrorCode::MethodNotAllowed.into());
+        }
+        // Fidelity: only the service has them, and clients search the message. scenario: properties-path
+        (_, _, Component::Properties | Component::Stats) => {
+            return Err(ErrorCode::InvalidQueryParameterValue.into());
+        }
         (_, Resource::Service, Component::Acl)
-        | (_, _, Component::Properties | Component::Stats)
         | (
             _,
             Resource::Tables
@@ -92,6 +98,11 @@ pub fn classify(
 pub fn answers_xml(kind: OperationKind) -> bool {
     use OperationKind::*;
     matches!(kind, GetTableAcl | SetTableAcl | GetServiceProperties | SetServiceProperties | GetServiceStats)
+}
+
+/// Whether a query string asks for one of these operations, or for one like them that does not exist.
+pub fn names_xml(query: &Query) -> bool {
+    ["restype", "comp"].iter().any(|name| query.get_ignore_case(name).is_some())
 }
 
 /// The verb, also when it is carried in a header of a POST.
@@ -178,7 +189,12 @@ mod tests {
             ("GET ?restype=service&comp=properties", &[], Ok(GetServiceProperties)),
             ("PUT ?restype=service&comp=properties", &[], Ok(SetServiceProperties)),
             ("GET ?restype=service&comp=stats", &[], Ok(GetServiceStats)),
-            ("GET T?restype=service&comp=properties", &[], Err(ErrorCode::InvalidUri)),
+            ("GET T?restype=service&comp=properties", &[], Err(ErrorCode::InvalidQueryParameterValue)),
+            ("PUT T/?restype=service&comp=properties", &[], Err(ErrorCode::InvalidQueryParameterValue)),
+            ("GET Tables?restype=service&comp=stats", &[], Err(ErrorCode::InvalidQueryParameterValue)),
+            ("DELETE ?restype=service&comp=properties", &[], Err(ErrorCode::MethodNotAllowed)),
+            ("PUT ?restype=service&comp=stats", &[], Err(ErrorCode::MethodNotAllowed)),
+            ("GET Tables?comp=acl", &[], Err(ErrorCode::InvalidUri)),
             ("GET $metadata", &[], Err(ErrorCode::NotImplemented)),
             ("GET ", &[], Err(ErrorCode::NotImplemented)),
             ("POST E", &[("x-http-method", "MERGE")], Ok(InsertOrMergeEntity)),

@@ -1,6 +1,6 @@
 //! What a request wants its answer to look like, apart from what it asks for.
 
-use super::classify::answers_xml;
+use super::classify::{answers_xml, names_xml};
 use super::format::{self, BodyFormat, DataServiceVersion, ErrorFormat, Format, MetadataLevel, VersionGates};
 use super::select::Select;
 use crate::error_body::ErrorDress;
@@ -104,7 +104,8 @@ pub fn error_dress(
     headers: &HeaderMap,
     version: ServiceVersion,
 ) -> ErrorDress {
-    if kind.is_some_and(answers_xml) {
+    // Fidelity: what asks for an XML operation is refused in XML, even before it is one. scenario: error-xml-early
+    if kind.map_or_else(|| names_xml(query), answers_xml) {
         return ErrorDress::Xml;
     }
     match format::error_format(text(headers, &ACCEPT), query.get("$format"), gates(version)) {
