@@ -37,12 +37,14 @@ impl Resource {
         }
         let name_ends = decoded.find(['(', '/']).unwrap_or(decoded.len());
         let (name, rest) = decoded.split_at(name_ends);
-        // Fidelity: what follows a table's name and a slash is not looked at. scenario: path-after-table
-        let keys = match rest.strip_prefix('(') {
-            None => Keys::None,
-            Some(inside) => Keys::parse(inside).ok_or_else(syntax_error)?,
-        };
         let is_tables = name.eq_ignore_ascii_case("Tables");
+        // Fidelity: a segment after a table's name stands for the table, its keys too. scenario: path-after-table
+        let keys = match rest.split_once('(') {
+            Some((segment, inside)) if segment.is_empty() || !is_tables => {
+                Keys::parse(inside).ok_or_else(syntax_error)?
+            }
+            _ => Keys::None,
+        };
         Ok(match keys {
             Keys::None if is_tables => Self::Tables,
             Keys::None => Self::Entities(name.to_owned()),
@@ -171,7 +173,12 @@ mod tests {
             ("Tables(%27People%27)", Ok(Resource::Table("People".to_owned()))),
             ("T", set()),
             ("T()", set()),
+            ("T/", set()),
             ("T/Tables", set()),
+            ("T/Tables()", set()),
+            ("T/Tables('People')", Err(InvalidInput)),
+            ("T/X(PartitionKey='p',RowKey='r')", entity("p", "r")),
+            ("Tables/X('People')", Ok(Resource::Tables)),
             ("T(PartitionKey='p',RowKey='r')", entity("p", "r")),
             ("T(RowKey='r', PartitionKey='p')", entity("p", "r")),
             ("T%28PartitionKey%3D%27p%27%2CRowKey%3D%27r%27%29", entity("p", "r")),
