@@ -78,7 +78,7 @@ impl From<ErrorCode> for AddressError {
     }
 }
 
-const SECONDARY_SUFFIX: &str = "-secondary";
+pub(crate) const SECONDARY_SUFFIX: &str = "-secondary";
 /// Hosts of accounts that are reached by other versions of IP have these after the account.
 const NETWORK_SUFFIXES: [&str; 2] = ["-ipv6", "-dualstack"];
 

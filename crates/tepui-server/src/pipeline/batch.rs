@@ -1,6 +1,6 @@
 //! Entity group transactions: every part goes through the same checks as a lone request.
 
-use super::{Admitted, Known, Tables};
+use super::{Admitted, FrontDoor, Known, Tables};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
 use std::sync::Arc;
@@ -31,16 +31,16 @@ struct Decoded {
 impl<E: Engine> Tables<E> {
     pub(super) async fn answer_batch(
         &self,
+        door: &FrontDoor<Self>,
         known: &mut Known<'_, OperationKind>,
         admitted: &Admitted<'_>,
         body: &[u8],
-        ids: &Boundaries,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
         let target = admitted.target;
-        let suffix = if target.secondary { "-secondary" } else { "" };
-        let account_in_path = (!target.host_style).then(|| format!("{}{suffix}", target.account));
+        let ids = &Boundaries::new(&door.ids.next(), &door.ids.next());
+        let account_in_path = (!target.host_style).then_some(&*target.account);
         let content_type = known.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        match batch::decode(content_type, body, account_in_path.as_deref())? {
+        match batch::decode(content_type, body, account_in_path)? {
             Batch::Query(inner) => {
                 let answered = self.answer_inner_query(known, admitted, &inner).await;
                 Ok(match answered {
@@ -52,6 +52,7 @@ impl<E: Engine> Tables<E> {
                 })
             }
             Batch::ChangeSet(parts) => {
+                door.check_secondary(target, OperationKind::EntityGroupTransaction)?;
                 let answered = self.apply(known, admitted, &parts, body, ids).await;
                 Ok(answered.unwrap_or_else(|error| {
                     known.error_code = Some(error.code.name());

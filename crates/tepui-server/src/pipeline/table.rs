@@ -19,7 +19,6 @@ use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
 use tepui_wire::payload::Payload;
-use tepui_wire::table::batch::Boundaries;
 use tepui_wire::table::classify::classify;
 use tepui_wire::table::decode::{Request, decode};
 use tepui_wire::table::encode::{Context, PREFERENCE_APPLIED, PageWriter, encode};
@@ -114,16 +113,15 @@ impl<E: Engine> Served for Tables<E> {
         let resource = Resource::parse(&target.path, &target.account)?;
         let kind = classify(&head.method, &resource, &known.query, &head.headers)?;
         known.kind = Some(kind);
-        door.check_secondary(target, kind)?;
+        // What a batch does is known once it is decoded.
+        door.check_secondary(target, if kind == EntityGroupTransaction { QueryEntities } else { kind })?;
         access::check(grant, kind, resource.table())?;
         let presentation = Presentation::negotiate(kind, &known.query, &head.headers, version, None)?;
         let wants_body = kind.effect() == Effect::Write && !matches!(kind, DeleteEntity | DeleteTable);
         let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await?;
         let answer = async {
             if kind == EntityGroupTransaction {
-                let ids = Boundaries::new(&door.ids.next(), &door.ids.next());
-                let answered = self.answer_batch(known, admitted, &bytes, &ids).await;
-                return Ok(answered?.map(Payload::from));
+                return Ok(self.answer_batch(door, known, admitted, &bytes).await?.map(Payload::from));
             }
             let request = Request {
                 kind,

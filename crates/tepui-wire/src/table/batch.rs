@@ -7,6 +7,7 @@
 use super::encode::{Context, inserted_body};
 use super::format::Shape;
 use super::presentation::Prefer;
+use crate::address::SECONDARY_SUFFIX;
 use crate::error_body;
 use crate::multipart::{self, line, path_of, status_line};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -138,7 +139,10 @@ impl Inner {
         };
         let path = match account_in_path {
             Some(account) => {
-                path.strip_prefix(account).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
+                // Requests at the secondary endpoint name it, or not.
+                let rest = path.strip_prefix(account);
+                let rest = rest.map(|rest| rest.strip_prefix(SECONDARY_SUFFIX).unwrap_or(rest));
+                rest.and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
             }
             None => path,
         };
