@@ -149,7 +149,7 @@ impl<E: Engine> Tables<E> {
         }
         access::check(grant, kind, resource.table())?;
         let outer = known.head.headers.get(hyper::header::ACCEPT).and_then(|value| value.to_str().ok());
-        let accept = outer.or(Some("application/json;odata=minimalmetadata"));
+        let accept = Some(part_accept(outer, version));
         let presentation = Presentation::negotiate(kind, &query, &inner.headers, version, accept)?;
         let request = Request {
             kind,
@@ -214,7 +214,7 @@ fn decode_part(
             Arc::clone(&decoded.presentation)
         }
         _ => {
-            let accept = Some(part_accept(outer_accept));
+            let accept = Some(part_accept(outer_accept, version));
             Arc::new(Presentation::negotiate(kind, &query, &part.headers, version, accept).map_err(refused)?)
         }
     };
@@ -230,12 +230,12 @@ fn decode_part(
     Ok(Decoded { table, kind, change, presentation })
 }
 
-/// What a part accepts that does not say so itself.
-fn part_accept(outer: Option<&str>) -> &str {
-    match outer {
-        Some(accept) if accept.contains("json") => accept,
-        _ => "application/json;odata=minimalmetadata",
-    }
+/// What a part accepts that does not say so itself: what the batch does, unless that is only about the batch.
+fn part_accept(outer: Option<&str>, version: ServiceVersion) -> &str {
+    let is_about_parts = |accept: &&str| {
+        accept.contains("json") || (!version.atom_removed() && accept.contains("application/atom+xml"))
+    };
+    outer.filter(is_about_parts).unwrap_or("application/json;odata=minimalmetadata")
 }
 
 fn log_failure(request_id: &str, error: &ServiceError) {
