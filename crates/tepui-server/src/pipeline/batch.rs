@@ -16,7 +16,7 @@ use tepui_wire::table::batch::{self, Batch, Boundaries, ChangeAnswer, Inner};
 use tepui_wire::table::classify::classify;
 use tepui_wire::table::decode::{Request, decode, decode_change};
 use tepui_wire::table::encode::Context;
-use tepui_wire::table::presentation::{Prefer, Presentation, prefer};
+use tepui_wire::table::presentation::{Prefer, Presentation, accept, prefer};
 use tepui_wire::table::resource::Resource;
 use tepui_wire::version::ServiceVersion;
 
@@ -77,12 +77,11 @@ impl<E: Engine> Tables<E> {
         ids: &Boundaries,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
         let Admitted { target, grant, version, .. } = admitted;
-        let outer_accept =
-            known.head.headers.get(hyper::header::ACCEPT).and_then(|value| value.to_str().ok());
+        let outer_accept = accept(&known.head.headers);
         let mut decoded: Vec<Decoded> = Vec::with_capacity(parts.len());
         for (index, part) in parts.iter().enumerate() {
             let before = index.checked_sub(1).map(|before| (&parts[before], &decoded[before]));
-            match decode_part(part, before, target, grant, *version, outer_accept, body) {
+            match decode_part(part, before, target, grant, *version, outer_accept.as_deref(), body) {
                 Ok(change) => decoded.push(change),
                 Err(refusal) => {
                     let (table, error) = *refusal;
@@ -148,8 +147,8 @@ impl<E: Engine> Tables<E> {
             return Err(ErrorCode::InvalidInput.into());
         }
         access::check(grant, kind, resource.table())?;
-        let outer = known.head.headers.get(hyper::header::ACCEPT).and_then(|value| value.to_str().ok());
-        let accept = Some(part_accept(outer, version));
+        let outer_accept = accept(&known.head.headers);
+        let accept = Some(part_accept(outer_accept.as_deref(), version));
         let presentation = Presentation::negotiate(kind, &query, &inner.headers, version, accept)?;
         let request = Request {
             kind,

@@ -8,6 +8,7 @@ use crate::query::Query;
 use crate::version::ServiceVersion;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use std::borrow::Cow;
 use tepui_model::ServiceError;
 use tepui_model::table::OperationKind;
 
@@ -81,9 +82,14 @@ impl Presentation {
         } else {
             BodyFormat::Json
         };
-        let accept = text(headers, &ACCEPT).or(outer_accept);
+        let accept = accept(headers);
         let format = if answers_body {
-            format::negotiate_response(accept, query.get("$format"), understood, gates)?
+            format::negotiate_response(
+                accept.as_deref().or(outer_accept),
+                query.get("$format"),
+                understood,
+                gates,
+            )?
         } else {
             Format::Json(MetadataLevel::Minimal)
         };
@@ -108,7 +114,7 @@ pub fn error_dress(
     if kind.map_or_else(|| names_xml(query), answers_xml) {
         return ErrorDress::Xml;
     }
-    match format::error_format(text(headers, &ACCEPT), query.get("$format"), gates(version)) {
+    match format::error_format(accept(headers).as_deref(), query.get("$format"), gates(version)) {
         ErrorFormat::Json(level) => ErrorDress::OData { content_type: level.content_type() },
         ErrorFormat::Xml => ErrorDress::ODataXml,
     }
@@ -127,6 +133,13 @@ pub fn prefer(headers: &HeaderMap) -> Prefer {
             }
         })
         .unwrap_or(Prefer::Unsaid)
+}
+
+/// What `Accept` says, in one list if there are several.
+pub fn accept(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    let mut lists = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    let first = lists.next()?;
+    Some(lists.fold(Cow::Borrowed(first), |all, list| Cow::Owned(format!("{all},{list}"))))
 }
 
 fn gates(version: ServiceVersion) -> VersionGates {
