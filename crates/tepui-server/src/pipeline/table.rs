@@ -20,7 +20,7 @@ use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
 use tepui_wire::payload::Payload;
 use tepui_wire::table::classify::classify;
-use tepui_wire::table::decode::{Request, decode};
+use tepui_wire::table::decode::{Request, decode, is_about_body};
 use tepui_wire::table::encode::{Context, PREFERENCE_APPLIED, PageWriter, encode};
 use tepui_wire::table::presentation::{Presentation, error_dress, prefer};
 use tepui_wire::table::resource::Resource;
@@ -66,13 +66,8 @@ impl<E: Engine> Tables<E> {
 
     /// Which error wins when a body is not right. Fidelity: a missing table does. scenario: insert-bad-body-missing-table
     async fn table_first(&self, target: &Target, request: &Request<'_>, error: ServiceError) -> ServiceError {
-        use OperationKind::*;
-        let judges_body = matches!(
-            request.kind,
-            InsertEntity | UpdateEntity | MergeEntity | InsertOrReplaceEntity | InsertOrMergeEntity
-        );
         match request.resource.table() {
-            Some(table) if judges_body => {
+            Some(table) if is_about_body(request) => {
                 self.service.require_table(&target.account, table).await.err().unwrap_or(error)
             }
             _ => error,

@@ -61,6 +61,18 @@ pub fn decode(request: &Request<'_>, body: &[u8]) -> Result<Operation, ServiceEr
     })
 }
 
+/// Whether an error in decoding is about the body. If not, it is told before anybody looks for the table.
+pub fn is_about_body(request: &Request<'_>) -> bool {
+    use OperationKind::*;
+    match request.kind {
+        InsertEntity | SetTableAcl => true,
+        UpdateEntity | MergeEntity | InsertOrReplaceEntity | InsertOrMergeEntity => {
+            condition(request).is_ok()
+        }
+        _ => false,
+    }
+}
+
 /// Decodes one write of one entity, alone or in a batch.
 pub fn decode_change(request: &Request<'_>, body: &[u8]) -> Result<Change, ServiceError> {
     use OperationKind::*;
