@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 use tepui_engine::{Key, KeyRange, Snapshot, Value};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
-    BlobEntry, BlobMarker, BlobName, BlobSink, LeaseView, ListBlobs, ListedBlob, ListedContent, Revision,
+    BlobEntry, BlobInclude, BlobMarker, BlobName, BlobSink, LeaseView, ListBlobs, ListedBlob, ListedContent,
+    Revision,
 };
 use tepui_model::text::utf16_cmp;
 
@@ -52,6 +53,8 @@ struct Listing<'s, S> {
     context: &'s Context<'s, S>,
     container: Incarnation,
     query: &'s ListBlobs,
+    /// As far as the caller may ask for it.
+    include: BlobInclude,
     sink: &'s mut dyn BlobSink,
     /// How many entries were listed.
     count: usize,
@@ -80,6 +83,17 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         query: &'s ListBlobs,
         sink: &'s mut dyn BlobSink,
     ) -> Self {
+        // Without credentials, nobody sees what is not there yet or not any more.
+        let include = match context.allowed.is_anonymous() {
+            true => BlobInclude {
+                uncommitted: false,
+                deleted: false,
+                versions: false,
+                deleted_with_versions: false,
+                ..query.include
+            },
+            false => query.include,
+        };
         let from = |range: KeyRange, start: Option<Key>| KeyRange {
             start: start.map_or(range.start.clone(), |start| start.max(range.start)),
             end: range.end,
@@ -101,14 +115,13 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             context,
             container,
             query,
+            include,
             sink,
             count: 0,
             blobs: Rows::of(context.snapshot, blobs, chunk),
             next_blob: None,
-            // Many blocks have one name: reading one at a time and skipping the others is cheaper. Without
-            // credentials, nobody sees them.
-            blocks: (query.include.uncommitted && !context.allowed.is_anonymous())
-                .then(|| Rows::of(context.snapshot, blocks, 1)),
+            // Many blocks have one name: reading one at a time and skipping the others is cheaper.
+            blocks: include.uncommitted.then(|| Rows::of(context.snapshot, blocks, 1)),
             next_block: None,
             held: None,
             bytes: 0,
@@ -221,7 +234,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         let Some((key, row)) = self.next_blob.take() else { return Ok(Flow::Continue(())) };
         self.bytes += key.len() + row.len();
         let Some((name, revision)) = keyspace::blob_of(&key) else { return Ok(Flow::Continue(())) };
-        let include = &self.query.include;
+        let include = self.include;
         let wanted = match revision {
             Revision::Base => true,
             Revision::Snapshot(_) => include.snapshots || include.deleted,

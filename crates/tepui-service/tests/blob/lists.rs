@@ -182,6 +182,19 @@ async fn versions_of_what_is_gone() {
     let mut folded = query("", Some("/"), 10);
     folded.include.deleted_with_versions = true;
     assert_eq!(all(&bench, folded).await.concat(), ["a", "b", "c version only", "[dir/]"]);
+
+    let open = Operation::SetContainerAcl {
+        container: container(),
+        public_access: Some(PublicAccess::Container),
+        identifiers: Vec::new(),
+        preconditions: Preconditions::default(),
+    };
+    bench.run(open).await.unwrap();
+    let include =
+        BlobInclude { snapshots: true, deleted: true, versions: true, deleted_with_versions: true, ..none };
+    let query = ListBlobs { include, ..query("", None, 100) };
+    let seen = page_as(&bench, Allowed::IfPublic(PublicAccess::Container), query).await.unwrap();
+    assert_eq!(seen.blobs, ["a", "b snapshot", "b"], "what everybody sees");
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ pub struct Prepared {
     version: ServiceVersion,
     /// What the caller says of a body that is read whole.
     checksums: Checksums,
-    /// Whether tags are asked for, beside what else is done: by a condition, or in a list.
+    /// Whether tags are asked for or set, beside what else is done: by a condition, in a list, with a new blob.
     pub asks_for_tags: bool,
 }
 
@@ -94,8 +94,9 @@ pub fn prepare(request: &Request<'_>) -> Result<Prepared, ServiceError> {
     let asks_for_tags = match (&operation, request.resource) {
         (Operation::ListBlobs(list), _) => list.include.tags,
         (_, resource) => {
+            let names = [header::IF_TAGS, header::TAGS];
             matches!(resource, Resource::Blob(..))
-                && header::given(request.headers, header::IF_TAGS).is_some()
+                && names.into_iter().any(|name| header::given(request.headers, name).is_some())
         }
     };
     Ok(Prepared { operation, version: request.version, checksums, asks_for_tags })
