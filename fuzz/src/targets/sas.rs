@@ -167,7 +167,7 @@ fn is_as_said(grant: &Grant, query: &Query, service: Service) {
             assert_eq!((&bounds.start_partition, &bounds.end_row), (&said("spk"), &said("erk")));
             assert!(bounds.start_row.is_none() || bounds.start_partition.is_some());
         }
-        Grant::QueueSas { queue, permissions } => {
+        Grant::QueueSas { queue, permissions, .. } => {
             assert!(service == Service::Queue && queue == "people");
             assert!(!permissions.is_empty());
         }
