@@ -56,7 +56,8 @@ pub struct Target {
     pub base: String,
     /// The path as sent: what clients sign.
     pub raw_path: String,
-    /// The path after the account, still percent-encoded, without a slash in front.
+    /// The path after the account, still percent-encoded, without the slash in front, or two. One that still begins
+    /// with a slash names nothing.
     pub path: String,
     pub host_style: bool,
 }

@@ -89,7 +89,6 @@ pub fn address(data: &[u8]) {
 }
 
 fn resource_survives(target: &Target, rules: &AddressRules, secure: bool) {
-    assert!(!target.path.starts_with('/'));
     let resource = match Resource::parse(&target.path, &target.account) {
         Ok(resource) => resource,
         Err(error) => return refused(&error),
