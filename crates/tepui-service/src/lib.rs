@@ -19,3 +19,6 @@ pub use blob::{BlobOptions, BlobService};
 pub use queue::{QueueOptions, QueueService};
 pub use reclaim::Reclaimer;
 pub use table::{QueryBudget, TableOptions, TableService};
+
+/// A page of a list of queues, containers or blobs is not begun to be larger than this, about. Metadata can be long.
+const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;

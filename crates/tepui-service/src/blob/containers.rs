@@ -3,6 +3,7 @@
 use super::edit::{Edit, Rows};
 use super::lease::{Lease, Leased, Use};
 use super::service::Context;
+use crate::MAX_PAGE_BYTES;
 use crate::catalogue::next_incarnation;
 use crate::keyspace::{self, Edge, Incarnation};
 use crate::record::{self, Deleted, StoredContainer};
@@ -20,8 +21,6 @@ use tepui_model::blob::{
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-/// A page is not begun to be larger than this. Metadata can be long.
-const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// What an entry takes beside its name and metadata, about.
 const ENTRY_BYTES: usize = 512;
 

@@ -3,6 +3,7 @@
 use super::containers;
 use super::edit::Rows;
 use super::service::Context;
+use crate::MAX_PAGE_BYTES;
 use crate::keyspace::{self, Incarnation};
 use crate::record::ListedState;
 use crate::transact::engine_error;
@@ -19,8 +20,6 @@ use tepui_model::text::utf16_cmp;
 const CHUNK: usize = 1000;
 /// How much is read for one page. Not all that is read is listed.
 const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
-/// A page is not begun to be larger than this. Metadata can be long.
-const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Returns where the next page begins.
 pub(super) async fn list_blobs<S: Snapshot>(

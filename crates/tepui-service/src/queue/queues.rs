@@ -1,5 +1,6 @@
 //! Queues themselves: the catalogue, metadata and access policies.
 
+use crate::MAX_PAGE_BYTES;
 use crate::catalogue::{Catalogue, next_incarnation};
 use crate::keyspace;
 use crate::record::{self, StoredQueue};
@@ -8,9 +9,6 @@ use tepui_engine::{Key, ScanLimit, Snapshot, Value, Write};
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::{ListQueues, ListedQueue, QueuePage, Reply};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-
-/// A page is not begun to be larger than this, about. Metadata can be long.
-const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The catalogue's row of a queue, and its key.
 pub(super) async fn find<S: Snapshot>(

@@ -45,8 +45,8 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         self.respond(known, admitted, &operation, answer).await
     }
 
-    /// How far the caller may read the source, with its tags if they are needed. It has credentials of its own in its URL, or those of the
-    /// account that it shares with the destination, or is open to everybody.
+    /// How far the caller may read the source, with its tags if they are needed. It has credentials of its own in
+    /// its URL, or those of the account that it shares with the destination, or is open to everybody.
     async fn allowed_of_source(
         &self,
         door: &FrontDoor<Self>,
