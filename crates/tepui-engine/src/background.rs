@@ -1,4 +1,6 @@
 //! Work behind the committer's back: one thread writes full memtables to tables, others merge tables.
+//!
+//! What fails is tried again, ever more seldom; nothing of it is lost meanwhile.
 
 use crate::EngineError;
 use crate::tree::Tree;
@@ -21,6 +23,12 @@ const TABLES_AT_LEISURE: usize = 4;
 /// How long nothing is written to tables before there is leisure.
 const LEISURE: Duration = Duration::from_secs(1);
 
+/// How long to wait after a failure: twice as long each time, up to the second.
+const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// How long writers wait for background work before they are refused.
+const ROOM_WAIT: Duration = Duration::from_secs(10);
+
 /// How far the background work is.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Progress {
@@ -30,8 +38,10 @@ pub(crate) struct Progress {
     pub(crate) waiting_memtables: usize,
     /// How many tables overlap each other and wait to be merged.
     pub(crate) waiting_tables: usize,
-    /// Why it has stopped.
-    pub(crate) failed: Option<EngineError>,
+    /// Why a memtable was not written when it was last tried. It is tried again.
+    pub(crate) failing: Option<EngineError>,
+    /// Why a thread has ended: a bug.
+    pub(crate) ended: Option<EngineError>,
 }
 
 /// Ends and waits for its threads when it is dropped.
@@ -58,10 +68,17 @@ struct Work {
 }
 
 impl Background {
-    pub(crate) fn start(tree: &Arc<Tree>, merge_threads: usize) -> std::io::Result<Self> {
-        let work = Mutex::new(Work { merges_wanted: 1, ..Work::default() });
+    /// Without threads: its work is done step by step, by whoever calls [`Background::flush_step`] and
+    /// [`Background::merge_step`].
+    pub(crate) fn stepped(tree: &Arc<Tree>) -> Self {
+        let progress = Progress { waiting_tables: tree.waiting_tables(), ..Progress::default() };
+        let work = Mutex::new(Work { merges_wanted: 1, progress, ..Work::default() });
         let shared = Arc::new(Shared { tree: Arc::clone(tree), work, changed: Condvar::new() });
-        let mut background = Self { shared, threads: Vec::new() };
+        Self { shared, threads: Vec::new() }
+    }
+
+    pub(crate) fn start(tree: &Arc<Tree>, merge_threads: usize) -> std::io::Result<Self> {
+        let mut background = Self::stepped(tree);
         background.spawn("flush", Shared::flush)?;
         for _ in 0..merge_threads.max(1) {
             background.spawn("merge", Shared::merge)?;
@@ -69,17 +86,13 @@ impl Background {
         Ok(background)
     }
 
-    fn spawn(
-        &mut self,
-        name: &str,
-        work: impl Fn(&Shared) -> Result<(), EngineError> + Send + 'static,
-    ) -> std::io::Result<()> {
+    fn spawn(&mut self, name: &str, work: impl Fn(&Shared) + Send + 'static) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let run = move || {
-            let done = catch_unwind(AssertUnwindSafe(|| work(&shared)));
-            if let Err(error) = done.unwrap_or_else(|panic| Err(panicked(&*panic))) {
-                tracing::error!(%error, "background work has failed");
-                shared.work().progress.failed = Some(error);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&shared))) {
+                let error = panicked(&*panic);
+                tracing::error!(%error, "background work has ended");
+                shared.work().progress.ended = Some(error);
                 shared.changed.notify_all();
             }
         };
@@ -100,17 +113,46 @@ impl Background {
         self.shared.changed.notify_all();
     }
 
-    /// Waits until fewer memtables than this wait, or nothing is done about them any more.
-    pub(crate) fn wait_for_memtables(&self, fewer_than: usize) -> Progress {
-        let work = self.shared.work();
-        let wait = |work: &mut Work| work.memtables.len() >= fewer_than && work.progress.failed.is_none();
-        let work = self.shared.changed.wait_while(work, wait).unwrap_or_else(PoisonError::into_inner);
-        work.progress.clone()
+    /// Writes the oldest memtable that waits to a table. Says whether there was one, and it was written.
+    pub(crate) fn flush_step(&self) -> bool {
+        let segment = self.shared.work().memtables.front().copied();
+        segment.is_some_and(|segment| self.shared.flush_one(segment))
     }
-}
 
-impl Drop for Background {
-    fn drop(&mut self) {
+    /// Merges some tables. Says whether there were any, and they were merged.
+    pub(crate) fn merge_step(&self, leisure: bool) -> bool {
+        self.shared.merge_one(leisure).unwrap_or(false)
+    }
+
+    pub(crate) fn tidy_step(&self) {
+        self.shared.tree.tidy();
+    }
+
+    /// Waits until fewer memtables and fewer tables than this wait. Not for ever.
+    pub(crate) fn wait_for_room(&self, memtables: usize, tables: usize) -> Result<(), EngineError> {
+        let is_full =
+            |work: &Work| work.memtables.len() >= memtables || work.progress.waiting_tables >= tables;
+        if self.threads.is_empty() {
+            while is_full(&self.shared.work()) && (self.flush_step() || self.merge_step(true)) {}
+        }
+        let wait = |work: &mut Work| {
+            is_full(work) && work.progress.failing.is_none() && work.progress.ended.is_none()
+        };
+        let patience = if self.threads.is_empty() { Duration::ZERO } else { ROOM_WAIT };
+        let waited = self.shared.changed.wait_timeout_while(self.shared.work(), patience, wait);
+        let (work, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !is_full(&work) {
+            return Ok(());
+        }
+        let why = match work.progress.failing.as_ref().or(work.progress.ended.as_ref()) {
+            Some(error) => format!("what was written cannot be moved to tables: {error}"),
+            None => "tables are merged too slowly, or there is no space for it".into(),
+        };
+        Err(EngineError::Unavailable(why))
+    }
+
+    /// Ends the work, and waits until that is done.
+    pub(crate) fn stop(&mut self) {
         self.shared.work().stop = true;
         self.shared.tree.stop();
         self.shared.changed.notify_all();
@@ -122,36 +164,60 @@ impl Drop for Background {
     }
 }
 
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl Shared {
     fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn flush(&self) -> Result<(), EngineError> {
+    /// Writes memtables until it is told to stop.
+    fn flush(&self) {
+        let mut retry = RETRY_WAIT.0;
         let mut work = self.work();
-        loop {
-            if work.stop {
-                return Ok(());
-            }
+        while !work.stop {
             let Some(segment) = work.memtables.front().copied() else {
                 work = self.wait_or_tidy(work);
                 continue;
             };
             drop(work);
-            self.tree.flush()?;
-            let waiting_tables = self.tree.waiting_tables();
+            retry = match self.flush_one(segment) {
+                true => RETRY_WAIT.0,
+                false => self.wait_to_retry(retry),
+            };
             work = self.work();
+        }
+    }
+
+    /// Writes a memtable. Says whether that succeeded.
+    fn flush_one(&self, segment: u64) -> bool {
+        let flushed = self.tree.flush();
+        let waiting_tables = self.tree.waiting_tables();
+        let mut work = self.work();
+        work.progress.waiting_tables = waiting_tables;
+        work.progress.failing = flushed.err();
+        let is_done = work.progress.failing.is_none();
+        if let Some(error) = &work.progress.failing {
+            tracing::warn!(%error, "a memtable cannot be written to a table yet");
+        } else {
             work.memtables.pop_front();
             work.merges_wanted += 1;
             work.progress.flushed_segment = segment;
             work.progress.waiting_memtables = work.memtables.len();
-            work.progress.waiting_tables = waiting_tables;
-            self.changed.notify_all();
         }
+        drop(work);
+        self.changed.notify_all();
+        is_done
     }
 
-    fn merge(&self) -> Result<(), EngineError> {
+    /// Merges tables until it is told to stop.
+    fn merge(&self) {
         let mut seen = 0;
+        let mut retry = RETRY_WAIT.0;
         // Nothing has been found to do at leisure since the last change.
         let mut at_rest = false;
         loop {
@@ -160,23 +226,43 @@ impl Shared {
             let waited = self.changed.wait_timeout_while(self.work(), patience, idle);
             let (work, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             if work.stop {
-                return Ok(());
+                return;
             }
             seen = work.merges_wanted;
             drop(work);
             let leisure = timeout.timed_out();
-            let tables = if leisure { TABLES_AT_LEISURE } else { TABLES_IN_HASTE };
-            let has_changed = self.tree.merge(tables, leisure)?;
-            at_rest = leisure && !has_changed;
-            if has_changed {
-                let waiting_tables = self.tree.waiting_tables();
-                let mut work = self.work();
-                work.merges_wanted += 1;
-                work.progress.waiting_tables = waiting_tables;
-                drop(work);
-                self.changed.notify_all();
+            match self.merge_one(leisure) {
+                Ok(has_changed) => {
+                    at_rest = leisure && !has_changed;
+                    retry = RETRY_WAIT.0;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "tables cannot be merged yet");
+                    retry = self.wait_to_retry(retry);
+                    at_rest = false;
+                }
             }
         }
+    }
+
+    fn merge_one(&self, leisure: bool) -> Result<bool, EngineError> {
+        let tables = if leisure { TABLES_AT_LEISURE } else { TABLES_IN_HASTE };
+        let has_changed = self.tree.merge(tables, leisure)?;
+        if has_changed {
+            let waiting_tables = self.tree.waiting_tables();
+            let mut work = self.work();
+            work.merges_wanted += 1;
+            work.progress.waiting_tables = waiting_tables;
+            drop(work);
+            self.changed.notify_all();
+        }
+        Ok(has_changed)
+    }
+
+    /// Waits after a failure, and says how long to wait after the next one.
+    fn wait_to_retry(&self, wait: Duration) -> Duration {
+        drop(self.changed.wait_timeout_while(self.work(), wait, |work| !work.stop));
+        (wait * 2).min(RETRY_WAIT.1)
     }
 
     /// Waits for something to do. Meanwhile lets go of tables and memtables that were replaced, once nobody

@@ -6,14 +6,15 @@
 //! readers, and only then answers.
 
 use crate::recent::{Hashes, Recent};
-use crate::store::{Store, WriteFailure};
+use crate::store::{Purpose, Store, WriteFailure};
 use crate::view::{Published, View};
 use crate::{Chain, CommitError, EngineError, Key, Version, Write, changes_catalogue};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// A group stops growing here, so that one sync stays short.
 const MAX_GROUP_COMMITS: usize = 1024;
@@ -22,14 +23,10 @@ const MAX_GROUP_BYTES: usize = 4 << 20;
 /// How often an idle committer looks after its store.
 const IDLE_TICK: Duration = Duration::from_millis(500);
 
-/// How long readers of the old state may take to finish before a reopening is put off.
-const DRAIN_WAIT: Duration = Duration::from_secs(5);
+/// How long to wait before a store that failed is tried again: doubled each time, up to the second.
+const HEAL_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// How long a reopening is put off: doubled each time, up to the second.
-const REOPEN_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-
-/// A store that fails again this soon after it was opened is opened again less eagerly: the cause
-/// may be in its files, and background work meets it each time.
+/// A store that fails again this soon after it was healed is healed less eagerly.
 const SOON: Duration = Duration::from_secs(60);
 
 /// Limits of the queue in front of the committer, and of its patience.
@@ -44,6 +41,7 @@ pub(crate) struct QueueLimits {
 /// One commit on its way.
 pub(crate) struct Request {
     pub(crate) kind: Kind,
+    pub(crate) purpose: Purpose,
     pub(crate) writes: Vec<Write>,
     pub(crate) reply: oneshot::Sender<Result<(), CommitError>>,
 }
@@ -59,6 +57,14 @@ impl Request {
     fn chain(&self) -> Option<&Chain> {
         match &self.kind {
             Kind::Checked { chain, .. } => chain.as_ref(),
+            Kind::Reclaim => None,
+        }
+    }
+
+    /// The snapshot that it rests on.
+    fn at(&self) -> Option<Version> {
+        match &self.kind {
+            Kind::Checked { at, .. } => Some(*at),
             Kind::Reclaim => None,
         }
     }
@@ -80,11 +86,19 @@ pub(crate) struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
     limits: QueueLimits,
-    /// Why no writes are taken, if so.
-    status: RwLock<Option<EngineError>>,
+    /// Why writes are not taken, if so.
+    status: RwLock<Status>,
     started: Instant,
     /// When the group under way began, in milliseconds since `started`, plus one. Zero: idle.
     busy_since_ms: AtomicU64,
+}
+
+/// Which writes are not taken, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Status {
+    all: Option<EngineError>,
+    /// Those that do not free space.
+    ordinary: Option<EngineError>,
 }
 
 #[derive(Default)]
@@ -95,7 +109,8 @@ struct Queue {
 }
 
 enum Taken {
-    Group(Vec<Request>),
+    /// The commits, and the oldest snapshot of those that still wait.
+    Group(Vec<Request>, Option<Version>),
     Nothing,
     Closed,
 }
@@ -107,7 +122,7 @@ impl Shared {
             queue: Mutex::default(),
             wake: Condvar::new(),
             limits,
-            status: RwLock::new(None),
+            status: RwLock::default(),
             started: Instant::now(),
             busy_since_ms: AtomicU64::new(0),
         }
@@ -115,7 +130,7 @@ impl Shared {
 
     /// Queues a commit, or says at once why it cannot be taken.
     pub(crate) fn submit(&self, request: Request) -> Result<(), EngineError> {
-        if let Some(error) = self.status() {
+        if let Some(error) = self.status(request.purpose) {
             return Err(error);
         }
         let bytes = request.bytes();
@@ -143,7 +158,7 @@ impl Shared {
     }
 
     pub(crate) fn health(&self) -> Result<(), EngineError> {
-        if let Some(error) = self.status() {
+        if let Some(error) = self.status(Purpose::Ordinary) {
             return Err(error);
         }
         let since = self.busy_since_ms.load(Ordering::Relaxed);
@@ -158,18 +173,33 @@ impl Shared {
         Ok(())
     }
 
-    fn status(&self) -> Option<EngineError> {
-        self.status.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Whether such writes are taken.
+    pub(crate) fn check(&self, purpose: Purpose) -> Result<(), EngineError> {
+        self.status(purpose).map_or(Ok(()), Err)
     }
 
-    fn set_status(&self, status: Option<EngineError>) {
+    fn status(&self, purpose: Purpose) -> Option<EngineError> {
+        let status = self.status.read().unwrap_or_else(PoisonError::into_inner);
+        match purpose {
+            Purpose::FreesSpace => status.all.clone(),
+            Purpose::Ordinary => status.all.clone().or_else(|| status.ordinary.clone()),
+        }
+    }
+
+    fn set_status(&self, status: Status) {
         let mut held = self.status.write().unwrap_or_else(PoisonError::into_inner);
         if *held == status {
             return;
         }
-        match &status {
-            Some(error) => tracing::error!(%error, "the engine takes no writes"),
-            None => tracing::info!("the engine takes writes again"),
+        let kind = |status: &Status| (status.all.is_some(), status.ordinary.is_some());
+        if kind(&held) != kind(&status) {
+            match (&status.all, &status.ordinary) {
+                (Some(error), _) => tracing::error!(%error, "the engine takes no writes"),
+                (None, Some(error)) => {
+                    tracing::error!(%error, "the engine takes only writes that free space")
+                }
+                (None, None) => tracing::info!("the engine takes writes again"),
+            }
         }
         *held = status;
     }
@@ -180,7 +210,7 @@ impl Shared {
 
     fn take(&self, wait: Duration) -> Taken {
         let mut queue = self.queue();
-        if queue.requests.is_empty() && !queue.closed {
+        if queue.requests.is_empty() && !queue.closed && !wait.is_zero() {
             queue = self.wake.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
         let mut group = Vec::with_capacity(queue.requests.len().min(MAX_GROUP_COMMITS));
@@ -192,7 +222,10 @@ impl Shared {
         }
         queue.bytes = queue.bytes.saturating_sub(bytes);
         match group.is_empty() {
-            false => Taken::Group(group),
+            false => {
+                let oldest = queue.requests.iter().filter_map(Request::at).min();
+                Taken::Group(group, oldest)
+            }
             true if queue.closed => Taken::Closed,
             true => Taken::Nothing,
         }
@@ -207,13 +240,13 @@ pub(crate) struct Committer<S: Store> {
     version: Version,
     catalogue_version: Version,
     state: State,
-    /// When the store was last opened again, and how long that had been put off.
-    reopened: Option<(Instant, Duration)>,
+    /// When the store was last healed, and how long that had been put off.
+    healed: Option<(Instant, Duration)>,
 }
 
 enum State {
     Open,
-    /// The store must be opened again before the next write.
+    /// The store must be healed before the next write.
     Failed {
         why: EngineError,
         retry_at: Instant,
@@ -231,7 +264,7 @@ impl<S: Store> Committer<S> {
             version,
             catalogue_version: version,
             state: State::Open,
-            reopened: None,
+            healed: None,
         }
     }
 
@@ -239,18 +272,11 @@ impl<S: Store> Committer<S> {
     pub(crate) fn run(mut self) {
         loop {
             match self.shared.take(IDLE_TICK) {
-                Taken::Closed => {
-                    let closed = EngineError::Unavailable("the engine is shutting down".into());
-                    self.shared.published.set_failed(closed);
-                    return self.store.close();
-                }
+                Taken::Closed => return self.close(),
                 Taken::Nothing => self.look_after_store(),
-                Taken::Group(group) => {
-                    let now = self.shared.started.elapsed().as_millis() as u64 + 1;
-                    self.shared.busy_since_ms.store(now, Ordering::Relaxed);
+                Taken::Group(group, oldest) => {
                     let bytes = group.iter().map(Request::bytes).sum();
-                    self.commit(group);
-                    self.shared.busy_since_ms.store(0, Ordering::Relaxed);
+                    self.commit_group(group, oldest);
                     let rest = self.store.rest(bytes);
                     if !rest.is_zero() {
                         std::thread::sleep(rest);
@@ -260,9 +286,45 @@ impl<S: Store> Committer<S> {
         }
     }
 
-    fn commit(&mut self, group: Vec<Request>) {
-        if let Err(error) = self.ready() {
+    /// Does the next thing to do, which is waited for no longer than this. Says whether there was a commit.
+    pub(crate) fn step(&mut self, wait: Duration) -> bool {
+        match self.shared.take(wait) {
+            Taken::Closed => self.close(),
+            Taken::Nothing => self.look_after_store(),
+            Taken::Group(group, oldest) => {
+                self.commit_group(group, oldest);
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn store(&self) -> &S {
+        &self.store
+    }
+
+    fn close(&mut self) {
+        let closed = EngineError::Unavailable("the engine is shutting down".into());
+        self.shared.published.close(closed);
+        self.store.close();
+    }
+
+    fn commit_group(&mut self, group: Vec<Request>, oldest_waiting: Option<Version>) {
+        let now = self.shared.started.elapsed().as_millis() as u64 + 1;
+        self.shared.busy_since_ms.store(now, Ordering::Relaxed);
+        self.commit(group, oldest_waiting);
+        self.shared.busy_since_ms.store(0, Ordering::Relaxed);
+    }
+
+    fn commit(&mut self, mut group: Vec<Request>, oldest_waiting: Option<Version>) {
+        let status = self.check();
+        if let Some(error) = status.all {
             return answer(group, &Err(error.into()));
+        }
+        if let Some(error) = status.ordinary {
+            let is_ordinary = |request: &mut Request| request.purpose == Purpose::Ordinary;
+            let ordinary = group.extract_if(.., is_ordinary).collect();
+            answer(ordinary, &Err(error.into()));
         }
         let mut batch = Vec::with_capacity(group.len());
         let mut touched = Hashes::default();
@@ -300,7 +362,7 @@ impl<S: Store> Committer<S> {
             Ok(()) => {
                 if !touched.is_empty() {
                     self.version = next;
-                    self.recent.record(touched, self.version);
+                    self.recent.record(touched, self.version, oldest_waiting);
                     if changes_catalogue {
                         self.catalogue_version = self.version;
                     }
@@ -311,12 +373,15 @@ impl<S: Store> Committer<S> {
                 answer(refused, &Err(CommitError::Conflict));
             }
             Err(failure) => {
-                let (result, why) = match failure {
-                    WriteFailure::Nothing(error) => (Err(CommitError::Engine(error.clone())), error),
-                    WriteFailure::Maybe(error) => (Err(CommitError::Unknown(error.to_string())), error),
+                let result = match failure {
+                    WriteFailure::Nothing(error) => Err(CommitError::Engine(error)),
+                    WriteFailure::Maybe(error) => {
+                        let result = Err(CommitError::Unknown(error.to_string()));
+                        // Before answering: nobody who has been told may find the engine taking writes.
+                        self.fail(error);
+                        result
+                    }
                 };
-                // Before answering: nobody who has been told may find the engine taking writes.
-                self.fail(why);
                 answer(accepted, &result);
                 answer(refused, &Err(CommitError::Conflict));
             }
@@ -338,26 +403,23 @@ impl<S: Store> Committer<S> {
         hashes.iter().any(|hash| changed(*hash)) || guards.iter().any(|key| changed(self.recent.hash(key)))
     }
 
-    /// Whether a write may be tried now.
-    fn ready(&mut self) -> Result<(), EngineError> {
-        self.try_reopen()?;
-        let space = self.store.check_space();
-        self.shared.set_status(space.clone().err());
-        space
+    /// Which writes may be tried now.
+    fn check(&mut self) -> Status {
+        let all = self.try_heal().and_then(|()| self.store.check_alive());
+        let all = all.and_then(|()| self.store.check_space(Purpose::FreesSpace)).err();
+        let ordinary = self.store.check_space(Purpose::Ordinary).err();
+        let status = Status { all, ordinary };
+        self.shared.set_status(status.clone());
+        status
     }
 
     fn look_after_store(&mut self) {
-        if self.ready().is_err() {
-            return;
-        }
-        if let Err(error) = self.store.check_alive() {
-            return self.fail(error);
-        }
-        // Background work makes a newer form of the same content; holding on to the older one
-        // would keep its memory and files.
+        // First of all, whatever else is wrong: background work makes a newer form of the same content, and holding
+        // on to the older one would keep its memory and files.
         if self.store.is_stale(&self.shared.published) {
             self.publish();
         }
+        self.check();
     }
 
     fn publish(&mut self) {
@@ -365,60 +427,32 @@ impl<S: Store> Committer<S> {
     }
 
     fn fail(&mut self, why: EngineError) {
-        let why = match why {
-            EngineError::Unavailable(why) | EngineError::Failed(why) => {
-                EngineError::Unavailable(format!("read-only until the store is opened again: {why}"))
-            }
-            corrupt @ EngineError::Corrupt(_) => corrupt,
+        let why = EngineError::Unavailable(format!("read-only until the disk takes writes again: {why}"));
+        let wait = match self.healed {
+            Some((when, wait)) if when.elapsed() < SOON => (wait * 2).min(HEAL_WAIT.1),
+            _ => HEAL_WAIT.0,
         };
-        self.shared.set_status(Some(why.clone()));
-        let wait = match self.reopened {
-            Some((when, wait)) if when.elapsed() < SOON => (wait * 2).min(REOPEN_WAIT.1),
-            _ => REOPEN_WAIT.0,
-        };
+        self.shared.set_status(Status { all: Some(why.clone()), ordinary: None });
         self.state = State::Failed { why, retry_at: Instant::now() + wait, wait };
     }
 
-    fn try_reopen(&mut self) -> Result<(), EngineError> {
+    fn try_heal(&mut self) -> Result<(), EngineError> {
         let State::Failed { why, retry_at, wait } = &mut self.state else { return Ok(()) };
         if Instant::now() < *retry_at {
             return Err(why.clone());
         }
-        let (waited, wait) = (*wait, (*wait * 2).min(REOPEN_WAIT.1));
-        let reopened = self.store.check_writable().and_then(|()| self.reopen());
-        match reopened {
+        let (waited, wait) = (*wait, (*wait * 2).min(HEAL_WAIT.1));
+        match self.store.heal() {
             Ok(()) => {
                 self.state = State::Open;
-                self.reopened = Some((Instant::now(), waited));
-                self.shared.set_status(None);
+                self.healed = Some((Instant::now(), waited));
                 Ok(())
             }
             Err(error) => {
-                tracing::warn!(%error, "the store cannot be opened again yet");
-                self.shared.set_status(Some(error.clone()));
-                self.state = State::Failed { why: error.clone(), retry_at: Instant::now() + wait, wait };
-                Err(error)
-            }
-        }
-    }
-
-    fn reopen(&mut self) -> Result<(), EngineError> {
-        // Two openings of one directory must not overlap, so the readers of the first are waited
-        // for. New readers wait for the second.
-        self.shared.published.withdraw(DRAIN_WAIT)?;
-        let opened = self.store.reopen();
-        // Every older snapshot conflicts from here on: what it rests on may have changed unseen.
-        self.version = Version(self.version.0 + 1);
-        self.recent = Recent::new(self.version);
-        self.catalogue_version = self.version;
-        match opened {
-            Ok(()) => {
-                self.publish();
-                Ok(())
-            }
-            Err(error) => {
-                self.shared.published.set_failed(error.clone());
-                Err(error)
+                tracing::warn!(%error, "the disk does not take writes yet");
+                let why = EngineError::Unavailable(error.to_string());
+                self.state = State::Failed { why: why.clone(), retry_at: Instant::now() + wait, wait };
+                Err(why)
             }
         }
     }
@@ -432,7 +466,8 @@ impl<S: Store> Drop for Committer<S> {
         let left: Vec<Request> = queue.requests.drain(..).collect();
         drop(queue);
         let stopped = EngineError::Unavailable("the engine has stopped".into());
-        *self.shared.status.write().unwrap_or_else(PoisonError::into_inner) = Some(stopped.clone());
+        let status = Status { all: Some(stopped.clone()), ordinary: None };
+        *self.shared.status.write().unwrap_or_else(PoisonError::into_inner) = status;
         answer(left, &Err(stopped.into()));
     }
 }

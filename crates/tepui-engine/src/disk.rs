@@ -13,23 +13,20 @@
 //! | `reclaim.rs` | freeing ranges |
 
 use crate::committer::{Committer, Kind, QueueLimits, Request, Shared};
-use crate::directory;
 use crate::limits;
-use crate::store::{Store, TreeStore};
-use crate::view::Held;
+use crate::store::{Purpose, Store, Threads, TreeStore};
+use crate::tree::{ReadError, ReadMode};
+use crate::view::View;
 use crate::{
-    Chain, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version,
-    Write,
+    Chain, Commit, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value,
+    Version, Write,
 };
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tepui_files::{FileSystem, SystemFiles};
 use tokio::sync::oneshot;
-
-/// Asks how many bytes are free on the disk of a path.
-pub type FreeSpace = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 
 /// How a [`DiskEngine`] is opened.
 ///
@@ -56,8 +53,14 @@ pub struct DiskOptions {
     pub journal_bytes: u64,
     /// Threads that merge tables; one more writes them. Default: 2.
     pub merge_threads: usize,
-    /// Writes are refused while less than this is free on the disk. Default: 128 MiB.
+    /// Writes are refused while less than this is free on the disk, but for those that free space: they may use
+    /// three quarters of it. Default: 128 MiB.
     pub free_space_reserve_bytes: u64,
+    /// How many files of tables may be open at once, about. Default: 512.
+    pub max_open_tables: usize,
+    /// How much memory the indexes and filters of open tables may take, about: some hundredth of the rows that they
+    /// are for. Default: 512 MiB.
+    pub table_cache_bytes: u64,
     /// How many commits may wait. More are refused as busy. Default: 4096.
     pub max_queued_commits: usize,
     /// How many bytes of commits may wait. Default: 64 MiB.
@@ -67,8 +70,8 @@ pub struct DiskOptions {
     /// How long the committer may work at one group before the engine counts as unhealthy.
     /// Default: 5 s.
     pub stall_after: Duration,
-    /// Where free space is asked for; replaced in tests.
-    pub free_space: FreeSpace,
+    /// The file system; another one in tests.
+    pub files: Arc<dyn FileSystem>,
 }
 
 impl DiskOptions {
@@ -80,11 +83,13 @@ impl DiskOptions {
             journal_bytes: 256 << 20,
             merge_threads: 2,
             free_space_reserve_bytes: 128 << 20,
+            max_open_tables: 512,
+            table_cache_bytes: 512 << 20,
             max_queued_commits: 4096,
             max_queued_bytes: 64 << 20,
             commit_wait: Duration::from_secs(20),
             stall_after: Duration::from_secs(5),
-            free_space: Arc::new(directory::free_space),
+            files: Arc::new(SystemFiles),
         }
     }
 }
@@ -92,8 +97,8 @@ impl DiskOptions {
 /// Keeps everything in one directory. A clone is the same engine; the directory is closed when the
 /// last one is dropped or by [`DiskEngine::close`].
 ///
-/// Commits and snapshots need a Tokio runtime with its timer. Reads are done where they are called:
-/// they take microseconds when the blocks are in memory, and a page of a scan is bounded by its limit.
+/// Commits and reads need a Tokio runtime with its timer. What is in memory is read where it is asked for, which takes
+/// microseconds; what is not, on a thread of the runtime that may wait for the disk.
 ///
 /// ```
 /// # use tepui_engine::{DiskEngine, DiskOptions, Engine, Snapshot, Write};
@@ -124,6 +129,26 @@ impl DiskEngine {
     /// Opens the directory, and creates it if it is not there. Takes a moment: it reads the
     /// journals.
     pub fn open(options: DiskOptions) -> Result<Self, EngineError> {
+        let (engine, committer) = Self::open_with(options, Threads::Own)?;
+        let thread = std::thread::Builder::new()
+            .name("committer".into())
+            .spawn(move || committer.run())
+            .map_err(|error| EngineError::Failed(format!("cannot start the committer: {error}")))?;
+        *engine.inner.committer.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(engine)
+    }
+
+    /// The same without threads: commits are answered, and tables written and merged, when the [`Stepper`] is told
+    /// to. For simulations, in which one thread decides what happens when.
+    pub fn open_stepped(options: DiskOptions) -> Result<(Self, Stepper), EngineError> {
+        let (engine, committer) = Self::open_with(options, Threads::None)?;
+        Ok((engine, Stepper { committer }))
+    }
+
+    fn open_with(
+        options: DiskOptions,
+        threads: Threads,
+    ) -> Result<(Self, Committer<TreeStore>), EngineError> {
         let limits = QueueLimits {
             commits: options.max_queued_commits,
             bytes: options.max_queued_bytes,
@@ -131,14 +156,11 @@ impl DiskEngine {
         };
         let commit_wait = options.commit_wait;
         let version = Version(1);
-        let store = TreeStore::open(options)?;
+        let store = TreeStore::open(options, threads)?;
         let shared = Arc::new(Shared::new(store.view(version, version), limits));
         let committer = Committer::new(Arc::clone(&shared), store, version);
-        let thread = std::thread::Builder::new()
-            .name("committer".into())
-            .spawn(move || committer.run())
-            .map_err(|error| EngineError::Failed(format!("cannot start the committer: {error}")))?;
-        Ok(Self { inner: Arc::new(Inner { shared, commit_wait, committer: Mutex::new(Some(thread)) }) })
+        let inner = Inner { shared, commit_wait, committer: Mutex::new(None) };
+        Ok((Self { inner: Arc::new(inner) }, committer))
     }
 
     /// Finishes the commits that wait, syncs, and closes the directory. Blocks until that is done.
@@ -146,13 +168,19 @@ impl DiskEngine {
         self.inner.close();
     }
 
-    pub(crate) async fn request(&self, kind: Kind, writes: Vec<Write>) -> Result<(), CommitError> {
-        outcome(self.submit(kind, writes)?, self.inner.commit_wait).await
+    /// Whether what nobody can reach may be removed now.
+    pub(crate) fn check_removal(&self) -> Result<(), EngineError> {
+        self.inner.shared.check(Purpose::FreesSpace)
     }
 
-    fn submit(&self, kind: Kind, writes: Vec<Write>) -> Result<Answer, EngineError> {
+    /// Removes what nobody can reach.
+    pub(crate) async fn remove(&self, writes: Vec<Write>) -> Result<(), CommitError> {
+        outcome(self.submit(Kind::Reclaim, Purpose::FreesSpace, writes)?, self.inner.commit_wait).await
+    }
+
+    fn submit(&self, kind: Kind, purpose: Purpose, writes: Vec<Write>) -> Result<Answer, EngineError> {
         let (reply, answer) = oneshot::channel();
-        self.inner.shared.submit(Request { kind, writes, reply })?;
+        self.inner.shared.submit(Request { kind, purpose, writes, reply })?;
         Ok(answer)
     }
 }
@@ -188,25 +216,20 @@ impl Engine for DiskEngine {
     type Snapshot = DiskSnapshot;
 
     async fn snapshot(&self) -> Result<DiskSnapshot, EngineError> {
-        let view = self.inner.shared.published.get(self.inner.commit_wait).await?;
-        Ok(DiskSnapshot { view })
+        Ok(DiskSnapshot { view: self.inner.shared.published.get()? })
     }
 
-    async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
-        limits::check(&guards, &writes)?;
-        self.request(Kind::Checked { at, guards, chain: None }, writes).await
-    }
-
-    fn commit_in(
+    fn submit(
         &self,
-        chain: &Chain,
-        at: Version,
-        guards: Vec<Key>,
-        writes: Vec<Write>,
+        chain: Option<&Chain>,
+        commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        let kind = |guards| Kind::Checked { at, guards, chain: Some(chain.clone()) };
-        let submitted = limits::check(&guards, &writes).and_then(|()| self.submit(kind(guards), writes));
-        if submitted.is_err() {
+        let Commit { at, guards, writes, frees_space } = commit;
+        let purpose = if frees_space { Purpose::FreesSpace } else { Purpose::Ordinary };
+        let kind = |guards| Kind::Checked { at, guards, chain: chain.cloned() };
+        let submitted =
+            limits::check(&guards, &writes).and_then(|()| self.submit(kind(guards), purpose, writes));
+        if let (Err(_), Some(chain)) = (&submitted, chain) {
             chain.break_off();
         }
         let commit_wait = self.inner.commit_wait;
@@ -222,14 +245,62 @@ impl Engine for DiskEngine {
     }
 }
 
+/// The work of an engine without threads, for simulations: see [`DiskEngine::open_stepped`].
+pub struct Stepper {
+    committer: Committer<TreeStore>,
+}
+
+impl Stepper {
+    /// Commits a group of what waits, or looks after the store if nothing does. Says whether something did.
+    pub fn commit(&mut self) -> bool {
+        self.committer.step(Duration::ZERO)
+    }
+
+    /// Writes a full memtable to a table. Says whether there was one.
+    pub fn flush(&self) -> bool {
+        self.committer.store().background().flush_step()
+    }
+
+    /// Merges some tables. Says whether there were any.
+    pub fn merge(&self, leisure: bool) -> bool {
+        self.committer.store().background().merge_step(leisure)
+    }
+
+    /// Removes what nobody reads from any more.
+    pub fn tidy(&self) {
+        self.committer.store().background().tidy_step();
+    }
+}
+
 /// What a [`DiskEngine`] held when the snapshot was taken.
 pub struct DiskSnapshot {
-    view: Arc<Held>,
+    view: Arc<View>,
 }
 
 impl DiskSnapshot {
-    pub(crate) fn view(&self) -> &Held {
+    pub(crate) fn view(&self) -> &View {
         &self.view
+    }
+
+    /// Reads at once if what is needed is in memory, otherwise where waiting for the disk holds up nobody.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl Fn(&View, ReadMode) -> Result<T, ReadError>,
+        again: impl FnOnce() -> Box<dyn FnOnce(&View) -> Result<T, ReadError> + Send>,
+    ) -> Result<T, EngineError> {
+        match read(&self.view, ReadMode::Cached) {
+            Err(ReadError::WouldBlock) => {}
+            done => return done.map_err(EngineError::from),
+        }
+        let (view, again) = (Arc::clone(&self.view), again());
+        let (reply, answer) = oneshot::channel();
+        let work = move || {
+            // Whoever no longer waits does not care.
+            let _ = reply.send(again(&view));
+        };
+        self.view.tree.files().spawn_blocking(Box::new(work));
+        let stopped = |_| EngineError::Unavailable("the program is ending".into());
+        answer.await.map_err(stopped)?.map_err(EngineError::from)
     }
 }
 
@@ -246,11 +317,22 @@ impl Snapshot for DiskSnapshot {
         if !limits::is_key(key) {
             return Ok(None);
         }
-        self.view.sources.get(key, self.view.number)
+        let again = || -> Box<dyn FnOnce(&View) -> _ + Send> {
+            let key = Key::copy_from_slice(key);
+            Box::new(move |view| view.sources.get(&key, view.number, ReadMode::Blocking))
+        };
+        self.read(|view, mode| view.sources.get(key, view.number, mode), again).await
     }
 
     async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
         let Some(bounds) = limits::bounds(range) else { return Ok(ScanPage::default()) };
-        self.view.sources.scan(bounds, limit, self.view.number)
+        let again = || -> Box<dyn FnOnce(&View) -> _ + Send> {
+            let range = range.clone();
+            Box::new(move |view| {
+                let Some(bounds) = limits::bounds(&range) else { return Ok(ScanPage::default()) };
+                view.sources.scan(bounds, limit, view.number, ReadMode::Blocking)
+            })
+        };
+        self.read(|view, mode| view.sources.scan(bounds, limit, view.number, mode), again).await
     }
 }

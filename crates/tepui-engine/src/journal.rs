@@ -5,12 +5,16 @@
 //! segment before: writing over a file that has its size already takes half as long to sync as
 //! making it grow, and does not wait for whatever else the file system is busy with.
 //!
-//! The first group of a segment is its head: which segments are needed with it, and how many groups
-//! the one before it has. So a segment that is missing, or lacks its end, is noticed.
+//! The first group of a segment is its head: which segments are needed with it, which one came before, and how many groups
+//! that one has. The manifest names the segment that is written to before anything is acknowledged in it. So a segment
+//! that is missing, or lacks its end, is noticed; and a segment that the manifest does not lead to was never begun.
 //!
 //! When fewer bytes than were written are found at the end of the last segment, this is a crash: the group
 //! was not acknowledged, and is left out for good. Everything else that is not as it was written
 //! stops the opening and names the file.
+//!
+//! After a failure the journal goes on in a new segment, whose head leaves out the group that failed. Whatever becomes
+//! of that one on disk, it was never there.
 
 mod batch;
 mod recovery;
@@ -18,19 +22,20 @@ mod sector;
 
 pub(crate) use batch::Batch;
 
-use crate::directory::sync_directory;
+use crate::tree::{Expect, JournalEnd, ManifestError};
 use crate::{EngineError, Write};
-use recovery::{Extent, Found, Head};
+use recovery::{Found, Head, Link};
 use sector::{Group, PAGE};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tepui_files::{Create, File, FileSystem, OpenOptions};
 
 /// The number of the group that is the head of a segment.
 const FILE_HEAD_GROUP: u32 = 0;
 
-/// Files grow by so much, ahead of what is written to them.
+/// Files grow by so much at most, ahead of what is written to them.
 const GROWTH: u64 = 4 << 20;
 
 /// How many zeros are written at once.
@@ -40,11 +45,20 @@ const ZEROS: usize = 256 << 10;
 const SPARE_FILES: usize = 2;
 
 pub(crate) struct Journal {
+    files: Arc<dyn FileSystem>,
     folder: PathBuf,
+    /// Files grow by so much, ahead of what is written to them.
+    growth: u64,
     /// Segments that are needed and no longer written to, the oldest first.
     full: VecDeque<(u64, Place)>,
     current: Current,
+    /// Segments that are in tables. The present head still names them, so that they stay until the next one is there.
+    released: Vec<Place>,
     spare: Vec<Place>,
+    /// Files that a manifest may name which could not be written for certain. They may be used again once another one was.
+    uncertain: Vec<Place>,
+    /// The highest number that any segment has had.
+    highest: u64,
     group: Group,
 }
 
@@ -57,66 +71,159 @@ struct Place {
 struct Current {
     segment: u64,
     place: Place,
-    file: File,
+    file: Box<dyn File>,
     /// Where the next group goes.
     end: u64,
+    growth: u64,
+    /// How many groups there are that were synced.
     groups: u32,
 }
 
-impl Journal {
-    /// Opens the journal in `folder`, and makes one if there is none. `each` gets every batch that
-    /// is needed, in order.
-    pub(crate) fn open(folder: &Path, mut each: impl FnMut(Batch)) -> Result<Self, EngineError> {
-        std::fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
-        let found = recovery::find(folder)?;
-        let newest = found.last().and_then(|file| file.head);
-        let (oldest, last) = newest.map_or((1, 0), |head| (head.oldest, head.segment));
-        let (mut full, mut spare) = (VecDeque::new(), Vec::new());
-        // What the next head has to say about the last segment of all.
-        let mut groups = 0;
-        let needed: Vec<Option<Head>> =
-            found.iter().map(|file| file.head.filter(|head| head.segment >= oldest)).collect();
-        for (index, Found { path, length, head }) in found.into_iter().enumerate() {
-            if head.is_none() {
-                recovery::check_headless(&path, last)?;
+/// A segment that is on disk, and that nothing names yet.
+pub(crate) struct Begun(Current);
+
+impl Begun {
+    pub(crate) fn segment(&self) -> u64 {
+        self.0.segment
+    }
+}
+
+/// What was found in a folder, before anything is written to it.
+pub(crate) struct Recovered {
+    files: Arc<dyn FileSystem>,
+    folder: PathBuf,
+    growth: u64,
+    full: VecDeque<(u64, Place)>,
+    released: Vec<Place>,
+    spare: Vec<Place>,
+    highest: u64,
+    /// What the next head has to say about the last segment.
+    groups: u32,
+    /// The last batch, if it may not have reached the disk: a process that was killed leaves it with the operating system.
+    carried: Option<Batch>,
+}
+
+impl Recovered {
+    /// Reads the journal. `each` gets every batch that is not in tables, in order: those up to `flushed` are. The journal must
+    /// be the one that the manifest names; if nothing is expected, it must be empty.
+    pub(crate) fn read(
+        files: &Arc<dyn FileSystem>,
+        folder: &Path,
+        segment_bytes: u64,
+        expected: (Expect, JournalEnd),
+        flushed: u64,
+        mut each: impl FnMut(Batch),
+    ) -> Result<Self, EngineError> {
+        let (expect, end) = expected;
+        let mut found = recovery::find(&**files, folder)?;
+        let highest =
+            found.iter().filter_map(|file| Some(file.head?.segment)).max().unwrap_or(0).max(end.segment);
+        if expect == Expect::Nothing {
+            for file in &found {
+                recovery::check_no_batches(&**files, &file.path)?;
             }
-            let Some(head) = needed[index] else {
-                spare.push(Place { path, length });
-                continue;
-            };
-            let expected = full.back().map_or(oldest, |(before, _)| before + 1);
-            if head.segment != expected {
-                return Err(recovery::corrupt("the segment of a journal before this one is missing", &path));
-            }
-            let extent = match needed.get(index + 1).copied().flatten() {
-                Some(next) => Extent::Groups(next.groups_before),
-                None => Extent::Last,
-            };
-            groups = recovery::read_segment(&path, head.segment, &extent, &mut each)?;
-            full.push_back((head.segment, Place { path, length }));
         }
-        let head = Head { segment: last + 1, oldest, groups_before: groups };
-        let place = next_place(folder, &mut spare, full.iter().map(|(_, place)| place));
+        let mut recovered = Self {
+            files: Arc::clone(files),
+            folder: folder.to_owned(),
+            growth: segment_bytes.clamp(PAGE as u64, GROWTH).next_multiple_of(PAGE as u64),
+            full: VecDeque::new(),
+            released: Vec::new(),
+            spare: Vec::new(),
+            highest,
+            groups: 0,
+            carried: None,
+        };
+        let mut last_number = None;
+        for Link { file, head, extent, carries } in recovery::chain(&mut found, end, folder)? {
+            let mut newest = 0;
+            let mut is_first = true;
+            let mut gap = false;
+            let is_last = head.segment == end.segment;
+            let groups = recovery::read_segment(&**files, &file.path, head.segment, &extent, |batch| {
+                newest = batch.number;
+                // The first batch of a segment may be the last one of the segment before, written once more.
+                let is_again = std::mem::take(&mut is_first) && carries && last_number == Some(batch.number);
+                let follows =
+                    last_number.map_or(batch.number <= flushed + 1, |last| batch.number == last + 1);
+                gap |= !is_again && !follows;
+                last_number = Some(batch.number);
+                if is_last && end.groups.is_none() {
+                    recovered.carried = (batch.number > flushed).then(|| batch.clone());
+                }
+                if batch.number > flushed && !is_again {
+                    each(batch);
+                }
+            })?;
+            if gap {
+                return Err(recovery::corrupt("commits are missing before those in this file", &file.path));
+            }
+            recovered.groups = groups;
+            let place = Place { path: file.path, length: file.length };
+            // Everything in it is in tables, and everything before it too.
+            if newest <= flushed && recovered.full.is_empty() {
+                recovered.released.push(place);
+            } else {
+                recovered.full.push_back((head.segment, place));
+            }
+        }
+        let place = |file: Found| Place { path: file.path, length: file.length };
+        recovered.spare = found.into_iter().map(place).collect();
+        Ok(recovered)
+    }
+
+    /// Begins a segment. Nothing counts that is in it before the manifest names it.
+    pub(crate) fn begin(self) -> Result<Journal, EngineError> {
+        let Self { files, folder, growth, full, released, mut spare, highest, groups, carried } = self;
+        let segment = highest + 1;
+        let (oldest, previous) = match (full.front(), full.back()) {
+            (Some((oldest, _)), Some((newest, _))) => (*oldest, *newest),
+            _ => (segment, 0),
+        };
+        let carried = carried.filter(|_| !full.is_empty());
+        let head = Head { segment, oldest, previous, groups_before: groups, carries: carried.is_some() };
+        let in_use = full.iter().map(|(_, place)| place).chain(&released);
+        let place = next_place(&folder, &mut spare, in_use);
         let mut group = Group::default();
-        let current = Current::begin(folder, head, place, &mut group)
-            .map_err(|error| failed("begin", folder, &error))?;
-        Ok(Self { folder: folder.to_owned(), full, current, spare, group })
+        let begin = || {
+            let mut current = Current::begin(&*files, &folder, growth, head, place, &mut group)?;
+            if let Some(Batch { number, writes }) = &carried {
+                current.append(&mut group, *number, writes)?;
+                current.sync()?;
+            }
+            Ok(current)
+        };
+        let current = begin().map_err(|error| failed("begin", &folder, &error))?;
+        Ok(Journal {
+            files,
+            folder,
+            growth,
+            full,
+            current,
+            released,
+            spare,
+            uncertain: Vec::new(),
+            highest: segment,
+            group,
+        })
     }
+}
 
-    /// Writes a group. It is on disk after [`Journal::sync`].
-    pub(crate) fn append(&mut self, number: u64, writes: &[Write]) -> io::Result<()> {
-        self.group.clear();
-        batch::put(&mut self.group, number, writes);
-        self.current.append(&mut self.group)
-    }
-
-    pub(crate) fn sync(&mut self) -> io::Result<()> {
-        self.current.file.sync_data()
+impl Journal {
+    /// Writes a batch, which is on disk when this returns. After a failure nothing more can be written to this segment.
+    pub(crate) fn write(&mut self, number: u64, writes: &[Write]) -> io::Result<()> {
+        self.current.append(&mut self.group, number, writes)?;
+        self.current.sync()
     }
 
     /// The number of the segment that is written to.
     pub(crate) fn segment(&self) -> u64 {
         self.current.segment
+    }
+
+    /// The segment that is written to, and how far.
+    pub(crate) fn end(&self) -> JournalEnd {
+        JournalEnd { segment: self.current.segment, groups: Some(self.current.groups) }
     }
 
     /// How much was written to this segment.
@@ -129,67 +236,118 @@ impl Journal {
         self.full.len() + 1
     }
 
-    /// Begins the next segment.
-    pub(crate) fn begin(&mut self) -> io::Result<()> {
+    /// Makes the next segment, to be named by the manifest and handed to [`Journal::go_on`].
+    pub(crate) fn begin(&mut self) -> io::Result<Begun> {
+        // Never the same number twice: it is not known what became of the one before on disk.
+        self.highest += 1;
         let head = Head {
-            segment: self.current.segment + 1,
+            segment: self.highest,
             oldest: self.full.front().map_or(self.current.segment, |(oldest, _)| *oldest),
+            previous: self.current.segment,
             groups_before: self.current.groups,
+            carries: false,
         };
         let in_use = self.full.iter().map(|(_, place)| place).chain([&self.current.place]);
+        let in_use = in_use.chain(&self.released).chain(&self.uncertain);
         let place = next_place(&self.folder, &mut self.spare, in_use);
-        let next = Current::begin(&self.folder, head, place, &mut self.group)?;
+        let kept = Place { path: place.path.clone(), length: 0 };
+        let begun = Current::begin(&*self.files, &self.folder, self.growth, head, place, &mut self.group);
+        if begun.is_err() {
+            self.spare.push(kept);
+        }
+        begun.map(Begun)
+    }
+
+    /// Goes on in a segment that the manifest names.
+    pub(crate) fn go_on(&mut self, Begun(next): Begun) {
         let done = std::mem::replace(&mut self.current, next);
         self.full.push_back((done.segment, done.place));
-        // Only now: before, the newest head still named what these files hold.
+        self.drop_spare();
+    }
+
+    /// The manifest names the present segment: what the one before named is not needed any more.
+    pub(crate) fn drop_spare(&mut self) {
+        self.spare.append(&mut self.released);
+        self.spare.append(&mut self.uncertain);
         for place in self.spare.drain(SPARE_FILES.min(self.spare.len())..) {
-            if let Err(error) = std::fs::remove_file(&place.path) {
+            if let Err(error) = self.files.remove_file(&place.path) {
                 tracing::warn!(%error, path = %place.path.display(), "cannot remove a file of the journal");
             }
         }
-        Ok(())
+    }
+
+    /// Gives up a segment that the manifest does not name, or may name.
+    pub(crate) fn abandon(&mut self, Begun(begun): Begun, error: &ManifestError) {
+        match error {
+            ManifestError::Nothing(_) => self.spare.push(begun.place),
+            ManifestError::Maybe(_) => self.uncertain.push(begun.place),
+        }
     }
 
     /// What is in the segments up to this one is in tables now.
     pub(crate) fn release(&mut self, segment: u64) {
         while self.full.front().is_some_and(|(number, _)| *number <= segment) {
-            self.spare.extend(self.full.pop_front().map(|(_, place)| place));
+            self.released.extend(self.full.pop_front().map(|(_, place)| place));
         }
     }
 }
 
 impl Current {
     /// Makes `place` hold a new segment, which is on disk when this returns.
-    fn begin(folder: &Path, head: Head, place: Place, group: &mut Group) -> io::Result<Self> {
+    fn begin(
+        files: &dyn FileSystem,
+        folder: &Path,
+        growth: u64,
+        head: Head,
+        place: Place,
+        group: &mut Group,
+    ) -> io::Result<Self> {
         let is_new = place.length == 0;
-        let file = open_file(&place.path)?;
-        let mut current = Self { segment: head.segment, place, file, end: 0, groups: FILE_HEAD_GROUP };
-        group.clear();
-        group.put(&head.content());
-        match current.append(group) {
+        let file = open_file(files, &place.path)?;
+        let mut current =
+            Self { segment: head.segment, place, file, end: 0, growth, groups: FILE_HEAD_GROUP };
+        match current.put_head(group, head) {
             // A file system that cannot write past the page cache, and says so late.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                current.file = File::options().write(true).open(&current.place.path)?;
-                current.append(group)?;
+                current.file = files.open(&current.place.path, OpenOptions::write())?;
+                current.put_head(group, head)?;
             }
-            appended => appended?,
+            put => put?,
         }
         current.file.sync_all()?;
+        current.groups += 1;
         if is_new {
-            sync_directory(folder)?;
+            files.sync_directory(folder)?;
         }
         Ok(current)
     }
 
-    fn append(&mut self, group: &mut Group) -> io::Result<()> {
+    fn put_head(&mut self, group: &mut Group, head: Head) -> io::Result<()> {
+        group.clear();
+        group.put(&head.content());
+        self.put(group)
+    }
+
+    /// Writes a batch. It counts after [`Current::sync`].
+    fn append(&mut self, group: &mut Group, number: u64, writes: &[Write]) -> io::Result<()> {
+        group.clear();
+        batch::put(group, number, writes);
+        self.put(group)
+    }
+
+    fn put(&mut self, group: &mut Group) -> io::Result<()> {
         let bytes = group.finish(self.segment, self.groups);
-        self.file.seek(SeekFrom::Start(self.end))?;
-        self.file.write_all(bytes)?;
+        self.file.write_all_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
-        self.groups += 1;
         if self.end > self.place.length {
             self.grow()?;
         }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.groups += 1;
         Ok(())
     }
 
@@ -198,11 +356,11 @@ impl Current {
     fn grow(&mut self) -> io::Result<()> {
         let zeros = vec![0; ZEROS + PAGE];
         let zeros = &zeros[zeros.as_ptr().align_offset(PAGE)..][..ZEROS];
-        let length = self.end.next_multiple_of(GROWTH);
+        let length = self.end.next_multiple_of(self.growth);
         self.place.length = self.end;
         while self.place.length < length {
             let count = (length - self.place.length).min(ZEROS as u64);
-            self.file.write_all(&zeros[..count as usize])?;
+            self.file.write_all_at(&zeros[..count as usize], self.place.length)?;
             self.place.length += count;
         }
         Ok(())
@@ -211,19 +369,9 @@ impl Current {
 
 /// Opens a file of the journal for writing, past the page cache where that can be done: nobody reads it, and
 /// the way to the disk is shorter.
-fn open_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        let mut direct = options.clone();
-        direct.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
-        if let Ok(file) = direct.open(path) {
-            return Ok(file);
-        }
-    }
-    options.open(path)
+fn open_file(files: &dyn FileSystem, path: &Path) -> io::Result<Box<dyn File>> {
+    let options = OpenOptions::create(Create::IfMissing);
+    files.open(path, options.direct()).or_else(|_| files.open(path, options))
 }
 
 /// A file for the next segment: one that is no longer needed, or a new one.
@@ -235,29 +383,9 @@ fn next_place<'a>(folder: &Path, spare: &mut Vec<Place>, in_use: impl Iterator<I
     })
 }
 
-/// Replaces the file of the last segment by a fresh copy of it.
-///
-/// After a failed sync the kernel may go on showing pages that it dropped, and calls them clean:
-/// the next sync succeeds without writing them.
-pub(crate) fn rewrite_last(folder: &Path) -> Result<(), EngineError> {
-    let Some(last) = recovery::find(folder)?.pop() else { return Ok(()) };
-    let copy = last.path.with_extension("copy");
-    let bytes = recovery::read_all(&last.path)?;
-    let rewrite = || {
-        std::fs::write(&copy, &bytes)?;
-        OpenOptions::new().write(true).open(&copy)?.sync_all()?;
-        std::fs::rename(&copy, &last.path)?;
-        sync_directory(folder)
-    };
-    rewrite().map_err(|error: io::Error| failed("rewrite", &last.path, &error))
-}
-
 fn failed(what: &str, path: &Path, error: &io::Error) -> EngineError {
     let message = format!("cannot {what} the journal: {error}: {}", path.display());
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => EngineError::Unavailable(message),
-        _ => EngineError::Failed(message),
-    }
+    crate::store::io_error(error, &message)
 }
 
 #[cfg(test)]

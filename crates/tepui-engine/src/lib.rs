@@ -25,7 +25,7 @@ mod tree;
 mod view;
 
 pub use chain::Chain;
-pub use disk::{DiskEngine, DiskOptions, DiskSnapshot, FreeSpace};
+pub use disk::{DiskEngine, DiskOptions, DiskSnapshot, Stepper};
 pub use limits::{MAX_COMMIT_BYTES, MAX_KEY_BYTES};
 pub use memory::{MemoryEngine, MemorySnapshot};
 
@@ -61,7 +61,7 @@ pub struct KeyRange {
     pub end: Key,
 }
 
-/// How much one call of [`Snapshot::scan`] may return. At least one row is returned if there is one.
+/// How much one call of [`Snapshot::scan`] may return.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanLimit {
     pub max_rows: usize,
@@ -71,7 +71,8 @@ pub struct ScanLimit {
 /// One page of an ordered scan.
 #[derive(Debug, Clone, Default)]
 pub struct ScanPage {
-    /// In the order of their keys.
+    /// In the order of their keys. There may be none though there is more: a scan also ends when it has looked at many
+    /// rows that are no longer there.
     pub rows: Vec<(Key, Value)>,
     /// Where to go on: the range from here to the end of the one asked for has not been looked at.
     /// `None`: there is nothing more in the range.
@@ -104,6 +105,18 @@ pub enum CommitError {
     Engine(EngineError),
 }
 
+/// What to write, and what it rests on.
+#[derive(Debug, Clone, Default)]
+pub struct Commit {
+    /// The snapshot on which it was decided.
+    pub at: Version,
+    /// Keys that were read and must not have changed. Those in `writes` need not be named again.
+    pub guards: Vec<Key>,
+    pub writes: Vec<Write>,
+    /// It frees more than it takes, in the end: it is taken though the disk is nearly full.
+    pub frees_space: bool,
+}
+
 /// A store of ordered bytes.
 ///
 /// # Contract
@@ -130,22 +143,35 @@ pub trait Engine: Send + Sync + 'static {
 
     fn snapshot(&self) -> impl Future<Output = Result<Self::Snapshot, EngineError>> + Send;
 
+    /// Commits. It is on its way when this returns. The next commit of a chain also rests on what the earlier ones have
+    /// written, answered or not.
+    fn submit(
+        &self,
+        chain: Option<&Chain>,
+        commit: Commit,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static;
+
+    /// Commits, and waits for the outcome.
     fn commit(
         &self,
         at: Version,
         guards: Vec<Key>,
         writes: Vec<Write>,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send;
+    ) -> impl Future<Output = Result<(), CommitError>> + Send {
+        // Queued when it is first polled.
+        async move { self.submit(None, Commit { at, guards, writes, frees_space: false }).await }
+    }
 
-    /// Like `commit`, for the next commit of a chain: it also rests on what the earlier ones have written,
-    /// answered or not. It is on its way when this returns.
+    /// Like `commit`, for the next commit of a chain. It is on its way when this returns.
     fn commit_in(
         &self,
         chain: &Chain,
         at: Version,
         guards: Vec<Key>,
         writes: Vec<Write>,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static;
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        self.submit(Some(chain), Commit { at, guards, writes, frees_space: false })
+    }
 
     fn reclaim(&self, range: KeyRange) -> impl Future<Output = Result<(), EngineError>> + Send;
 
@@ -164,6 +190,36 @@ pub trait Snapshot: Send + Sync {
     fn catalogue_version(&self) -> Version;
 
     fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send;
+
+    /// The first row of `range`.
+    fn first(
+        &self,
+        range: &KeyRange,
+    ) -> impl Future<Output = Result<Option<(Key, Value)>, EngineError>> + Send {
+        async move {
+            let page = self.scan_some(range, ScanLimit { max_rows: 1, max_bytes: 0 }).await?;
+            Ok(page.rows.into_iter().next())
+        }
+    }
+
+    /// Like [`Snapshot::scan`], but goes on until there is at least one row, or none at all.
+    fn scan_some(
+        &self,
+        range: &KeyRange,
+        limit: ScanLimit,
+    ) -> impl Future<Output = Result<ScanPage, EngineError>> + Send {
+        async move {
+            let mut page = self.scan(range, limit).await?;
+            while page.rows.is_empty()
+                && let Some(start) = page.next
+            {
+                // There may be any number of deleted rows: others come first.
+                tokio::task::yield_now().await;
+                page = self.scan(&KeyRange { start, end: range.end.clone() }, limit).await?;
+            }
+            Ok(page)
+        }
+    }
 
     /// The first rows of `range`, as many as `limit` allows.
     fn scan(

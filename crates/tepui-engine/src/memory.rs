@@ -4,8 +4,8 @@
 //! snapshots; versions that no live snapshot can see are dropped while later commits are made.
 
 use crate::{
-    Chain, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version,
-    Write,
+    Chain, Commit, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value,
+    Version, Write,
 };
 use crate::{changes_catalogue, limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -86,18 +86,13 @@ impl Engine for MemoryEngine {
         Ok(MemorySnapshot { store: Arc::clone(&self.store), at })
     }
 
-    async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
-        self.store.commit(None, at, &guards, writes)
-    }
-
-    fn commit_in(
+    fn submit(
         &self,
-        chain: &Chain,
-        at: Version,
-        guards: Vec<Key>,
-        writes: Vec<Write>,
+        chain: Option<&Chain>,
+        commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        std::future::ready(self.store.commit(Some(chain), at, &guards, writes))
+        let Commit { at, guards, writes, .. } = commit;
+        std::future::ready(self.store.commit(chain, at, &guards, writes))
     }
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {

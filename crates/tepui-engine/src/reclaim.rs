@@ -4,12 +4,14 @@
 //! once. What is left, at the edges and in memory, is deleted row by row, with a rest after each
 //! step so that others come first.
 
-use crate::committer::Kind;
 use crate::disk::DiskEngine;
 use crate::limits;
 use crate::tree::Dropped;
 use crate::{CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Write};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// How many rows are deleted in one commit.
 const STEP: ScanLimit = ScanLimit { max_rows: 512, max_bytes: 4 << 20 };
@@ -24,12 +26,12 @@ pub(crate) async fn reclaim(engine: &DiskEngine, range: KeyRange) -> Result<(), 
     if limits::bounds(&range).is_none() {
         return Ok(());
     }
-    engine.health()?;
+    engine.check_removal()?;
     let dropped = !marker(&range).is_empty() && drop_tables(engine, range.clone()).await?;
     if dropped {
         // A dropped table may have held deletions of rows that are still in others, and these rows
         // show again. What is published is from before; a commit replaces it.
-        engine.request(Kind::Reclaim, marker(&range)).await.map_err(engine_error)?;
+        engine.remove(marker(&range)).await.map_err(engine_error)?;
     }
     delete_rows(engine, range).await
 }
@@ -39,13 +41,16 @@ async fn drop_tables(engine: &DiskEngine, range: KeyRange) -> Result<bool, Engin
     let give_up = Instant::now() + MERGE_WAIT;
     let mut dropped = false;
     loop {
-        // Held meanwhile: the store is not opened again before it is let go.
         let (snapshot, range) = (engine.snapshot().await?, range.clone());
-        let work = tokio::task::spawn_blocking(move || {
+        let files = Arc::clone(snapshot.view().tree.files());
+        let (reply, answer) = oneshot::channel();
+        files.spawn_blocking(Box::new(move || {
             let tree = &snapshot.view().tree;
-            limits::bounds(&range).map_or(Ok(Dropped::default()), |bounds| tree.drop_range(bounds))
-        });
-        let step = work.await.unwrap_or_else(|error| Err(EngineError::Failed(error.to_string())))?;
+            let dropped =
+                limits::bounds(&range).map_or(Ok(Dropped::default()), |bounds| tree.drop_range(bounds));
+            let _ = reply.send(dropped);
+        }));
+        let step = answer.await.map_err(|_| EngineError::Unavailable("the program is ending".into()))??;
         dropped |= step.tables > 0;
         if step.left == 0 || Instant::now() > give_up {
             return Ok(dropped);
@@ -61,7 +66,7 @@ async fn delete_rows(engine: &DiskEngine, mut left: KeyRange) -> Result<(), Engi
         let page = engine.snapshot().await?.scan(&left, STEP).await?;
         let writes: Vec<Write> = page.rows.into_iter().map(|(key, _)| Write::Delete(key)).collect();
         if !writes.is_empty() {
-            engine.request(Kind::Reclaim, writes).await.map_err(engine_error)?;
+            engine.remove(writes).await.map_err(engine_error)?;
         }
         let Some(next) = page.next else { return Ok(()) };
         // From here on, not from the start: what lies before is nothing but deletions.

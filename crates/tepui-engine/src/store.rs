@@ -3,13 +3,14 @@
 use crate::background::Background;
 use crate::directory::Directory;
 use crate::disk::DiskOptions;
-use crate::journal::{self, Journal};
-use crate::tree::{Memtable, Sizes, Tree};
+use crate::journal::{Journal, Recovered};
+use crate::tree::{CacheLimits, Expect, JournalEnd, Memtable, Sizes, Tree};
 use crate::view::{Published, View};
 use crate::{EngineError, Version, Write};
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often free space is asked for.
 const SPACE_INTERVAL: Duration = Duration::from_millis(200);
@@ -17,16 +18,27 @@ const SPACE_INTERVAL: Duration = Duration::from_millis(200);
 /// How many full memtables may wait to be written to tables. Writers wait for the rest.
 const MAX_WAITING_MEMTABLES: usize = 2;
 
+/// How many tables may wait to be merged. Writers wait for the rest.
+const MAX_WAITING_TABLES: usize = 30;
+
 /// A memtable is also full when this many segments of the journal are needed because of it.
 const MAX_SEGMENTS: usize = 6;
 
 /// Why a batch was not written.
 #[derive(Debug)]
 pub(crate) enum WriteFailure {
-    /// It certainly left no trace.
+    /// It certainly left no trace, and the next one may be tried.
     Nothing(EngineError),
-    /// It may be in the journal, in full or in part.
+    /// It may be in the journal, in full or in part. Nothing can be written before [`Store::heal`].
     Maybe(EngineError),
+}
+
+/// What a commit is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Ordinary,
+    /// It frees more than it takes, in the end.
+    FreesSpace,
 }
 
 /// What the committer needs from below.
@@ -43,29 +55,28 @@ pub(crate) trait Store: Send {
     /// How long to rest after so many bytes, so that background work keeps up.
     fn rest(&self, bytes: usize) -> Duration;
 
-    fn check_space(&mut self) -> Result<(), EngineError>;
+    /// Whether there is space for a commit.
+    fn check_space(&mut self, purpose: Purpose) -> Result<(), EngineError>;
 
-    /// Whether the background work is alive.
+    /// Whether background work goes on.
     fn check_alive(&self) -> Result<(), EngineError>;
 
-    /// Whether the disk takes a synced write, whatever the state of the store.
-    fn check_writable(&self) -> Result<(), EngineError>;
+    /// After a write that may or may not be there: makes sure that it is not, and goes on without it.
+    fn heal(&mut self) -> Result<(), EngineError>;
 
-    /// Closes what is open and reads from the disk again.
-    fn reopen(&mut self) -> Result<(), EngineError>;
-
+    /// Ends in good order.
     fn close(&mut self);
 }
 
-pub(crate) struct TreeStore {
-    options: DiskOptions,
-    directory: Directory,
-    open: Option<Opened>,
-    space: Result<(), EngineError>,
-    space_checked: Option<Instant>,
+/// Who writes and merges tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Threads {
+    Own,
+    /// Whoever calls the steps of [`Background`].
+    None,
 }
 
-struct Opened {
+pub(crate) struct TreeStore {
     // Dropped first: it works on the tree.
     background: Background,
     tree: Arc<Tree>,
@@ -74,151 +85,126 @@ struct Opened {
     journal: Journal,
     /// Of the last batch.
     number: u64,
-    memtable_bytes: u64,
     segment_bytes: u64,
+    options: DiskOptions,
+    /// Free bytes when they were last asked for. `None`: that is not known.
+    free: Option<u64>,
+    space_checked: Option<Instant>,
+    // Dropped last: it has the lock.
+    directory: Directory,
 }
 
 impl TreeStore {
-    pub(crate) fn open(options: DiskOptions) -> Result<Self, EngineError> {
-        let directory = Directory::open(&options.path)?;
-        let open = Opened::open(&options, &directory)?;
-        Ok(Self { options, directory, open: Some(open), space: Ok(()), space_checked: None })
-    }
-
-    fn opened(&self) -> Result<&Opened, EngineError> {
-        self.open.as_ref().ok_or_else(closed)
-    }
-}
-
-fn closed() -> EngineError {
-    EngineError::Unavailable("the store is closed".into())
-}
-
-impl Store for TreeStore {
-    fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
-        let opened = self.open.as_mut().ok_or_else(|| WriteFailure::Nothing(closed()))?;
-        opened.write(batch)
-    }
-
-    fn view(&self, version: Version, catalogue_version: Version) -> View {
-        let opened = self.open.as_ref().expect("a view is asked for only after a write or an opening");
-        opened.view(version, catalogue_version)
-    }
-
-    fn is_stale(&self, published: &Published) -> bool {
-        let Some(opened) = &self.open else { return false };
-        let Ok(Some(view)) = published.try_get() else { return false };
-        !Arc::ptr_eq(&view.sources, &opened.tree.sources())
-    }
-
-    fn rest(&self, bytes: usize) -> Duration {
-        let Some(opened) = &self.open else { return Duration::ZERO };
-        let progress = opened.background.progress();
-        rest(progress.waiting_tables, bytes)
-    }
-
-    fn check_space(&mut self) -> Result<(), EngineError> {
-        if self.space_checked.is_some_and(|checked| checked.elapsed() < SPACE_INTERVAL) {
-            return self.space.clone();
-        }
-        let reserve = self.options.free_space_reserve_bytes;
-        self.space = match (self.options.free_space)(self.directory.path()) {
-            Ok(free) if free < reserve => Err(EngineError::Unavailable(format!(
-                "the disk is nearly full: {free} bytes are free, {reserve} are kept in reserve"
-            ))),
-            Ok(_) => Ok(()),
-            // Not knowing is no reason to refuse: a full disk still shows when it is written to.
-            Err(error) => {
-                tracing::warn!(%error, "cannot ask for free disk space");
-                Ok(())
-            }
+    pub(crate) fn open(options: DiskOptions, threads: Threads) -> Result<Self, EngineError> {
+        let files = &options.files;
+        let mut directory = Directory::open(files, &options.path)?;
+        let sizes = Sizes {
+            memtable_bytes: options.memtable_bytes,
+            block_bytes: options.block_bytes as usize,
+            free_bytes: low_reserve(&options),
+            cache: CacheLimits { tables: options.max_open_tables, bytes: options.table_cache_bytes },
         };
-        self.space_checked = Some(Instant::now());
-        self.space.clone()
-    }
-
-    fn check_alive(&self) -> Result<(), EngineError> {
-        self.opened()?.background.progress().failed.map_or(Ok(()), Err)
-    }
-
-    fn check_writable(&self) -> Result<(), EngineError> {
-        self.directory.check_writable()
-    }
-
-    fn reopen(&mut self) -> Result<(), EngineError> {
-        self.close();
-        // The kernel may have dropped pages that it could not write and show them as if they were
-        // on disk. A fresh, synced copy is what it says it is.
-        journal::rewrite_last(&self.directory.journal())?;
-        self.space_checked = None;
-        self.open = Some(Opened::open(&self.options, &self.directory)?);
-        Ok(())
-    }
-
-    fn close(&mut self) {
-        // Every batch was synced when it was written: there is nothing else to do.
-        self.open = None;
-    }
-}
-
-impl Opened {
-    fn open(options: &DiskOptions, directory: &Directory) -> Result<Self, EngineError> {
-        let sizes =
-            Sizes { memtable_bytes: options.memtable_bytes, block_bytes: options.block_bytes as usize };
-        let (tree, in_tables) = Tree::open(&directory.rows(), sizes)?;
-        let tree = Arc::new(tree);
+        if directory.expect() == Expect::Nothing {
+            check_size(&options)?;
+        }
+        let (tree, found) = Tree::open(files, &directory.rows(), sizes, directory.expect())?;
         let memtable = tree.memtable();
-        let mut number = in_tables;
-        let journal = Journal::open(&directory.journal(), |batch| {
-            if batch.number > in_tables {
-                number = number.max(batch.number);
+        let mut number = found.flushed;
+        let segment_bytes = options.journal_bytes / 4;
+        let expected = (directory.expect(), found.journal);
+        let recovered =
+            Recovered::read(files, &directory.journal(), segment_bytes, expected, found.flushed, |batch| {
+                number = batch.number;
                 memtable.insert(batch.number, batch.writes);
-            }
-        })?;
-        let background = Background::start(&tree, options.merge_threads)
-            .map_err(|error| EngineError::Failed(format!("cannot start background work: {error}")))?;
+            })?;
+        let mut journal = recovered.begin()?;
+        tree.record_journal(JournalEnd { segment: journal.segment(), groups: None })?;
+        journal.drop_spare();
+        directory.set_complete()?;
+        let tree = Arc::new(tree);
+        let background = match threads {
+            Threads::Own => Background::start(&tree, options.merge_threads)
+                .map_err(|error| EngineError::Failed(format!("cannot start background work: {error}")))?,
+            Threads::None => Background::stepped(&tree),
+        };
         Ok(Self {
             background,
             tree,
             memtable,
             journal,
             number,
-            memtable_bytes: options.memtable_bytes,
-            segment_bytes: options.journal_bytes / 4,
+            segment_bytes,
+            options,
+            free: None,
+            space_checked: None,
+            directory,
         })
     }
 
-    fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
-        self.make_room().map_err(WriteFailure::Nothing)?;
-        let number = self.number + 1;
-        let written = self.journal.append(number, &batch).and_then(|()| self.journal.sync());
-        written.map_err(|error| WriteFailure::Maybe(io_error(&error, &error.to_string())))?;
-        self.memtable.insert(number, batch);
-        self.number = number;
+    pub(crate) fn background(&self) -> &Background {
+        &self.background
+    }
+
+    /// Sees to it that there is room in the memtable and in the journal.
+    fn make_room(&mut self) -> Result<(), EngineError> {
+        let progress = self.background.progress();
+        self.journal.release(progress.flushed_segment);
+        let is_full = self.memtable.bytes() >= self.options.memtable_bytes
+            || self.journal.bytes() >= self.segment_bytes
+            || progress.waiting_memtables == 0 && self.journal.segments() > MAX_SEGMENTS;
+        if is_full {
+            self.background.wait_for_room(MAX_WAITING_MEMTABLES, MAX_WAITING_TABLES)?;
+            self.begin_segment(true)?;
+        }
         Ok(())
     }
 
-    fn make_room(&mut self) -> Result<(), EngineError> {
-        let mut progress = self.background.progress();
-        self.journal.release(progress.flushed_segment);
-        let is_full = self.memtable.bytes() >= self.memtable_bytes
-            || self.journal.bytes() >= self.segment_bytes
-            || progress.waiting_memtables == 0 && self.journal.segments() > MAX_SEGMENTS;
-        if is_full && progress.failed.is_none() {
-            progress = self.background.wait_for_memtables(MAX_WAITING_MEMTABLES);
-            self.seal()?;
+    /// Begins a new segment of the journal; with a new memtable, hands on the full one.
+    fn begin_segment(&mut self, seals: bool) -> Result<(), EngineError> {
+        let full = self.journal.segment();
+        let begun = self
+            .journal
+            .begin()
+            .map_err(|error| io_error(&error, &format!("cannot begin a journal: {error}")))?;
+        let end = JournalEnd { segment: begun.segment(), groups: None };
+        if let Err(error) = self.tree.record_journal(end) {
+            self.journal.abandon(begun, &error);
+            return Err(error.into());
         }
-        progress.failed.map_or(Ok(()), |error| {
-            Err(EngineError::Unavailable(format!("background work has failed: {error}")))
-        })
+        self.journal.go_on(begun);
+        if seals {
+            self.memtable = self.tree.seal();
+            self.background.flush(full);
+        }
+        Ok(())
     }
+}
 
-    /// Begins a new memtable and a new segment of the journal with it, and hands on the full one.
-    fn seal(&mut self) -> Result<(), EngineError> {
-        let segment = self.journal.segment();
-        self.journal.begin().map_err(|error| io_error(&error, &error.to_string()))?;
-        self.memtable = self.tree.seal();
-        self.background.flush(segment);
+/// Below this, nothing is written but what frees space at once.
+fn low_reserve(options: &DiskOptions) -> u64 {
+    options.free_space_reserve_bytes / 4
+}
+
+/// Refuses to begin on a disk that has no room for anything.
+fn check_size(options: &DiskOptions) -> Result<(), EngineError> {
+    let reserve = options.free_space_reserve_bytes;
+    match options.files.free_space(&options.path) {
+        Ok(free) if free < reserve => Err(EngineError::Unavailable(format!(
+            "the disk is too small for a new data directory: {free} bytes are free, {reserve} are kept in reserve: {}",
+            options.path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+impl Store for TreeStore {
+    fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
+        self.make_room().map_err(WriteFailure::Nothing)?;
+        let number = self.number + 1;
+        let written = self.journal.write(number, &batch);
+        written.map_err(|error| WriteFailure::Maybe(io_error(&error, &error.to_string())))?;
+        self.memtable.insert(number, batch);
+        self.number = number;
         Ok(())
     }
 
@@ -226,13 +212,64 @@ impl Opened {
         let sources = self.tree.sources();
         View { tree: Arc::clone(&self.tree), sources, number: self.number, version, catalogue_version }
     }
+
+    fn is_stale(&self, published: &Published) -> bool {
+        published.get().is_ok_and(|view| !Arc::ptr_eq(&view.sources, &self.tree.sources()))
+    }
+
+    fn rest(&self, bytes: usize) -> Duration {
+        rest(self.background.progress().waiting_tables, bytes)
+    }
+
+    fn check_space(&mut self, purpose: Purpose) -> Result<(), EngineError> {
+        if self.space_checked.is_none_or(|checked| checked.elapsed() >= SPACE_INTERVAL) {
+            let asked = self.options.files.free_space(self.directory.path());
+            // Not knowing is no reason to refuse: a full disk still shows when it is written to.
+            self.free = asked.map_err(|error| tracing::warn!(%error, "cannot ask for free disk space")).ok();
+            self.space_checked = Some(Instant::now());
+        }
+        let reserve = match purpose {
+            Purpose::Ordinary => self.options.free_space_reserve_bytes,
+            Purpose::FreesSpace => low_reserve(&self.options),
+        };
+        match self.free {
+            Some(free) if free < reserve => Err(EngineError::Unavailable(format!(
+                "the disk is nearly full: {free} bytes are free, {reserve} are kept in reserve: delete something, or give it \
+                 more space"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_alive(&self) -> Result<(), EngineError> {
+        let progress = self.background.progress();
+        let backlog = progress.waiting_memtables >= MAX_WAITING_MEMTABLES;
+        match (progress.ended, progress.failing) {
+            (Some(error), _) => Err(error),
+            (None, Some(error)) if backlog => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn heal(&mut self) -> Result<(), EngineError> {
+        self.begin_segment(false)
+    }
+
+    fn close(&mut self) {
+        self.background.stop();
+        // The next start knows how far the journal goes. Without this it only cannot tell a lost end from a crash.
+        if let Err(error) = self.tree.record_journal(self.journal.end()) {
+            let error = EngineError::from(error);
+            tracing::warn!(%error, "cannot say that the store was closed in good order");
+        }
+    }
 }
 
 /// The more tables wait to be merged, the more of them every read has to look at. Slowing writers down
 /// a little at first spreads over all commits what would otherwise be a halt.
 fn rest(waiting_tables: usize, bytes: usize) -> Duration {
     const FREE: usize = 12;
-    const HALT: usize = 30;
+    const HALT: usize = MAX_WAITING_TABLES;
     /// The rate half way from the first number to the second.
     const BYTES_PER_SECOND: f64 = 40e6;
     if waiting_tables <= FREE {

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tepui_engine::{
-    CommitError, DiskEngine, DiskOptions, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Value,
-    Write,
+    Commit, CommitError, DiskEngine, DiskOptions, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot,
+    Value, Write,
 };
+use tepui_files::SimulatedFiles;
 
 const ROWS: u32 = 400;
 
@@ -151,22 +151,103 @@ fn a_flipped_byte_in_any_file_is_found_or_harmless() {
 
 #[test]
 fn an_interrupted_first_start_can_be_repeated() {
-    for left in [&["rows"][..], &["rows", "journal"][..]] {
+    for left in [&[][..], &["rows"][..], &["rows", "journal"][..]] {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        std::fs::write(directory.path().join("FORMAT"), "3\n").expect("a file can be written");
         for folder in left {
             std::fs::create_dir_all(directory.path().join(folder)).expect("a folder can be made");
+            std::fs::write(directory.path().join("rows/MANIFEST.new"), "half")
+                .expect("a file can be written");
         }
-        std::fs::write(directory.path().join("rows/TABLES.new"), "half").expect("a file can be written");
         drop(DiskEngine::open(options(directory.path())).expect("the second start succeeds"));
     }
-    // But rows are never taken for the remains of a start.
+}
+
+#[test]
+fn what_is_missing_is_damage_and_never_taken_for_a_new_directory() {
+    for missing in [
+        &["rows/MANIFEST"][..],
+        &["rows"],
+        &["journal"],
+        &["rows", "journal"],
+        &["FORMAT"],
+        &["FORMAT", "rows/MANIFEST"],
+        &["FORMAT", "rows"],
+        &["FORMAT", "journal"],
+    ] {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        fill(directory.path());
+        let before = files(directory.path()).len();
+        for name in missing {
+            let path = directory.path().join(name);
+            let removed =
+                if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.expect("a part can be removed");
+        }
+        let result = read_all(directory.path());
+        assert!(matches!(result, Err(EngineError::Corrupt(_))), "without {missing:?}: {result:?}");
+        let left = files(directory.path()).len();
+        assert!(left >= 1 && left < before, "nothing is made anew without {missing:?}");
+    }
+}
+
+#[test]
+fn a_lost_or_shortened_journal_is_noticed_after_a_clean_stop() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     fill(directory.path());
-    std::fs::remove_file(directory.path().join("rows/TABLES")).expect("a file can be removed");
-    let result = read_all(directory.path());
-    assert!(matches!(result, Err(EngineError::Corrupt(_))), "{result:?}");
-    assert!(!tables(directory.path()).is_empty());
+    let journals: Vec<PathBuf> = files(directory.path())
+        .into_iter()
+        .filter(|file| file.parent().is_some_and(|at| at.ends_with("journal")))
+        .collect();
+    let mut noticed = 0;
+    for journal in &journals {
+        let name = journal.strip_prefix(directory.path()).expect("a file of the directory");
+        let bytes = std::fs::read(journal).expect("a file can be read");
+        for keep in [None, Some(4096), Some(used(&bytes).saturating_sub(1) / 4096 * 4096)] {
+            let copied = tempfile::tempdir().expect("a temporary directory can be made");
+            copy(directory.path(), copied.path());
+            let path = copied.path().join(name);
+            match keep {
+                None => std::fs::remove_file(path).expect("a file can be removed"),
+                Some(length) => {
+                    std::fs::write(path, &bytes[..length.min(bytes.len())]).expect("a file can be cut")
+                }
+            }
+            match read_all(copied.path()) {
+                // It only waits to be used again.
+                Ok(()) => {}
+                Err(EngineError::Corrupt(_)) => noticed += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+    assert!(noticed >= 3, "{noticed} of {}", 3 * journals.len());
+}
+
+#[test]
+fn starts_without_a_write_leave_nothing_behind() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    for number in 0..40 {
+        let engine = DiskEngine::open(options(directory.path())).expect("a directory can be opened");
+        match number % 2 {
+            0 => engine.close(),
+            _ => drop(engine),
+        }
+    }
+    assert!(files(directory.path()).len() <= 8, "{:?}", files(directory.path()));
+}
+
+#[test]
+#[cfg(unix)]
+fn only_the_owner_can_read_the_data() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let path = directory.path().join("data");
+    fill(&path);
+    let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+    assert_eq!([mode(&path), mode(&path.join("rows")), mode(&path.join("journal"))], [0o700; 3]);
+    for file in files(&path) {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
 }
 
 #[test]
@@ -201,7 +282,7 @@ fn a_second_process_is_told_which_directory_is_in_use() {
 #[test]
 fn another_format_is_refused() {
     for (text, expected) in [
-        ("2\n", "the data directory has format 2, this version reads format 3"),
+        ("2\n", "the data directory has format 2, this version reads format 4"),
         ("0\n", "the data directory has format 0"),
         ("one\n", "not a format number"),
         ("", "not a format number"),
@@ -217,15 +298,14 @@ fn another_format_is_refused() {
 #[test]
 fn writes_stop_before_the_disk_is_full() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    let free = Arc::new(AtomicU64::new(1 << 40));
+    let files = SimulatedFiles::new(1);
     let mut options = options(directory.path());
-    options.free_space_reserve_bytes = 1000;
-    let asked = Arc::clone(&free);
-    options.free_space = Arc::new(move |_| Ok(asked.load(Ordering::Relaxed)));
+    options.files = Arc::new(files.clone());
+    options.free_space_reserve_bytes = 64 << 20;
     block_on(async {
         let engine = DiskEngine::open(options).expect("a directory can be created");
         put(&engine, 0..1).await.expect("there is space");
-        free.store(999, Ordering::Relaxed);
+        files.set_capacity(files.used_bytes() + (64 << 20) - 4096);
         let give_up = Instant::now() + Duration::from_secs(10);
         let refused = loop {
             // Free space is not asked for with every commit.
@@ -239,7 +319,11 @@ fn writes_stop_before_the_disk_is_full() {
         assert!(engine.health().is_err());
         let now = engine.snapshot().await.expect("a snapshot can be taken");
         assert_eq!(now.get(&key(0)).await, Ok(Some(value(0))), "reads go on");
-        free.store(1 << 40, Ordering::Relaxed);
+        let at = now.version();
+        let delete =
+            Commit { at, writes: vec![Write::Delete(key(0))], frees_space: true, ..Commit::default() };
+        engine.submit(None, delete).await.expect("there is space for what frees some");
+        files.set_capacity(1 << 40);
         while engine.health().is_err() {
             assert!(Instant::now() < give_up, "writes are taken again in the end");
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -502,11 +502,8 @@ impl State {
 
     /// Gives back the space of a file that nobody can reach.
     fn release(&mut self, inode: u64) {
-        if let Some(inode) = self.inodes.get(&inode) {
-            if inode.links == 0 && inode.handles == 0 {
-                self.used -= inode.content.pages();
-            }
-        }
+        let inode = self.inodes.get(&inode).filter(|inode| inode.links == 0 && inode.handles == 0);
+        self.used -= inode.map_or(0, |inode| inode.content.pages());
     }
 
     /// Changes a file, if there is space for that.

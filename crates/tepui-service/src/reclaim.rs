@@ -44,7 +44,7 @@ pub(crate) async fn reclaim_all<E: Engine>(engine: &E) -> Result<(), CommitError
     loop {
         let snapshot = engine.snapshot().await?;
         let limit = ScanLimit { max_rows: 100, max_bytes: 1024 * 1024 };
-        let notes = snapshot.scan(&keyspace::all_dropped(), limit).await?;
+        let notes = snapshot.scan_some(&keyspace::all_dropped(), limit).await?;
         if notes.rows.is_empty() {
             return Ok(());
         }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::disk::DiskOptions;
-use crate::store::TreeStore;
+use crate::store::{Threads, TreeStore};
+use crate::tree::ReadMode;
 use std::sync::mpsc;
 
 /// A real store behind a gate: `write` waits for a verdict.
@@ -10,6 +11,7 @@ struct Gated {
     store: TreeStore,
     verdicts: mpsc::Receiver<Option<WriteFailure>>,
     sizes: mpsc::Sender<usize>,
+    is_full: bool,
 }
 
 impl Store for Gated {
@@ -33,20 +35,19 @@ impl Store for Gated {
         Duration::ZERO
     }
 
-    fn check_space(&mut self) -> Result<(), EngineError> {
-        Ok(())
+    fn check_space(&mut self, purpose: Purpose) -> Result<(), EngineError> {
+        match purpose {
+            Purpose::Ordinary if self.is_full => Err(EngineError::Unavailable("full".into())),
+            _ => Ok(()),
+        }
     }
 
     fn check_alive(&self) -> Result<(), EngineError> {
         self.store.check_alive()
     }
 
-    fn check_writable(&self) -> Result<(), EngineError> {
-        self.store.check_writable()
-    }
-
-    fn reopen(&mut self) -> Result<(), EngineError> {
-        self.store.reopen()
+    fn heal(&mut self) -> Result<(), EngineError> {
+        self.store.heal()
     }
 
     fn close(&mut self) {
@@ -63,13 +64,18 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::on_disk(false)
+    }
+
+    fn on_disk(is_full: bool) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let store = TreeStore::open(DiskOptions::new(directory.path())).expect("a directory can be created");
+        let options = DiskOptions::new(directory.path());
+        let store = TreeStore::open(options, Threads::Own).expect("a directory can be created");
         let (verdicts, gate) = mpsc::channel();
         let (tell, sizes) = mpsc::channel();
         let limits = QueueLimits { commits: 10, bytes: 10_000, stall_after: Duration::from_secs(5) };
         let shared = Arc::new(Shared::new(store.view(Version(1), Version(1)), limits));
-        let store = Gated { store, verdicts: gate, sizes: tell };
+        let store = Gated { store, verdicts: gate, sizes: tell, is_full };
         let committer = Committer::new(Arc::clone(&shared), store, Version(1));
         std::thread::spawn(move || committer.run());
         Self { shared, verdicts, sizes, _directory: directory }
@@ -81,11 +87,21 @@ impl Bench {
         guards: &[&'static str],
         keys: &[&'static str],
     ) -> oneshot::Receiver<Result<(), CommitError>> {
+        self.submit_for(Purpose::Ordinary, at, guards, keys)
+    }
+
+    fn submit_for(
+        &self,
+        purpose: Purpose,
+        at: u64,
+        guards: &[&'static str],
+        keys: &[&'static str],
+    ) -> oneshot::Receiver<Result<(), CommitError>> {
         let (reply, answer) = oneshot::channel();
         let guards = guards.iter().map(|key| Key::from_static(key.as_bytes())).collect();
         let put = |key: &&'static str| Write::Put(Key::from_static(key.as_bytes()), "v".into());
         let kind = Kind::Checked { at: Version(at), guards, chain: None };
-        let request = Request { kind, writes: keys.iter().map(put).collect(), reply };
+        let request = Request { kind, purpose, writes: keys.iter().map(put).collect(), reply };
         self.shared.submit(request).expect("there is room in the queue");
         answer
     }
@@ -100,10 +116,14 @@ impl Bench {
     }
 
     fn rows(&self) -> usize {
-        let view = self.shared.published.try_get().expect("the store is open").expect("the store is open");
+        let view = self.shared.published.get().expect("the store is open");
         let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let limit = crate::ScanLimit { max_rows: usize::MAX, max_bytes: usize::MAX };
-        view.sources.scan(all, limit, view.number).expect("rows can be counted").rows.len()
+        view.sources
+            .scan(all, limit, view.number, ReadMode::Blocking)
+            .expect("rows can be counted")
+            .rows
+            .len()
     }
 }
 
@@ -150,15 +170,52 @@ fn a_failed_group_is_unknown_and_the_next_is_refused() {
     assert_eq!(bench.rows(), 0);
     let give_up = Instant::now() + Duration::from_secs(10);
     while bench.shared.health().is_err() {
-        assert!(Instant::now() < give_up, "the store is opened again");
+        assert!(Instant::now() < give_up, "the store heals");
         std::thread::yield_now();
     }
-    let stale = bench.submit(1, &[], &["c"]);
-    assert_eq!(answer_of(stale), Err(CommitError::Conflict), "snapshots from before are too old");
-    let fresh = bench.submit(2, &[], &["c"]);
+    let next = bench.submit(1, &[], &["a"]);
     bench.at_gate();
     bench.decide(None);
-    assert_eq!(answer_of(fresh), Ok(()));
+    assert_eq!(answer_of(next), Ok(()), "what failed was never there, so nothing has changed");
+}
+
+#[test]
+fn a_full_disk_takes_what_frees_space() {
+    let bench = Bench::on_disk(true);
+    let ordinary = bench.submit(1, &[], &["a"]);
+    assert!(matches!(answer_of(ordinary), Err(CommitError::Engine(EngineError::Unavailable(_)))));
+    let freeing = bench.submit_for(Purpose::FreesSpace, 1, &[], &["b"]);
+    assert_eq!(bench.at_gate(), 1);
+    bench.decide(None);
+    assert_eq!(answer_of(freeing), Ok(()));
+    let (reply, _answer) = oneshot::channel();
+    let kind = Kind::Checked { at: Version(1), guards: vec![], chain: None };
+    let refused = bench.shared.submit(Request { kind, purpose: Purpose::Ordinary, writes: vec![], reply });
+    assert!(refused.is_err() && bench.shared.health().is_err(), "others are not even queued");
+}
+
+#[test]
+fn many_batches_on_one_snapshot_conflict_with_nobody() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let options = DiskOptions::new(directory.path());
+    let mut store = TreeStore::open(options, Threads::None).expect("a directory can be created");
+    let limits = QueueLimits { commits: 4096, bytes: 64 << 20, stall_after: Duration::from_secs(5) };
+    let shared = Arc::new(Shared::new(store.view(Version(1), Version(1)), limits));
+    store.check_space(Purpose::Ordinary).expect("there is space");
+    let mut committer = Committer::new(Arc::clone(&shared), store, Version(1));
+    let mut answers = Vec::new();
+    for batch in 0..3000 {
+        let put = |row| Write::Put(format!("{batch}/{row}").into(), "v".into());
+        let (reply, answer) = oneshot::channel();
+        let kind = Kind::Checked { at: Version(1), guards: vec![], chain: None };
+        let writes = (0..100).map(put).collect();
+        let request = Request { kind, purpose: Purpose::Ordinary, writes, reply };
+        shared.submit(request).expect("there is room in the queue");
+        answers.push(answer);
+    }
+    while committer.step(Duration::ZERO) {}
+    let conflicts = answers.into_iter().map(answer_of).filter(Result::is_err).count();
+    assert_eq!(conflicts, 0);
 }
 
 #[test]
@@ -171,7 +228,7 @@ fn a_full_queue_is_busy_and_a_dropped_caller_does_not_matter() {
     }
     let (reply, _answer) = oneshot::channel();
     let kind = Kind::Checked { at: Version(1), guards: vec![], chain: None };
-    let refused = bench.shared.submit(Request { kind, writes: vec![], reply });
+    let refused = bench.shared.submit(Request { kind, purpose: Purpose::Ordinary, writes: vec![], reply });
     assert!(matches!(refused, Err(EngineError::Unavailable(why)) if why.contains("busy")));
     bench.decide(None);
     bench.at_gate();

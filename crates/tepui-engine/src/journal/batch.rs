@@ -14,7 +14,7 @@ const PUT: u8 = 0;
 const DELETE: u8 = 1;
 
 /// All writes of one sequence number.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) number: u64,
     pub(crate) writes: Vec<Write>,

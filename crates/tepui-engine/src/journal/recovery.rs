@@ -5,25 +5,34 @@ use super::sector::{self, Mark, PAGE, SECTOR, Sector};
 use super::{FILE_HEAD_GROUP, failed};
 use crate::EngineError;
 use crate::reader::Reader;
-use std::fs::File;
-use std::io::{self, Read};
+use crate::tree::JournalEnd;
+use std::io;
 use std::path::{Path, PathBuf};
+use tepui_files::{FileSystem, OpenOptions, read_file};
 
 /// What the first group of a segment says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) segment: u64,
-    /// The oldest segment that was still needed when this one began.
+    /// The oldest segment that was still needed when this one began: this one, if no other was.
     pub(super) oldest: u64,
-    /// How many groups the segment before this one has.
+    /// The segment before this one.
+    pub(super) previous: u64,
+    /// How many groups that one has.
     pub(super) groups_before: u32,
+    /// The last group of the segment before is the first one after this head, too: it may not be on disk there.
+    pub(super) carries: bool,
 }
 
+const HEAD_BYTES: usize = 21;
+
 impl Head {
-    pub(super) fn content(&self) -> [u8; 12] {
-        let mut content = [0; 12];
+    pub(super) fn content(&self) -> [u8; HEAD_BYTES] {
+        let mut content = [0; HEAD_BYTES];
         content[..8].copy_from_slice(&self.oldest.to_le_bytes());
-        content[8..].copy_from_slice(&self.groups_before.to_le_bytes());
+        content[8..16].copy_from_slice(&self.previous.to_le_bytes());
+        content[16..20].copy_from_slice(&self.groups_before.to_le_bytes());
+        content[20] = u8::from(self.carries);
         content
     }
 }
@@ -36,23 +45,72 @@ pub(super) struct Found {
     pub(super) head: Option<Head>,
 }
 
-/// The files in `folder`, in the order of their segments; those without one come first.
-pub(super) fn find(folder: &Path) -> Result<Vec<Found>, EngineError> {
+/// The files in `folder`, in no order. Others are left alone.
+pub(super) fn find(files: &dyn FileSystem, folder: &Path) -> Result<Vec<Found>, EngineError> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(|error| failed("list", folder, &error))? {
-        let path = entry.map_err(|error| failed("list", folder, &error))?.path();
-        if path.extension().is_some() {
-            // Half a copy.
-            std::fs::remove_file(&path).map_err(|error| failed("remove", &path, &error))?;
+    for name in files.names(folder).map_err(|error| failed("list", folder, &error))? {
+        let path = folder.join(name);
+        if file_number(&path).is_none() {
+            tracing::warn!(path = %path.display(), "not a file of the journal: left alone");
             continue;
         }
-        if file_number(&path).is_none() {
-            return Err(corrupt("not a file of a journal", &path));
-        }
-        found.push(look(path)?);
+        found.push(look(files, path)?);
     }
-    found.sort_by_key(|file| file.head.map(|head| head.segment));
     Ok(found)
+}
+
+/// A segment that is needed.
+pub(super) struct Link {
+    pub(super) file: Found,
+    pub(super) head: Head,
+    pub(super) extent: Extent,
+    /// Whether its first batch is also the last one of the segment before.
+    pub(super) carries: bool,
+}
+
+/// Takes the segments that are needed out of `found`, in their order: those that the last one leads to.
+pub(super) fn chain(
+    found: &mut Vec<Found>,
+    end: JournalEnd,
+    folder: &Path,
+) -> Result<Vec<Link>, EngineError> {
+    let mut links: Vec<Link> = Vec::new();
+    let (mut segment, mut extent) = (end.segment, end.groups.map_or(Extent::Last, Extent::Groups));
+    while segment != 0 {
+        let is_it = |file: &Found| file.head.is_some_and(|head| head.segment == segment);
+        let at = found.iter().position(is_it).ok_or_else(|| {
+            corrupt(&format!("segment {segment} of the journal is missing, and commits with it"), folder)
+        })?;
+        let file = found.swap_remove(at);
+        let Some(head) = file.head else { break };
+        links.push(Link { file, head, extent, carries: head.carries });
+        let oldest = links[0].head.oldest;
+        if segment == oldest {
+            break;
+        }
+        if head.previous >= segment || head.previous < oldest {
+            return Err(corrupt(&format!("segment {oldest} of the journal is missing"), folder));
+        }
+        segment = head.previous;
+        extent = match head.carries {
+            true => Extent::LastRepeated(head.groups_before),
+            false => Extent::Groups(head.groups_before),
+        };
+    }
+    links.reverse();
+    Ok(links)
+}
+
+/// There is nothing in a file but a head.
+pub(super) fn check_no_batches(files: &dyn FileSystem, path: &Path) -> Result<(), EngineError> {
+    for sector in read_all(files, path)?.chunks_exact(SECTOR) {
+        match sector::look(sector) {
+            Sector::Empty => {}
+            Sector::Written(mark) if mark.group == FILE_HEAD_GROUP => {}
+            _ => return Err(corrupt("there are commits, but the file FORMAT is missing", path)),
+        }
+    }
+    Ok(())
 }
 
 /// The files' names are numbers that mean nothing.
@@ -60,66 +118,54 @@ pub(super) fn file_number(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.parse().ok()
 }
 
-fn look(path: PathBuf) -> Result<Found, EngineError> {
+fn look(files: &dyn FileSystem, path: PathBuf) -> Result<Found, EngineError> {
     let read = || -> io::Result<(u64, Vec<u8>)> {
-        let file = File::open(&path)?;
-        let length = file.metadata()?.len();
-        let mut sector = Vec::with_capacity(SECTOR);
-        file.take(SECTOR as u64).read_to_end(&mut sector)?;
+        let file = files.open(&path, OpenOptions::read())?;
+        let length = file.length()?;
+        let sector = file.read_vec(0, length.min(SECTOR as u64) as usize)?;
         Ok((length, sector))
     };
     let (length, mut bytes) = read().map_err(|error| failed("read", &path, &error))?;
     bytes.resize(SECTOR, 0);
+    // A head that is damaged is missed only if someone needs its segment.
     let head = match sector::look(&bytes) {
-        Sector::Empty => None,
-        Sector::Damaged => return Err(corrupt("a journal is damaged", &path)),
-        Sector::Written(mark) => {
-            let head = (mark.group == FILE_HEAD_GROUP && mark.left == 0).then(|| read_head(mark, &bytes));
-            Some(head.flatten().ok_or_else(|| corrupt("a journal does not begin with its head", &path))?)
-        }
+        Sector::Written(mark) if mark.group == FILE_HEAD_GROUP && mark.left == 0 => read_head(mark, &bytes),
+        _ => None,
     };
     Ok(Found { path, length, head })
 }
 
 fn read_head(mark: Mark, bytes: &[u8]) -> Option<Head> {
     let mut reader = Reader(sector::content(bytes));
-    let oldest = reader.u64()?;
-    let groups_before = reader.u32()?;
-    Some(Head { segment: mark.segment, oldest, groups_before })
-}
-
-/// Nothing in a file without a head may be newer than `last`: a head is on disk before what follows it.
-pub(super) fn check_headless(path: &Path, last: u64) -> Result<(), EngineError> {
-    for sector in read_all(path)?.chunks_exact(SECTOR) {
-        match sector::look(sector) {
-            Sector::Empty => {}
-            Sector::Written(mark) if mark.segment <= last => {}
-            _ => return Err(corrupt("a journal has lost its head", path)),
-        }
-    }
-    Ok(())
+    let (oldest, previous, groups_before) = (reader.u64()?, reader.u64()?, reader.u32()?);
+    let [carries] = reader.array()?;
+    Some(Head { segment: mark.segment, oldest, previous, groups_before, carries: carries != 0 })
 }
 
 /// Which groups of a segment there must be.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Extent {
     /// So many, the head included.
     Groups(u32),
+    /// The same, but the last one may be missing: it is in the next segment, too.
+    LastRepeated(u32),
     /// Nothing came after this segment: its last group may be unfinished.
     Last,
 }
 
 /// Reads the batches of a segment in their order, and returns how many groups it has, the head included.
 pub(super) fn read_segment(
+    files: &dyn FileSystem,
     path: &Path,
     segment: u64,
     extent: &Extent,
     mut each: impl FnMut(Batch),
 ) -> Result<u32, EngineError> {
-    let bytes = read_all(path)?;
+    let bytes = read_all(files, path)?;
     let damaged = || corrupt("a journal is damaged", path);
     let (mut at, mut group) = (0, 0);
     loop {
-        if matches!(extent, Extent::Groups(count) if *count == group) {
+        if matches!(extent, Extent::Groups(count) | Extent::LastRepeated(count) if *count == group) {
             return Ok(group);
         }
         let Some((content, length)) = whole_group(bytes.get(at..).unwrap_or_default(), segment, group) else {
@@ -132,7 +178,8 @@ pub(super) fn read_segment(
         group += 1;
     }
     match extent {
-        Extent::Groups(_) => Err(damaged()),
+        Extent::LastRepeated(count) if *count == group + 1 => Ok(group),
+        Extent::Groups(_) | Extent::LastRepeated(_) => Err(damaged()),
         Extent::Last => {
             check_tail(&bytes[at.min(bytes.len())..], segment, group).ok_or_else(damaged)?;
             Ok(group)
@@ -170,8 +217,8 @@ fn check_tail(bytes: &[u8], segment: u64, unfinished: u32) -> Option<()> {
 }
 
 /// All of a file, and zeros up to the end of a sector.
-pub(super) fn read_all(path: &Path) -> Result<Vec<u8>, EngineError> {
-    let mut bytes = std::fs::read(path).map_err(|error| failed("read", path, &error))?;
+pub(super) fn read_all(files: &dyn FileSystem, path: &Path) -> Result<Vec<u8>, EngineError> {
+    let mut bytes = read_file(files, path).map_err(|error| failed("read", path, &error))?;
     bytes.resize(bytes.len().next_multiple_of(SECTOR), 0);
     Ok(bytes)
 }

@@ -3,32 +3,55 @@
 use super::*;
 use crate::journal::sector::{PAGE, SECTOR};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use tepui_files::{DirectWrites, Failure, SimulatedFiles, SystemFiles};
 
 struct Bench {
     folder: tempfile::TempDir,
+    /// What the manifest would say.
+    end: std::cell::Cell<JournalEnd>,
+    flushed: std::cell::Cell<u64>,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { folder: tempfile::tempdir().unwrap(), end: Default::default(), flushed: Default::default() }
+    }
+
+    fn files() -> Arc<dyn FileSystem> {
+        Arc::new(SystemFiles)
     }
 
     /// Opens the journal, and tells the numbers of what was in it.
     fn open(&self) -> Result<(Journal, Vec<u64>), EngineError> {
         let mut numbers = Vec::new();
-        let journal = Journal::open(self.folder.path(), |batch| {
+        let (files, expected) = (Self::files(), (Expect::Everything, self.end.get()));
+        let flushed = self.flushed.get();
+        let recovered = Recovered::read(&files, self.folder.path(), 64 << 20, expected, flushed, |batch| {
             assert_eq!(batch, Batch { number: batch.number, writes: writes(batch.number) });
             numbers.push(batch.number);
         })?;
+        let mut journal = recovered.begin()?;
+        self.end.set(JournalEnd { segment: journal.segment(), groups: None });
+        journal.drop_spare();
         Ok((journal, numbers))
+    }
+
+    fn begin(&self, journal: &mut Journal) {
+        let begun = journal.begin().unwrap();
+        self.end.set(JournalEnd { segment: begun.segment(), groups: None });
+        journal.go_on(begun);
+    }
+
+    /// Ends in good order.
+    fn close(&self, journal: Journal) {
+        self.end.set(journal.end());
     }
 
     fn numbers(&self) -> Vec<u64> {
         self.open().unwrap().1
     }
 
-    fn files(&self) -> Vec<PathBuf> {
+    fn paths(&self) -> Vec<PathBuf> {
         let mut files: Vec<_> =
             std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
@@ -44,8 +67,7 @@ fn writes(number: u64) -> Vec<Write> {
 
 fn append(journal: &mut Journal, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
-        journal.append(number, &writes(number)).unwrap();
-        journal.sync().unwrap();
+        journal.write(number, &writes(number)).unwrap();
     }
 }
 
@@ -59,7 +81,7 @@ fn what_was_written_is_read_again_until_it_is_released() {
     let (mut journal, numbers) = bench.open().unwrap();
     assert_eq!(numbers, []);
     append(&mut journal, 1..=5);
-    journal.begin().unwrap();
+    bench.begin(&mut journal);
     append(&mut journal, 6..=9);
     drop(journal);
     let (mut journal, numbers) = bench.open().unwrap();
@@ -67,19 +89,26 @@ fn what_was_written_is_read_again_until_it_is_released() {
     assert_eq!(journal.segments(), 3);
     append(&mut journal, 10..=11);
     drop(journal);
-    let (mut journal, numbers) = bench.open().unwrap();
+    let (journal, numbers) = bench.open().unwrap();
     assert_eq!(numbers, (1..=11).collect::<Vec<_>>(), "opened again without a change");
+    bench.close(journal);
+    let (mut journal, numbers) = bench.open().unwrap();
+    assert_eq!(numbers, (1..=11).collect::<Vec<_>>(), "and after it was closed in good order");
 
+    bench.flushed.set(5);
     journal.release(1);
     append(&mut journal, 12..=12);
     drop(journal);
     let (mut journal, numbers) = bench.open().unwrap();
-    assert_eq!(numbers, (1..=12).collect::<Vec<_>>(), "a release counts from the next segment on");
+    assert_eq!(numbers, (6..=12).collect::<Vec<_>>());
+    bench.flushed.set(9);
     journal.release(2);
-    journal.begin().unwrap();
+    bench.begin(&mut journal);
     append(&mut journal, 13..=13);
     drop(journal);
     assert_eq!(bench.numbers(), (10..=13).collect::<Vec<_>>());
+    bench.flushed.set(13);
+    assert_eq!(bench.numbers(), []);
 }
 
 #[test]
@@ -89,27 +118,29 @@ fn files_are_used_again_and_do_not_pile_up() {
     for number in 1..=40 {
         append(&mut journal, number..=number);
         let segment = journal.segment();
-        journal.begin().unwrap();
+        bench.begin(&mut journal);
         if number % 8 == 0 {
             journal.release(segment);
         }
     }
-    journal.begin().unwrap();
-    assert!(bench.files().len() <= SPARE_FILES + 2, "{:?}", bench.files());
+    bench.begin(&mut journal);
+    assert!(bench.paths().len() <= SPARE_FILES + 2, "{:?}", bench.paths());
     append(&mut journal, 41..=41);
     drop(journal);
+    bench.flushed.set(40);
     assert_eq!(bench.numbers(), [41]);
 }
 
 #[test]
 fn every_open_without_a_change_leaves_as_many_files() {
     let bench = Bench::new();
-    for _ in 0..20 {
-        let mut journal = bench.open().unwrap().0;
-        journal.release(journal.segment() - 1);
-        journal.begin().unwrap();
+    for number in 0..20 {
+        let journal = bench.open().unwrap().0;
+        if number % 2 == 0 {
+            bench.close(journal);
+        }
     }
-    assert!(bench.files().len() <= SPARE_FILES + 3, "{:?}", bench.files());
+    assert!(bench.paths().len() <= SPARE_FILES + 1, "{:?}", bench.paths());
 }
 
 proptest! {
@@ -122,16 +153,20 @@ proptest! {
         let mut journal = bench.open().unwrap().0;
         if again {
             // What the file held before shows through.
-            append(&mut journal, 90..=99);
+            append(&mut journal, 1..=10);
             let segment = journal.segment();
-            journal.begin().unwrap();
+            bench.begin(&mut journal);
             journal.release(segment);
-            journal.begin().unwrap();
+            bench.flushed.set(10);
+            bench.begin(&mut journal);
+            bench.begin(&mut journal);
         }
-        append(&mut journal, 1..=before);
+        let first = bench.flushed.get() + 1;
+        let last = first + before;
+        append(&mut journal, first..=last - 1);
         let (path, start) = (journal.current.place.path.clone(), journal.bytes() as usize);
         let old = std::fs::read(&path).unwrap();
-        append(&mut journal, 80..=80);
+        append(&mut journal, last..=last);
         drop(journal);
         let mut new = std::fs::read(&path).unwrap();
         let sectors = (new.len().min(old.len()) - start) / SECTOR;
@@ -144,14 +179,14 @@ proptest! {
             }
         }
         std::fs::write(&path, new).unwrap();
-        let mut expected: Vec<u64> = (1..=before).collect();
-        expected.extend((lost == 0).then_some(80));
+        let last = if lost == 0 { last } else { last - 1 };
+        let mut expected: Vec<u64> = (first..=last).collect();
         let mut journal = bench.open().unwrap();
         prop_assert_eq!(&journal.1, &expected);
         // It stays out, whatever is written later.
-        append(&mut journal.0, 81..=82);
+        append(&mut journal.0, last + 1..=last + 2);
         drop(journal);
-        expected.extend([81, 82]);
+        expected.extend([last + 1, last + 2]);
         prop_assert_eq!(bench.numbers(), expected);
     }
 
@@ -161,10 +196,10 @@ proptest! {
         let bench = Bench::new();
         let mut journal = bench.open().unwrap().0;
         append(&mut journal, 1..=4);
-        journal.begin().unwrap();
+        bench.begin(&mut journal);
         append(&mut journal, 5..=9);
         drop(journal);
-        let files = bench.files();
+        let files = bench.paths();
         let path = &files[file.index(files.len())];
         let mut bytes = std::fs::read(path).unwrap();
         let written: Vec<usize> = (0..bytes.len() / SECTOR)
@@ -184,26 +219,20 @@ fn what_is_missing_is_noticed() {
         let mut journal = bench.open().unwrap().0;
         for segment in 0..3 {
             append(&mut journal, segment * 4 + 1..=segment * 4 + 4);
-            journal.begin().unwrap();
+            bench.begin(&mut journal);
         }
         append(&mut journal, 13..=14);
         bench
     };
-    // A file; but without the last one, nothing says that there was more.
-    let mut numbers = BTreeSet::new();
     for index in 0..4 {
         let bench = fill();
-        std::fs::remove_file(&bench.files()[index]).unwrap();
-        match bench.open() {
-            Ok((_, found)) => assert!(numbers.insert(found.len())),
-            Err(error) => assert!(matches!(error, EngineError::Corrupt(_)), "{error}"),
-        }
+        std::fs::remove_file(&bench.paths()[index]).unwrap();
+        assert!(is_corrupt(bench.open()), "file {index}");
     }
-    assert_eq!(numbers, BTreeSet::from([12]), "only the last file can go unnoticed");
     // The last group of a segment that has a successor, and the head of one that has groups.
     for (index, sectors) in [(1, 1..usize::MAX), (3, 0..1)] {
         let bench = fill();
-        let path = &bench.files()[index];
+        let path = &bench.paths()[index];
         let mut bytes = std::fs::read(path).unwrap();
         let written: Vec<usize> = (0..bytes.len() / PAGE)
             .filter(|page| bytes[page * PAGE..][..PAGE].iter().any(|byte| *byte != 0))
@@ -213,20 +242,113 @@ fn what_is_missing_is_noticed() {
         std::fs::write(path, bytes).unwrap();
         assert!(is_corrupt(bench.open()), "file {index}");
     }
-    // Foreign files.
+    // The end of the last segment, if it was closed in good order.
     let bench = fill();
-    std::fs::write(bench.folder.path().join("notes"), "").unwrap();
+    let end = bench.end.get();
+    bench.end.set(JournalEnd { groups: Some(3), ..end });
+    assert_eq!(bench.numbers(), (1..=14).collect::<Vec<_>>());
+    let bench = fill();
+    bench.end.set(JournalEnd { groups: Some(4), ..end });
+    assert!(is_corrupt(bench.open()));
+    // Commits between the tables and the journal.
+    let bench = fill();
+    bench.flushed.set(4);
+    assert_eq!(bench.numbers(), (5..=14).collect::<Vec<_>>());
+    let mut journal = bench.open().unwrap().0;
+    append(&mut journal, 17..=17);
+    drop(journal);
     assert!(is_corrupt(bench.open()));
 }
 
 #[test]
-fn a_rewritten_journal_is_the_same() {
+fn files_of_others_are_left_alone() {
     let bench = Bench::new();
-    rewrite_last(bench.folder.path()).unwrap();
+    let mut journal = bench.open().unwrap().0;
+    append(&mut journal, 1..=1);
+    drop(journal);
+    for name in ["notes", "0.backup", "0.copy"] {
+        std::fs::write(bench.folder.path().join(name), "somebody's").unwrap();
+        assert_eq!(bench.numbers(), [1]);
+        assert_eq!(std::fs::read(bench.folder.path().join(name)).unwrap(), b"somebody's");
+    }
+}
+
+#[test]
+fn a_new_directory_has_no_batches() {
+    let bench = Bench::new();
+    let open = |end| {
+        let expected = (Expect::Nothing, end);
+        Recovered::read(&Bench::files(), bench.folder.path(), 64 << 20, expected, 0, |_| {}).map(drop)
+    };
+    let mut journal = bench.open().unwrap().0;
+    assert_eq!(open(JournalEnd::default()), Ok(()), "one that was interrupted");
+    append(&mut journal, 1..=1);
+    assert!(is_corrupt(open(JournalEnd::default())));
+    assert!(is_corrupt(open(bench.end.get())));
+}
+
+/// What is written by a process that is then killed may be nowhere but in memory.
+#[test]
+fn the_last_batch_is_written_again() {
+    let bench = Bench::new();
     let mut journal = bench.open().unwrap().0;
     append(&mut journal, 1..=3);
+    let (path, before) = (journal.current.place.path.clone(), journal.bytes() as usize);
+    append(&mut journal, 4..=4);
     drop(journal);
-    std::fs::write(bench.folder.path().join("0.copy"), "half a copy").unwrap();
-    rewrite_last(bench.folder.path()).unwrap();
-    assert_eq!(bench.numbers(), [1, 2, 3]);
+    assert_eq!(bench.numbers(), [1, 2, 3, 4]);
+    // The power goes, and with it what was not synced.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[before..].fill(0);
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(bench.numbers(), [1, 2, 3, 4]);
+    let mut journal = bench.open().unwrap().0;
+    append(&mut journal, 5..=5);
+    drop(journal);
+    assert_eq!(bench.numbers(), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn what_failed_is_left_out_for_good() {
+    let files = SimulatedFiles::new(1);
+    let folder = Path::new("/journal");
+    files.create_directory(folder).unwrap();
+    let shared: Arc<dyn FileSystem> = Arc::new(files.clone());
+    let open = |end: JournalEnd| {
+        let mut numbers = Vec::new();
+        let expected = (Expect::Everything, end);
+        let read = Recovered::read(&shared, folder, 1 << 20, expected, 0, |batch| numbers.push(batch.number));
+        (read.unwrap().begin().unwrap(), numbers)
+    };
+    let mut journal = open(JournalEnd::default()).0;
+    let end = JournalEnd { segment: journal.segment(), groups: None };
+    append(&mut journal, 1..=2);
+    // All of it is written, and the sync says that it is not.
+    files.fail(files.calls() + 1, Failure::Input);
+    assert!(journal.write(3, &writes(3)).is_err());
+    assert_eq!(open(end).1, [1, 2, 3], "before the failure is dealt with, it may be there");
+    let begun = journal.begin().unwrap();
+    let end = JournalEnd { segment: begun.segment(), groups: None };
+    journal.go_on(begun);
+    append(&mut journal, 3..=3);
+    assert_eq!(open(end).1, [1, 2, 3], "the other one with this number");
+}
+
+#[test]
+fn direct_writes_that_are_refused_late_are_done_otherwise() {
+    let files = SimulatedFiles::new(1);
+    files.set_direct_writes(DirectWrites::RefusedAtWrite);
+    let folder = Path::new("/journal");
+    files.create_directory(folder).unwrap();
+    let shared: Arc<dyn FileSystem> = Arc::new(files);
+    let mut end = JournalEnd::default();
+    for number in 1..5 {
+        let mut numbers = Vec::new();
+        let expected = (Expect::Everything, end);
+        let read = Recovered::read(&shared, folder, 1 << 20, expected, 0, |batch| numbers.push(batch.number));
+        let mut journal = read.unwrap().begin().unwrap();
+        assert_eq!(numbers, (1..number).collect::<Vec<_>>());
+        append(&mut journal, number..=number);
+        end = JournalEnd { segment: journal.segment(), groups: None };
+    }
 }

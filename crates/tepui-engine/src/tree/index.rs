@@ -3,6 +3,9 @@
 //! An index holds one fence for each block: bytes that are not after the first key of the block, and after
 //! every key of the block before it. The shortest such bytes do.
 
+use super::levels::LostRange;
+use super::table::TableMeta;
+use crate::Key;
 use crate::reader::Reader;
 
 /// Which block a key is in, and where the blocks are. While it is being made, it cannot be searched.
@@ -64,6 +67,15 @@ impl Index {
     pub(super) fn place(&self, block: usize) -> (u64, u64) {
         let begin = block.checked_sub(1).map_or(0, |before| self.block_ends[before]);
         (begin, self.block_ends[block])
+    }
+
+    /// The keys that a block may hold.
+    pub(super) fn range(&self, block: usize, table: &TableMeta) -> LostRange {
+        let start = if block == 0 { table.first.clone() } else { Key::copy_from_slice(self.fence(block)) };
+        match block + 1 < self.len() {
+            true => LostRange { start, end: Key::copy_from_slice(self.fence(block + 1)) },
+            false => LostRange::up_to(start, &table.last),
+        }
     }
 
     /// How many blocks from `block` on can be read at once without reading more than `bytes`; at least one.

@@ -6,6 +6,7 @@
 
 use super::Sizes;
 use super::table::Table;
+use crate::Key;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -35,6 +36,25 @@ impl Sizes {
 pub(super) struct Levels {
     /// Of level 0 the newest first, of others in the order of their keys.
     levels: [Vec<Arc<Table>>; LEVELS],
+    /// In their order, and apart from each other.
+    lost: Vec<LostRange>,
+}
+
+/// Keys of which the newest rows may have been lost to damage: reading them fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LostRange {
+    pub(super) start: Key,
+    /// Not included.
+    pub(super) end: Key,
+}
+
+impl LostRange {
+    /// The range that ends with `last`.
+    pub(super) fn up_to(start: Key, last: &[u8]) -> Self {
+        // The next key of all.
+        let end = [last, &[0]].concat().into();
+        Self { start, end }
+    }
 }
 
 /// Tables that become others.
@@ -56,19 +76,54 @@ impl Merge {
 }
 
 impl Levels {
-    /// Of level 0 the newest come first, of the others in any order.
-    pub(super) fn new(tables: impl Iterator<Item = (usize, Table)>) -> Option<Self> {
-        let mut levels = Self::default();
+    /// Of level 0 the newest come first, of the others in any order. `None`: tables of one level overlap.
+    pub(super) fn new(
+        tables: impl Iterator<Item = (usize, Arc<Table>)>,
+        lost: Vec<LostRange>,
+    ) -> Option<Self> {
+        let mut levels = Self { lost, ..Self::default() };
         for (level, table) in tables {
-            levels.levels.get_mut(level)?.push(Arc::new(table));
+            levels.levels.get_mut(level)?.push(table);
         }
         for level in &mut levels.levels[1..] {
-            level.sort_by(|a, b| a.first.cmp(&b.first));
-            if level.windows(2).any(|pair| pair[0].last >= pair[1].first) {
-                return None;
-            }
+            level.sort_by(|a, b| a.meta.first.cmp(&b.meta.first));
         }
-        Some(levels)
+        levels.is_ordered().then_some(levels)
+    }
+
+    /// Whether no two tables of a level overlap, from level 1 on.
+    pub(super) fn is_ordered(&self) -> bool {
+        let overlap = |pair: &[Arc<Table>]| pair[0].meta.last >= pair[1].meta.first;
+        !self.levels[1..].iter().any(|level| level.windows(2).any(overlap))
+    }
+
+    pub(super) fn lost(&self) -> &[LostRange] {
+        &self.lost
+    }
+
+    /// The first range that was lost and ends after `key`.
+    pub(super) fn lost_from(&self, key: &[u8]) -> Option<&LostRange> {
+        self.lost.get(self.lost.partition_point(|range| range.end <= key))
+    }
+
+    /// The same, and these ranges are lost too.
+    pub(super) fn with_lost(mut self, lost: impl IntoIterator<Item = LostRange>) -> Self {
+        self.lost.extend(lost);
+        self.lost.sort_by(|a, b| a.start.cmp(&b.start));
+        self.lost.dedup_by(|next, before| {
+            let joined = next.start <= before.end;
+            if joined && next.end > before.end {
+                before.end = next.end.clone();
+            }
+            joined
+        });
+        self
+    }
+
+    /// The same without the lost ranges that `is_gone` accepts.
+    pub(super) fn without_lost(mut self, is_gone: impl Fn(&LostRange) -> bool) -> Self {
+        self.lost.retain(|range| !is_gone(range));
+        self
     }
 
     pub(super) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
@@ -106,73 +161,84 @@ impl Levels {
 
     pub(super) fn without(&self, gone: &HashSet<u64>) -> Self {
         let mut levels = self.clone();
-        levels.levels.iter_mut().for_each(|tables| tables.retain(|table| !gone.contains(&table.id)));
+        levels.levels.iter_mut().for_each(|tables| tables.retain(|table| !gone.contains(&table.meta.id)));
         levels
     }
 
     /// `tables` do not overlap each other nor what is in the level.
     pub(super) fn with(mut self, level: usize, tables: Vec<Arc<Table>>) -> Self {
         self.levels[level].extend(tables);
-        self.levels[level].sort_by(|a, b| a.first.cmp(&b.first));
+        self.levels[level].sort_by(|a, b| a.meta.first.cmp(&b.meta.first));
         self
     }
 
-    /// What to merge next, if anything: as soon as so many tables came from memory, or a level is too large. `busy`
-    /// tables are being merged already.
-    pub(super) fn pick(&self, sizes: Sizes, busy: &HashSet<u64>, from_memory: usize) -> Option<Merge> {
-        let from_memory =
-            (self.levels[0].len() >= from_memory).then(|| self.pick_from_memory(busy)).flatten();
-        from_memory.or_else(|| self.pick_too_large(sizes, busy))
+    /// What to merge next, if anything: of the levels that are too large, the one that is so by the most. Level 0 is
+    /// as soon as it has `from_memory` tables. `busy` tables are being merged already. A merge takes up to `space` bytes.
+    pub(super) fn pick(
+        &self,
+        sizes: Sizes,
+        busy: &HashSet<u64>,
+        from_memory: usize,
+        space: u64,
+    ) -> Option<Merge> {
+        let score = |level: usize| match level {
+            0 => self.levels[0].len() as f64 / from_memory.max(1) as f64,
+            _ => size(&self.levels[level]) as f64 / sizes.level_bytes(level) as f64,
+        };
+        let is_due = |level: &usize| if *level == 0 { score(0) >= 1.0 } else { score(*level) > 1.0 };
+        let mut levels: Vec<usize> = (0..LEVELS - 1).filter(is_due).collect();
+        levels.sort_by(|a, b| score(*b).total_cmp(&score(*a)));
+        levels.into_iter().find_map(|level| match level {
+            0 => self.pick_from_memory(busy, space),
+            _ => self.pick_too_large(level, busy, space),
+        })
     }
 
-    fn pick_from_memory(&self, busy: &HashSet<u64>) -> Option<Merge> {
+    fn pick_from_memory(&self, busy: &HashSet<u64>, space: u64) -> Option<Merge> {
         let upper = &self.levels[0];
-        if upper.iter().any(|table| busy.contains(&table.id)) {
+        if upper.iter().any(|table| busy.contains(&table.meta.id)) {
             return None;
         }
         let oldest = std::slice::from_ref(upper.last()?);
         if self.overlapped(1, oldest).is_empty() {
             return Some(Merge { upper: oldest.to_vec(), lower: vec![], target: 1, is_move: true });
         }
-        self.merge(0, upper, busy)
+        // Of all at once every byte below is rewritten once; the oldest alone may do with less space.
+        [upper, oldest].into_iter().find_map(|upper| self.merge(0, upper, busy, space))
     }
 
-    fn pick_too_large(&self, sizes: Sizes, busy: &HashSet<u64>) -> Option<Merge> {
-        let excess = |level: &usize| size(&self.levels[*level]) as f64 / sizes.level_bytes(*level) as f64;
-        let mut levels: Vec<usize> = (1..LEVELS - 1).filter(|level| excess(level) > 1.0).collect();
-        levels.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
-        levels.into_iter().find_map(|level| {
-            let merges = self.levels[level].iter().filter_map(|table| {
-                let merge = self.merge(level, std::slice::from_ref(table), busy)?;
-                Some((size(&merge.lower) as f64 / table.bytes as f64, merge))
-            });
-            let mut merge = merges.min_by(|(a, _), (b, _)| a.total_cmp(b))?.1;
-            merge.is_move = merge.lower.is_empty();
-            Some(merge)
-        })
+    fn pick_too_large(&self, level: usize, busy: &HashSet<u64>, space: u64) -> Option<Merge> {
+        let merges = self.levels[level].iter().filter_map(|table| {
+            let merge = self.merge(level, std::slice::from_ref(table), busy, space)?;
+            Some((size(&merge.lower) as f64 / table.meta.bytes as f64, merge))
+        });
+        let mut merge = merges.min_by(|(a, _), (b, _)| a.total_cmp(b))?.1;
+        merge.is_move = merge.lower.is_empty();
+        Some(merge)
     }
 
     /// At leisure: a table that mostly says that keys were deleted, which nobody needs below its level.
-    pub(super) fn pick_deletions(&self, busy: &HashSet<u64>) -> Option<Merge> {
+    pub(super) fn pick_deletions(&self, busy: &HashSet<u64>, space: u64) -> Option<Merge> {
         (1..LEVELS - 1).find_map(|level| {
-            let worthwhile = |table: &&Arc<Table>| table.deletions * 2 > table.rows;
+            let worthwhile = |table: &&Arc<Table>| table.meta.deletions * 2 > table.meta.rows;
             let mut tables = self.levels[level].iter().filter(worthwhile);
-            tables.find_map(|table| self.merge(level, std::slice::from_ref(table), busy))
+            tables.find_map(|table| self.merge(level, std::slice::from_ref(table), busy, space))
         })
     }
 
-    /// These tables with what they overlap in the level below, if all of them are free.
-    fn merge(&self, level: usize, upper: &[Arc<Table>], busy: &HashSet<u64>) -> Option<Merge> {
+    /// These tables with what they overlap in the level below, if all of them are free and there is space for the result.
+    fn merge(&self, level: usize, upper: &[Arc<Table>], busy: &HashSet<u64>, space: u64) -> Option<Merge> {
         let lower = self.overlapped(level + 1, upper);
         let merge = Merge { upper: upper.to_vec(), lower: lower.to_vec(), target: level + 1, is_move: false };
-        let is_free = merge.tables().all(|table| !busy.contains(&table.id));
-        is_free.then_some(merge)
+        let is_free = merge.tables().all(|table| !busy.contains(&table.meta.id));
+        let fits = merge.lower.is_empty() && level > 0 || size(&merge.upper) + size(&merge.lower) <= space;
+        (is_free && fits).then_some(merge)
     }
 
     /// What lies between the first and the last key of all these tables.
     fn overlapped(&self, level: usize, tables: &[Arc<Table>]) -> &[Arc<Table>] {
-        let first = tables.iter().map(|table| &table.first).min();
-        let last = tables.iter().map(|table| &table.last).max();
+        let first = tables.iter().map(|table| &table.meta.first).min();
+        let last = tables.iter().map(|table| &table.meta.last).max();
         let (Some(first), Some(last)) = (first, last) else { return &[] };
         between(&self.levels[level], first, Some(last))
     }
@@ -180,17 +246,17 @@ impl Levels {
 
 /// The tables that may hold keys from `from` to `to`.
 pub(super) fn between<'a>(tables: &'a [Arc<Table>], from: &[u8], to: Option<&[u8]>) -> &'a [Arc<Table>] {
-    let begin = tables.partition_point(|table| table.last < from);
-    let end = to.map_or(tables.len(), |to| tables.partition_point(|table| table.first <= to));
+    let begin = tables.partition_point(|table| table.meta.last < from);
+    let end = to.map_or(tables.len(), |to| tables.partition_point(|table| table.meta.first <= to));
     tables.get(begin..end).unwrap_or_default()
 }
 
 /// The table that may hold the key.
 pub(super) fn table_for<'a>(tables: &'a [Arc<Table>], key: &[u8]) -> Option<&'a Arc<Table>> {
-    let table = tables.get(tables.partition_point(|table| table.last < key))?;
-    (table.first <= key).then_some(table)
+    let table = tables.get(tables.partition_point(|table| table.meta.last < key))?;
+    (table.meta.first <= key).then_some(table)
 }
 
 fn size(tables: &[Arc<Table>]) -> u64 {
-    tables.iter().map(|table| table.bytes).sum()
+    tables.iter().map(|table| table.meta.bytes).sum()
 }

@@ -1,12 +1,13 @@
 //! The rows of several sources in one order. Of a key that is in several, the newest counts.
 
-use super::Entry;
 use super::memtable::MemtableCursor;
-use super::table::{Table, TableCursor};
+use super::table::{Lost, Table, TableCursor};
+use super::{Entry, ReadError, ReadMode};
 use crate::{EngineError, Key};
 use std::sync::Arc;
 
 /// Rows in the order of their keys, each key once.
+#[expect(clippy::large_enum_variant, reason = "there are few of them, and most are of tables")]
 pub(super) enum Source<'a> {
     Memtable(MemtableCursor<'a>),
     Tables(TablesCursor),
@@ -34,7 +35,7 @@ impl Source<'_> {
         }
     }
 
-    fn advance(&mut self) -> Result<(), EngineError> {
+    fn advance(&mut self) -> Result<(), ReadError> {
         match self {
             Self::Memtable(cursor) => cursor.advance(),
             Self::Tables(cursor) => cursor.advance()?,
@@ -47,43 +48,69 @@ impl Source<'_> {
 pub(super) struct TablesCursor {
     current: Option<TableCursor>,
     next: std::vec::IntoIter<Arc<Table>>,
-    to: Option<Key>,
-    /// All rows are wanted.
-    through: bool,
+    wanted: Wanted,
+}
+
+/// Which rows of each table are wanted.
+enum Wanted {
+    /// Those up to a key, or all, for a reader.
+    UpTo(Option<Key>, ReadMode),
+    /// All that can be read, for a merge.
+    Readable(Lost),
+}
+
+impl Wanted {
+    /// The next table that has any.
+    fn open(&self, tables: &mut std::vec::IntoIter<Arc<Table>>) -> Result<Option<TableCursor>, ReadError> {
+        for table in tables {
+            let cursor = match self {
+                Self::UpTo(to, mode) => Some(TableCursor::new(table, b"", to.as_deref(), *mode)?),
+                Self::Readable(lost) => TableCursor::through(table, lost)?,
+            };
+            if cursor.is_some() {
+                return Ok(cursor);
+            }
+        }
+        Ok(None)
+    }
 }
 
 impl TablesCursor {
     /// Stands at the first key that is not before `from`. Rows after `to` may be left out.
-    pub(super) fn new(tables: Vec<Arc<Table>>, from: &[u8], to: Option<&[u8]>) -> Result<Self, EngineError> {
+    pub(super) fn new(
+        tables: Vec<Arc<Table>>,
+        from: &[u8],
+        to: Option<&[u8]>,
+        mode: ReadMode,
+    ) -> Result<Self, ReadError> {
         let mut next = tables.into_iter();
-        let current = next.next().map(|table| TableCursor::new(table, from, to)).transpose()?;
-        let mut cursor = Self { current, next, to: to.map(Key::copy_from_slice), through: false };
+        let current = next.next().map(|table| TableCursor::new(table, from, to, mode)).transpose()?;
+        let wanted = Wanted::UpTo(to.map(Key::copy_from_slice), mode);
+        let mut cursor = Self { current, next, wanted };
         cursor.settle()?;
         Ok(cursor)
     }
 
-    /// All rows, for merges.
-    pub(super) fn through(tables: Vec<Arc<Table>>) -> Result<Self, EngineError> {
+    /// All rows that can be read. What is lost is added to `lost`.
+    pub(super) fn through(tables: Vec<Arc<Table>>, lost: &Lost) -> Result<Self, EngineError> {
+        let wanted = Wanted::Readable(Arc::clone(lost));
         let mut next = tables.into_iter();
-        let current = next.next().map(TableCursor::through).transpose()?;
-        Ok(Self { current, next, to: None, through: true })
+        let current = wanted.open(&mut next)?;
+        let mut cursor = Self { current, next, wanted };
+        cursor.settle()?;
+        Ok(cursor)
     }
 
-    fn advance(&mut self) -> Result<(), EngineError> {
+    fn advance(&mut self) -> Result<(), ReadError> {
         if let Some(current) = &mut self.current {
             current.advance()?;
         }
         self.settle()
     }
 
-    fn settle(&mut self) -> Result<(), EngineError> {
+    fn settle(&mut self) -> Result<(), ReadError> {
         while self.current.as_ref().is_some_and(|current| current.key().is_none()) {
-            let next = self.next.next();
-            let open = |table: Arc<Table>| match self.through {
-                true => TableCursor::through(table),
-                false => TableCursor::new(table, b"", self.to.as_deref()),
-            };
-            self.current = next.map(open).transpose()?;
+            self.current = self.wanted.open(&mut self.next)?;
         }
         Ok(())
     }
@@ -99,7 +126,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn new(sources: Vec<Source<'a>>) -> Result<Self, EngineError> {
+    pub(super) fn new(sources: Vec<Source<'a>>) -> Result<Self, ReadError> {
         let mut rows = Self { sources, first: 0, second: 0 };
         rows.settle()?;
         Ok(rows)
@@ -120,7 +147,7 @@ impl<'a> Rows<'a> {
         self.sources.get(self.first)?.row()
     }
 
-    pub(super) fn advance(&mut self) -> Result<(), EngineError> {
+    pub(super) fn advance(&mut self) -> Result<(), ReadError> {
         let Some(source) = self.sources.get_mut(self.first) else { return Ok(()) };
         source.advance()?;
         let second = match self.second == self.first {
@@ -136,7 +163,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Finds `first` and `second`, and passes over what is older than the row of `first`.
-    fn settle(&mut self) -> Result<(), EngineError> {
+    fn settle(&mut self) -> Result<(), ReadError> {
         let Some(first) = self.smallest(None) else {
             self.sources.clear();
             return Ok(());

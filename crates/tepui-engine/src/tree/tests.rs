@@ -5,7 +5,19 @@ use crate::{Key, KeyRange, Write};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const SIZES: Sizes = Sizes { memtable_bytes: 4 << 10, block_bytes: 256 };
+const SIZES: Sizes = Sizes {
+    memtable_bytes: 4 << 10,
+    block_bytes: 256,
+    free_bytes: 0,
+    cache: CacheLimits { tables: 3, bytes: 1 << 20 },
+};
+
+fn open(folder: &Path, expect: Expect) -> (Tree, u64) {
+    let files: Arc<dyn FileSystem> = Arc::new(tepui_files::SystemFiles);
+    let (tree, found) = Tree::open(&files, folder, SIZES, expect).expect("the folder can be opened");
+    tree.record_journal(JournalEnd { segment: 1, groups: None }).expect("the manifest can be written");
+    (tree, found.flushed)
+}
 
 type Model = BTreeMap<Key, Value>;
 
@@ -51,7 +63,7 @@ struct Subject {
 impl Subject {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
-        let (tree, number) = Tree::open(folder.path(), SIZES).expect("an empty folder can be opened");
+        let (tree, number) = open(folder.path(), Expect::Nothing);
         assert_eq!(number, 0);
         Self { folder, tree: Arc::new(tree), number, model: Model::new(), kept: vec![] }
     }
@@ -67,7 +79,9 @@ impl Subject {
             Step::Keep => self.kept.push((self.tree.sources(), self.number, self.model.clone())),
             Step::Reopen => {
                 self.flush();
-                let (tree, number) = Tree::open(self.folder.path(), SIZES).expect("it can be opened again");
+                // Whoever opens a folder is alone with it.
+                self.kept.clear();
+                let (tree, number) = open(self.folder.path(), Expect::Everything);
                 assert_eq!(number, self.number);
                 self.tree = Arc::new(tree);
             }
@@ -110,7 +124,8 @@ impl Subject {
         let Some(bounds) = crate::limits::bounds(&range) else { return };
         self.tree.drop_range(bounds).expect("tables can be dropped");
         // What shows again is deleted, as a reclaim does.
-        let page = self.tree.sources().scan(bounds, ALL, self.number).expect("rows can be read");
+        let page =
+            self.tree.sources().scan(bounds, ALL, self.number, ReadMode::Blocking).expect("rows can be read");
         self.number += 1;
         let deletes = page.rows.into_iter().map(|(key, _)| Write::Delete(key)).collect();
         self.tree.memtable().insert(self.number, deletes);
@@ -131,7 +146,7 @@ fn check(sources: &Sources, number: u64, model: &Model) {
     let scan = |from: u16, to: u16, limit| {
         let range = KeyRange { start: key(from), end: key(to) };
         let bounds = crate::limits::bounds(&range).expect("the range is not empty");
-        sources.scan(bounds, limit, number).expect("rows can be read")
+        sources.scan(bounds, limit, number, ReadMode::Blocking).expect("rows can be read")
     };
     let all = scan(0, 999, ALL);
     assert!(all.rows.iter().map(|(key, value)| (key, value)).eq(model), "a scan shows something else");
@@ -145,7 +160,7 @@ fn check(sources: &Sources, number: u64, model: &Model) {
     }
     for number_of_key in 0..400 {
         let key = key(number_of_key);
-        let held = sources.get(&key, number).expect("a row can be read");
+        let held = sources.get(&key, number, ReadMode::Blocking).expect("a row can be read");
         assert_eq!(held.as_ref(), model.get(&key), "{key:?}");
     }
 }
@@ -173,7 +188,7 @@ fn levels(tree: &Tree) -> Vec<usize> {
 }
 
 fn files(subject: &Subject) -> usize {
-    table_files(subject.folder.path()).expect("the folder can be read").len()
+    table_files(&tepui_files::SystemFiles, subject.folder.path()).expect("the folder can be read").len()
 }
 
 /// Writes keys once, in an order that mixes them.
@@ -256,19 +271,19 @@ fn what_is_left_of_a_crash_is_removed() {
     subject.tree.tidy();
     let count = files(&subject);
     std::fs::write(subject.folder.path().join("900"), "half a table").expect("a file can be written");
-    std::fs::write(subject.folder.path().join("TABLES.new"), "half a list").expect("a file can be written");
+    std::fs::write(subject.folder.path().join("MANIFEST.new"), "half").expect("a file can be written");
+    std::fs::write(subject.folder.path().join("stranger"), "").expect("a file can be written");
     subject.follow(Step::Reopen);
     assert_eq!(files(&subject), count);
     subject.check();
-    std::fs::write(subject.folder.path().join("stranger"), "").expect("a file can be written");
-    assert!(matches!(Tree::open(subject.folder.path(), SIZES), Err(EngineError::Corrupt(_))));
+    assert!(subject.folder.path().join("stranger").exists(), "files of others are left alone");
 }
 
 #[test]
 fn the_first_table_of_all_may_be_left_of_a_crash() {
     let mut subject = Subject::new();
     std::fs::write(subject.folder.path().join("1"), "half a table").expect("a file can be written");
-    let (tree, number) = Tree::open(subject.folder.path(), SIZES).expect("it can be opened again");
+    let (tree, number) = open(subject.folder.path(), Expect::Everything);
     assert_eq!((number, files(&subject)), (0, 0));
     subject.tree = Arc::new(tree);
     fill(&mut subject, 100);
@@ -314,17 +329,113 @@ fn tables_are_merged_by_several_threads_while_others_are_written_and_read() {
 }
 
 #[test]
-fn a_tree_that_was_stopped_leaves_the_list_to_the_next_one() {
+fn a_tree_that_was_stopped_leaves_the_manifest_to_the_next_one() {
     let mut subject = Subject::new();
     fill(&mut subject, 399);
     subject.flush();
     let before = Arc::clone(&subject.tree);
     before.stop();
-    let list = List::read(subject.folder.path());
+    let read = || Manifest::read(&tepui_files::SystemFiles, subject.folder.path());
+    let manifest = read();
     assert!(!before.merge(1, true).expect("it ends early"));
     let all = (Bound::Unbounded, Bound::Unbounded);
     assert!(matches!(before.drop_range(all), Err(EngineError::Unavailable(_))));
-    assert_eq!(List::read(subject.folder.path()), list);
+    assert_eq!(read(), manifest);
     subject.follow(Step::Reopen);
     subject.check();
+}
+
+#[test]
+fn few_tables_are_open_at_once() {
+    let mut subject = Subject::new();
+    fill(&mut subject, 399);
+    subject.flush();
+    let tables = levels(&subject.tree).iter().sum::<usize>();
+    assert!(tables > 2 * SIZES.cache.tables, "{tables} tables");
+    subject.check();
+    subject.tree.tidy();
+    let open = subject.tree.cache.open_tables();
+    assert!((1..=SIZES.cache.tables).contains(&open), "{open} of {tables} are open");
+    // What is not open is not read without waiting.
+    let cached = (0..399).filter(|number| {
+        let read = subject.tree.sources().get(&key(*number), subject.number, ReadMode::Cached);
+        match read {
+            Ok(_) => true,
+            Err(ReadError::WouldBlock) => false,
+            Err(ReadError::Engine(error)) => panic!("{error}"),
+        }
+    });
+    assert!(cached.count() < 399);
+}
+
+#[test]
+fn a_scan_looks_at_so_many_rows_and_no_more() {
+    let folder = tempfile::tempdir().expect("a temporary directory can be made");
+    let (tree, _) = open(folder.path(), Expect::Nothing);
+    let key = |number: usize| Key::from(format!("{number:06}"));
+    let count = 3 * MAX_VISITED_ROWS;
+    tree.memtable().insert(1, (0..=count).map(|number| Write::Put(key(number), "v".into())).collect());
+    tree.memtable().insert(2, (0..count).map(|number| Write::Delete(key(number))).collect());
+    let range = KeyRange { start: key(0), end: Key::from_static(b"9") };
+    let mut from = range.start.clone();
+    let mut pages = 0;
+    let found = loop {
+        let rest = KeyRange { start: from, end: range.end.clone() };
+        let bounds = crate::limits::bounds(&rest).expect("there is something left");
+        let limit = ScanLimit { max_rows: 10, ..ALL };
+        let page = tree.sources().scan(bounds, limit, 2, ReadMode::Cached).expect("rows can be read");
+        pages += 1;
+        match page.next {
+            Some(next) => from = next,
+            None => break page.rows,
+        }
+        assert!(page.rows.is_empty() && pages < 10);
+    };
+    assert_eq!((found.len(), pages), (1, 4));
+}
+
+/// The k-th write of the manifest fails, before and after its name is changed.
+#[test]
+fn a_manifest_that_is_not_written_loses_nothing() {
+    use tepui_files::{CrashOutcome, Failure, SimulatedFiles};
+    let row = |number: usize| (Key::from(format!("key {number}")), Value::from(vec![b'v'; 100]));
+    for call in 0..60 {
+        for outcome in [CrashOutcome::Nothing, CrashOutcome::Everything] {
+            let files = SimulatedFiles::new(call);
+            files.create_directory(Path::new("/rows")).expect("a directory can be made");
+            files.sync_directory(Path::new("/")).expect("a directory can be synced");
+            let shared: Arc<dyn FileSystem> = Arc::new(files.clone());
+            let open = |files: &Arc<dyn FileSystem>, expect| {
+                let (tree, found) =
+                    Tree::open(files, Path::new("/rows"), SIZES, expect).expect("it can be opened");
+                tree.record_journal(JournalEnd { segment: 1, groups: None }).expect("nothing fails");
+                (tree, found.flushed)
+            };
+            let tree = open(&shared, Expect::Nothing).0;
+            files.fail(files.calls() + call, Failure::Input);
+            let mut flushed = 0;
+            for number in 1..=4 {
+                let (key, value) = row(number);
+                tree.memtable().insert(number as u64, vec![Write::Put(key, value)]);
+                tree.seal();
+                // A flush that fails is tried again, and others go on meanwhile.
+                for _ in 0..2 {
+                    let _ = tree.merge(2, true);
+                    if tree.flush().is_ok() {
+                        flushed = number;
+                        break;
+                    }
+                }
+                tree.tidy();
+            }
+            let after: Arc<dyn FileSystem> = Arc::new(files.crash(outcome));
+            let (tree, number) = open(&after, Expect::Everything);
+            assert_eq!(number, 4);
+            for number in 1..=flushed {
+                let (key, value) = row(number);
+                let found = tree.sources().get(&key, 9, ReadMode::Blocking).expect("a row can be read");
+                assert_eq!(found, Some(value), "call {call}, {outcome:?}, row {number}");
+            }
+        }
+    }
 }

@@ -26,6 +26,7 @@ mod number {
     pub const READ: i64 = 0;
     pub const WRITE: i64 = 1;
     pub const CLOSE: i64 = 3;
+    pub const PWRITE64: i64 = 18;
     pub const FSYNC: i64 = 74;
     pub const FDATASYNC: i64 = 75;
     pub const OPENAT: i64 = 257;
@@ -37,6 +38,7 @@ mod number {
     pub const READ: i64 = 63;
     pub const WRITE: i64 = 64;
     pub const CLOSE: i64 = 57;
+    pub const PWRITE64: i64 = 68;
     pub const FSYNC: i64 = 82;
     pub const FDATASYNC: i64 = 83;
     pub const OPENAT: i64 = 56;
@@ -95,13 +97,24 @@ pub extern "C" fn fdatasync(file: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn write(file: c_int, bytes: *const c_void, count: usize) -> isize {
-    let fails = match told() {
-        b'w' => path_contains(file, "/tepui-data/"),
-        b't' => path_contains(file, "/rows/"),
-        _ => false,
-    };
-    if fails {
+    if write_fails(file) {
         return fail(ENOSPC) as isize;
     }
     unsafe { syscall(number::WRITE, file, bytes, count) as isize }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pwrite64(file: c_int, bytes: *const c_void, count: usize, offset: i64) -> isize {
+    if write_fails(file) {
+        return fail(ENOSPC) as isize;
+    }
+    unsafe { syscall(number::PWRITE64, file, bytes, count, offset) as isize }
+}
+
+fn write_fails(file: c_int) -> bool {
+    match told() {
+        b'w' => path_contains(file, "/tepui-data/"),
+        b't' => path_contains(file, "/rows/") && !path_contains(file, "MANIFEST"),
+        _ => false,
+    }
 }

@@ -205,7 +205,8 @@ pub(super) async fn parts<S: Snapshot>(
         }
     }
     let limit = ScanLimit { max_rows: 64, max_bytes: 256 * 1024 };
-    let rows = snapshot.scan(&keyspace::pieces_from(content, position), limit).await.map_err(engine_error)?;
+    let from = keyspace::pieces_from(content, position);
+    let rows = snapshot.scan_some(&from, limit).await.map_err(engine_error)?;
     let mut parts = Vec::new();
     for (_, row) in rows.rows {
         let Pieces { start, pieces } = Pieces::decode(&row)?;

@@ -59,7 +59,7 @@ pub(super) async fn layered<S: Snapshot>(
     while let (Some(content), Some(first)) = (layer.filter(|layer| Some(*layer) != below), gaps.first()) {
         let head = head_of(snapshot, content).await?;
         let from = keyspace::pieces_from(content, first.start);
-        let page = snapshot.scan(&from, limit).await.map_err(engine_error)?;
+        let page = snapshot.scan_some(&from, limit).await.map_err(engine_error)?;
         let pieces = page.rows.iter().map(|(_, row)| placed(row)).collect::<Result<Vec<_>, _>>()?;
         if page.next.is_some() {
             end = end.min(pieces.iter().flatten().last().map_or(end, |(place, _)| place.end));
@@ -283,8 +283,7 @@ pub(super) async fn put_merged<S: Snapshot>(
         (start, source) = (at, joined);
     }
     let range = keyspace::pieces_from(content, end);
-    let limit = ScanLimit { max_rows: 1, max_bytes: 32 * 1024 };
-    let right = edit.snapshot.scan(&range, limit).await.map_err(engine_error)?.rows.pop();
+    let right = edit.snapshot.first(&range).await.map_err(engine_error)?;
     if let Some((key, _)) = right
         && let Some((at, after)) = piece_at(edit, &key).await?
         && at == end

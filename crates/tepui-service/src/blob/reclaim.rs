@@ -261,7 +261,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         while let Some(range) = left {
             // Let go at once: a snapshot keeps what is merged away meanwhile.
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-            let page = snapshot.scan(&range, NOTES).await.map_err(engine_error)?;
+            let page = snapshot.scan_some(&range, NOTES).await.map_err(engine_error)?;
             drop(snapshot);
             left = page.next.map(|start| KeyRange { start, end: range.end });
             if page.rows.is_empty() {

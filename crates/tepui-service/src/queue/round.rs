@@ -339,7 +339,7 @@ impl<S: Snapshot> Round<S> {
         let messages = self.state.messages;
         let range = keyspace::expiring_between(messages, self.state.swept, self.now.ticks());
         let limit = ScanLimit { max_rows: SWEEP_STEP, max_bytes: 1024 * 1024 };
-        let page = self.snapshot.scan(&range, limit).await.map_err(engine_error)?;
+        let page = self.snapshot.scan_some(&range, limit).await.map_err(engine_error)?;
         for (key, _) in &page.rows {
             // It may have been removed, or moved, in this round.
             let (Some(value), Some((_, sequence))) = (self.get(key).await?, keyspace::place(key)) else {

@@ -313,7 +313,6 @@ impl<E: Engine> QueueService<E> {
             return Ok(true);
         }
         let range = keyspace::expiring_between(state.messages, state.swept, now.ticks());
-        let limit = ScanLimit { max_rows: 1, max_bytes: 1024 };
-        Ok(!snapshot.scan(&range, limit).await.map_err(engine_error)?.rows.is_empty())
+        Ok(snapshot.first(&range).await.map_err(engine_error)?.is_some())
     }
 }

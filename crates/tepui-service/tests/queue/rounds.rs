@@ -3,7 +3,7 @@
 use super::*;
 use std::pin::Pin;
 use std::task::Poll;
-use tepui_engine::{Chain, CommitError, EngineError, Key, KeyRange, Snapshot, Version, Write};
+use tepui_engine::{Chain, Commit, CommitError, EngineError, KeyRange, Snapshot};
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Reply, ServiceError>> + 'a>>;
 
@@ -17,20 +17,17 @@ impl Engine for Late {
         self.0.snapshot().await
     }
 
-    async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
-        self.0.commit(at, guards, writes).await
-    }
-
-    fn commit_in(
+    fn submit(
         &self,
-        chain: &Chain,
-        at: Version,
-        guards: Vec<Key>,
-        writes: Vec<Write>,
+        chain: Option<&Chain>,
+        commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        let outcome = self.0.commit_in(chain, at, guards, writes);
+        let is_late = chain.is_some();
+        let outcome = self.0.submit(chain, commit);
         async move {
-            tokio::task::yield_now().await;
+            if is_late {
+                tokio::task::yield_now().await;
+            }
             outcome.await
         }
     }

@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, Mutex};
 use tepui_engine::{
-    Chain, CommitError, Engine, EngineError, Key, KeyRange, MemoryEngine, ScanLimit, ScanPage, Snapshot,
-    Value, Version, Write,
+    Chain, Commit, CommitError, Engine, EngineError, KeyRange, MemoryEngine, ScanLimit, ScanPage, Snapshot,
+    Value, Version,
 };
 
 #[derive(Clone)]
@@ -50,27 +50,27 @@ impl Engine for TestEngine {
         Ok(TestSnapshot { inner: self.inner.snapshot().await?, scanned: Arc::clone(&self.scanned) })
     }
 
-    async fn commit(&self, at: Version, guards: Vec<Key>, writes: Vec<Write>) -> Result<(), CommitError> {
-        let fault = self.fault.lock().unwrap().take();
-        match fault {
-            None => self.inner.commit(at, guards, writes).await,
-            Some(Fault::Refused) => Err(CommitError::Engine(EngineError::Unavailable("full".to_owned()))),
-            Some(Fault::UnknownLost) => Err(CommitError::Unknown("lost".to_owned())),
-            Some(Fault::UnknownKept) => {
-                self.inner.commit(at, guards, writes).await?;
-                Err(CommitError::Unknown("kept".to_owned()))
+    fn submit(
+        &self,
+        chain: Option<&Chain>,
+        commit: Commit,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        let fault = chain.is_none().then(|| self.fault.lock().unwrap().take()).flatten();
+        let inner = match fault {
+            None | Some(Fault::UnknownKept) => Some(self.inner.submit(chain, commit)),
+            Some(Fault::Refused | Fault::UnknownLost) => None,
+        };
+        async move {
+            if let Some(inner) = inner {
+                inner.await?;
+            }
+            match fault {
+                None => Ok(()),
+                Some(Fault::Refused) => Err(CommitError::Engine(EngineError::Unavailable("full".to_owned()))),
+                Some(Fault::UnknownLost) => Err(CommitError::Unknown("lost".to_owned())),
+                Some(Fault::UnknownKept) => Err(CommitError::Unknown("kept".to_owned())),
             }
         }
-    }
-
-    fn commit_in(
-        &self,
-        chain: &Chain,
-        at: Version,
-        guards: Vec<Key>,
-        writes: Vec<Write>,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        self.inner.commit_in(chain, at, guards, writes)
     }
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
