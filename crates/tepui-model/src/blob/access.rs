@@ -106,10 +106,20 @@ pub fn check(grant: &Grant, kind: OperationKind, container: Option<&str>) -> Res
 
 /// Whether `grant` allows to know of tags, beside what else is done: by a condition, or in a list.
 pub fn check_tags(grant: &Grant) -> Result<(), ErrorCode> {
+    check_also(grant, 't')
+}
+
+/// Whether `grant` allows to set a legal hold or an immutability policy, beside what else is done: with a new blob.
+pub fn check_protection(grant: &Grant) -> Result<(), ErrorCode> {
+    check_also(grant, 'i')
+}
+
+/// Whether `grant` has a permission that an operation needs beside its own.
+fn check_also(grant: &Grant, permission: char) -> Result<(), ErrorCode> {
     match grant {
         Grant::AccountKey => Ok(()),
         Grant::AccountSas { permissions, .. } | Grant::BlobSas { permissions, .. }
-            if permissions.contains('t') =>
+            if permissions.contains(permission) =>
         {
             Ok(())
         }

@@ -2,7 +2,8 @@
 
 use super::name::{BlobPath, ContainerName};
 use super::operation::{
-    CopySource, CopyTags, NewContent, Operation, PageWrite, Piece, SourceHead, SourcePlace, Upload,
+    CopySource, CopyTags, NewContent, Operation, PageWrite, Piece, PutBlob, PutBlobFromUrl, PutBlockList,
+    SourceHead, SourcePlace, Upload,
 };
 use super::range::ByteRange;
 
@@ -109,6 +110,18 @@ impl Operation {
             Self::CopyBlob(copy) => copy.tags == CopyTags::Source,
             _ => false,
         }
+    }
+
+    /// Whether it gives a new blob a legal hold or an immutability policy, or says that it has none.
+    pub fn sets_protection(&self) -> bool {
+        let (immutability, legal_hold) = match self {
+            Self::PutBlob(PutBlob { new, .. })
+            | Self::PutBlobFromUrl(PutBlobFromUrl { new, .. })
+            | Self::PutBlockList(PutBlockList { new, .. }) => (new.immutability, new.legal_hold),
+            Self::CopyBlob(copy) => (copy.immutability, copy.legal_hold),
+            _ => return false,
+        };
+        immutability.is_some() || legal_hold.is_some()
     }
 
     /// Notes what the server of a source that is fetched has said of it.

@@ -232,7 +232,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
             }
             Err(error) => return Err(error),
         };
-        check_tags(&prepared, grant).map_err(|error| told(error, grant, &head.headers, *version))?;
+        check_details(&prepared, grant).map_err(|error| told(error, grant, &head.headers, *version))?;
         let caller = caller(target, allowed);
         let answered = match body_of(kind) {
             BodyUse::Whole { max_bytes } => {
@@ -311,13 +311,18 @@ fn allowed(
     }
 }
 
-/// Whoever asks for tags must be allowed to know of them. In lists, everybody else who is let in has none.
-fn check_tags(prepared: &Prepared, grant: &Grant) -> Result<(), ServiceError> {
+/// What an operation needs beside the right to do it at all: whoever asks for tags must be allowed to know of
+/// them, and whoever protects a new blob must be allowed to protect one that is there.
+fn check_details(prepared: &Prepared, grant: &Grant) -> Result<(), ServiceError> {
+    // In lists, everybody who is let in without credentials has no tags.
     let leaves_out = *grant == Grant::Anonymous && matches!(prepared.operation(), Operation::ListBlobs(_));
-    match prepared.asks_for_tags && !leaves_out {
-        true => Ok(access::check_tags(grant)?),
-        false => Ok(()),
+    if prepared.asks_for_tags && !leaves_out {
+        access::check_tags(grant)?;
     }
+    if prepared.operation().sets_protection() {
+        access::check_protection(grant)?;
+    }
+    Ok(())
 }
 
 /// What a caller is told: without credentials, not whether there is something that is not open to everybody.

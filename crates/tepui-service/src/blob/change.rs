@@ -166,7 +166,7 @@ pub(super) async fn hold<S: Snapshot>(
     pending::require_none(&blob)?;
     let reply = change(&mut blob)?;
     blob.stamp = context.now.max(blob.stamp.next());
-    edit.put_stamped(target.key(revision), blob.encode());
+    target.put_with_same_tags(&mut edit, revision, &blob);
     Ok(edit.finish(reply.into()))
 }
 

@@ -2,11 +2,12 @@
 
 use super::edit::{Edit, Rows};
 use super::lease::{Lease, Leased, Use};
-use super::service::Context;
+use super::precondition::require_mutable;
+use super::service::{Context, Step};
 use crate::MAX_PAGE_BYTES;
 use crate::catalogue::next_incarnation;
 use crate::keyspace::{self, Edge, Incarnation};
-use crate::record::{self, Deleted, StoredContainer};
+use crate::record::{self, Deleted, Protection, StoredBlob, StoredContainer};
 use crate::transact::{Outcome, engine_error};
 use std::time::Duration;
 use tepui_engine::{Key, Snapshot};
@@ -88,6 +89,7 @@ fn logs() -> StoredContainer {
         lease: Lease::Available,
         encryption: ContainerEncryption::default(),
         deleted: None,
+        protection: Protection::Never,
     }
 }
 
@@ -146,6 +148,7 @@ pub(super) async fn create<S: Snapshot>(
         lease: Lease::Available,
         encryption: encryption.clone(),
         deleted: None,
+        protection: Protection::Never,
     };
     edit.put_stamped(keyspace::container(context.account, name.as_str()), container.encode());
     Ok(edit.finish(Reply::ContainerCreated(Changed(context.now))))
@@ -246,17 +249,28 @@ pub(super) async fn lease<S: Snapshot>(
     Ok(edit.finish(Reply::Lease { changed: Changed(container.changed), outcome }))
 }
 
-/// Deletes a container. What is in it is out of reach at once, and is released later.
+/// Deletes a container, unless a blob in it must not be deleted. What is in it is out of reach at once, and is
+/// released later.
 pub(super) async fn delete<S: Snapshot>(
     context: &Context<'_, S>,
     name: &ContainerName,
     preconditions: &Preconditions,
-) -> Result<Outcome<Reply>, ServiceError> {
+) -> Result<Outcome<Step>, ServiceError> {
     let (key, mut container) = find(context, name).await?;
     container.lease.check(preconditions.lease, Leased::Container, Use::Write, context.now)?;
     preconditions.conditions.check_write(&validators(&container, name, &Tags::default()))?;
     let (incarnation, now) = (container.incarnation, context.now);
     let mut edit = Edit::of(context.snapshot);
+    match container.protection {
+        Protection::Never => {}
+        Protection::Possible => {
+            container.protection = Protection::Watched;
+            container.stamp = now.max(container.stamp.next());
+            edit.put_stamped(key, container.encode());
+            return Ok(edit.finish(Step::More));
+        }
+        Protection::Watched => require_none_protected(context, incarnation).await?,
+    }
     edit.delete(key);
     match context.options.container_retention {
         Some(retention) => {
@@ -275,7 +289,34 @@ pub(super) async fn delete<S: Snapshot>(
         let resting = keyspace::resting_container_name(context.account, name.as_str());
         edit.put(resting, record::encode_number(now.saturating_add(rests).ticks()));
     }
-    Ok(edit.finish(Reply::ContainerDeleted))
+    Ok(edit.finish(Reply::ContainerDeleted.into()))
+}
+
+/// Fails if a blob of a container must not be deleted.
+async fn require_none_protected<S: Snapshot>(
+    context: &Context<'_, S>,
+    container: Incarnation,
+) -> Result<(), ServiceError> {
+    let mut rows = Rows::of(context.snapshot, keyspace::blobs(container), 256);
+    let mut read = 0u32;
+    while let Some((_, row)) = rows.next().await? {
+        require_mutable(&StoredBlob::decode(&row)?, context.now)?;
+        read += 1;
+        if read.is_multiple_of(256) {
+            tokio::task::yield_now().await; // There may be millions.
+        }
+    }
+    Ok(())
+}
+
+/// Sees to it that a container whose blob is protected is not deleted meanwhile, and not without a look at its
+/// blobs afterwards.
+pub(super) fn note_protected<S: Snapshot>(edit: &mut Edit<'_, S>, key: &Key, container: &StoredContainer) {
+    if container.protection != Protection::Possible {
+        let stamp = container.stamp.next();
+        let noted = StoredContainer { protection: Protection::Possible, stamp, ..container.clone() };
+        edit.put(key.clone(), noted.encode());
+    }
 }
 
 pub(super) async fn restore<S: Snapshot>(

@@ -442,6 +442,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             Operation::FindBlobsByTags(query) => {
                 find::find(context, query).await.map(|page| Outcome::read(Reply::Found(page).into()))
             }
+            Operation::DeleteContainer { container, preconditions } => {
+                containers::delete(context, container, preconditions).await
+            }
             _ => self.decide_on_account(context, operation).await.map(|outcome| outcome.map(Step::Done)),
         }
     }
@@ -498,9 +501,6 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
             Operation::LeaseContainer { container, action, conditions } => {
                 containers::lease(context, container, *action, conditions).await
-            }
-            Operation::DeleteContainer { container, preconditions } => {
-                containers::delete(context, container, preconditions).await
             }
             Operation::RestoreContainer { container, deleted, deleted_version } => {
                 containers::restore(context, container, deleted, deleted_version).await

@@ -9,7 +9,7 @@ use super::service::Context;
 use super::staged;
 use super::tier;
 use crate::keyspace::{self, Incarnation};
-use crate::record::{self, Deleted, StoredBlob, StoredBlock};
+use crate::record::{self, Deleted, StoredBlob, StoredBlock, StoredContainer};
 use bytes::Bytes;
 use std::time::Duration;
 use tepui_engine::{Key, KeyRange, Snapshot};
@@ -26,6 +26,8 @@ const DISCARDED_AT_ONCE: usize = 1000;
 pub(super) struct Target<'a> {
     pub(super) path: &'a BlobPath,
     pub(super) container: Incarnation,
+    /// The container's row, on which the edit rests.
+    container_row: (Key, StoredContainer),
     /// The blob as it is now.
     pub(super) base: Option<StoredBlob>,
     /// The blob as it was when it was deleted, if it can be restored.
@@ -56,16 +58,16 @@ impl<'a> Target<'a> {
         (account, allowed): (&str, Allowed),
         path: &'a BlobPath,
     ) -> Result<Self, ServiceError> {
-        let (key, container) = containers::find_allowed(context, (account, allowed), &path.container).await?;
-        edit.guard(key);
-        let container = container.incarnation;
+        let container_row = containers::find_allowed(context, (account, allowed), &path.container).await?;
+        edit.guard(container_row.0.clone());
+        let container = container_row.1.incarnation;
         let row = edit.get(&keyspace::blob(container, path.blob.as_str(), Revision::Base)).await?;
         let found = row.map(|row| StoredBlob::decode(&row)).transpose()?;
         let (base, gone) = match found {
             Some(blob) if blob.deleted.is_some() => (None, Some(blob)),
             base => (base, None),
         };
-        Ok(Self { path, container, base, gone })
+        Ok(Self { path, container, container_row, base, gone })
     }
 
     pub(super) fn name(&self) -> &'a str {
@@ -125,6 +127,20 @@ impl<'a> Target<'a> {
         // Snapshots and what is deleted are not found by tags.
         let found = blob.deleted.is_none() && !matches!(revision, Revision::Snapshot(_));
         self.index(edit, revision, tags_before, if found { &blob.tags } else { &none });
+        self.put_with_same_tags(edit, revision, blob);
+    }
+
+    /// Writes a state of the blob that has the tags that it had before.
+    pub(super) fn put_with_same_tags<S: Snapshot>(
+        &self,
+        edit: &mut Edit<'_, S>,
+        revision: Revision,
+        blob: &StoredBlob,
+    ) {
+        if blob.legal_hold == Some(true) || blob.immutability.is_some() {
+            let (key, container) = &self.container_row;
+            containers::note_protected(edit, key, container);
+        }
         edit.put_stamped(self.key(revision), blob.encode());
     }
 

@@ -29,6 +29,30 @@ pub(crate) struct StoredContainer {
     pub(crate) lease: Lease,
     pub(crate) encryption: ContainerEncryption,
     pub(crate) deleted: Option<Deleted>,
+    pub(crate) protection: Protection,
+}
+
+/// Whether blobs of a container may have a legal hold or an immutability policy. Whoever protects a blob rests on
+/// the container's row, so that the container is not deleted meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// No blob of it ever had one.
+    Never,
+    /// Some may. Whoever protects another blob need not change the container's row.
+    Possible,
+    /// Some may. Whoever protects another blob has to change this to `Possible` in the same commit, so that
+    /// whoever deletes the container can look at its blobs and knows that none is protected meanwhile.
+    Watched,
+}
+
+impl Protection {
+    fn code(self) -> u64 {
+        match self {
+            Self::Never => 0,
+            Self::Possible => 1,
+            Self::Watched => 2,
+        }
+    }
 }
 
 /// When something was deleted, and until when it can be restored.
@@ -51,6 +75,7 @@ impl StoredContainer {
         out.text(&self.encryption.default_scope);
         out.flag(self.encryption.deny_override);
         out.deleted(self.deleted);
+        out.number(self.protection.code());
         out.finish()
     }
 
@@ -70,6 +95,16 @@ impl StoredContainer {
             lease: from.lease()?,
             encryption: ContainerEncryption { default_scope: from.text()?, deny_override: from.flag()? },
             deleted: from.deleted()?,
+            protection: match from.0.is_empty() {
+                // Written before this was kept.
+                true => Protection::Possible,
+                false => match from.number()? {
+                    0 => Protection::Never,
+                    1 => Protection::Possible,
+                    2 => Protection::Watched,
+                    _ => return None,
+                },
+            },
         })
     }
 }

@@ -103,8 +103,13 @@ fn containers_are_read_back() {
         lease: Lease::Available,
         encryption: ContainerEncryption::default(),
         deleted: None,
+        protection: Protection::Watched,
     };
-    assert_eq!(StoredContainer::decode(&container.encode()), Ok(container));
+    let encoded = container.encode();
+    // As it was written before protection was kept.
+    let earlier = StoredContainer { protection: Protection::Possible, ..container.clone() };
+    assert_eq!(StoredContainer::decode(&encoded[..encoded.len() - 8]), Ok(earlier));
+    assert_eq!(StoredContainer::decode(&encoded), Ok(container));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Containers: their life, leases, lists.
 
 use super::*;
+use crate::engine::TestEngine;
 
 fn lease(action: LeaseAction) -> Operation {
     Operation::LeaseContainer { container: container(), action, conditions: Conditions::default() }
@@ -50,6 +51,79 @@ async fn names_rest_and_containers_are_restored() {
     assert_eq!(bench.run(restore("rubbish")).await, Err(ErrorCode::ContainerNotFound));
     assert_eq!(bench.run(restore(&deleted.version)).await, Ok(Reply::ContainerRestored));
     assert_eq!(bench.get("a").await.unwrap(), b"kept");
+}
+
+fn hold(name: &str, revision: Revision, hold: bool) -> Operation {
+    Operation::SetLegalHold { blob: path(name), revision, hold }
+}
+
+fn policy(name: &str, until: Timestamp, mode: ImmutabilityMode) -> Operation {
+    let (blob, revision) = (path(name), Revision::Base);
+    let policy = ImmutabilityPolicy { until, mode };
+    Operation::SetImmutabilityPolicy { blob, revision, policy, unmodified_since: None }
+}
+
+#[tokio::test]
+async fn a_container_with_protected_blobs_is_not_deleted() {
+    let retention = Some(Duration::from_secs(24 * 60 * 60));
+    for container_retention in [None, retention] {
+        let bench = Bench::with(BlobOptions { container_retention, ..BlobOptions::default() }).await;
+        bench.put("a", b"x").await;
+        bench.put("b", b"x").await;
+        let taken = Revision::Snapshot(bench.snapshot("b").await);
+        for held in [Revision::Base, taken] {
+            bench.run(hold("b", held, true)).await.unwrap();
+            for _ in 0..2 {
+                let refused = bench.delete_container().await;
+                assert_eq!(refused, Err(ErrorCode::BlobImmutableDueToLegalHold), "{held:?}");
+            }
+            bench.run(hold("b", held, false)).await.unwrap();
+        }
+        let until = bench.clock.now().saturating_add(Duration::from_secs(60));
+        bench.run(policy("a", until, ImmutabilityMode::Locked)).await.unwrap();
+        assert_eq!(bench.delete_container().await, Err(ErrorCode::BlobImmutableDueToPolicy));
+        // One that is protected since the last refusal counts, too.
+        bench.run(policy("b", until, ImmutabilityMode::Unlocked)).await.unwrap();
+        assert_eq!(bench.delete_container().await, Err(ErrorCode::BlobImmutableDueToPolicy));
+        assert!(bench.get("a").await.is_ok());
+        bench.advance(61);
+        assert_eq!(bench.delete_container().await, Ok(Reply::ContainerDeleted));
+    }
+}
+
+#[tokio::test]
+async fn a_blob_that_is_put_with_a_hold_keeps_its_container() {
+    let bench = Bench::new().await;
+    let mut put = Bench::put_operation("a", Preconditions::default());
+    put.new.legal_hold = Some(true);
+    bench.send(Operation::PutBlob(put), b"x").await.unwrap();
+    assert_eq!(bench.delete_container().await, Err(ErrorCode::BlobImmutableDueToLegalHold));
+}
+
+#[tokio::test]
+async fn a_hold_and_the_end_of_its_container_do_not_both_succeed() {
+    let engine = TestEngine::new();
+    let delays = Arc::clone(&engine.delays);
+    let bench = Bench::on(engine, PlainExtents::default(), BlobOptions::default());
+    bench.create().await.unwrap();
+    for case in 0..2 * 6 * 6 * 6 {
+        bench.put("a", b"x").await;
+        if case % 2 == 0 {
+            // Something was protected before, and somebody has looked for it.
+            bench.run(hold("a", Revision::Base, true)).await.unwrap();
+            assert!(bench.delete_container().await.is_err());
+            bench.run(hold("a", Revision::Base, false)).await.unwrap();
+        }
+        delays.lock().unwrap().extend([case / 2 % 6, case / 12 % 6, case / 72]);
+        let (held, deleted) =
+            tokio::join!(bench.run(hold("a", Revision::Base, true)), bench.delete_container());
+        delays.lock().unwrap().clear();
+        assert!(held.is_ok() != deleted.is_ok(), "{case}: {held:?} {deleted:?}");
+        match deleted {
+            Ok(_) => drop(bench.create().await.unwrap()),
+            Err(_) => drop(bench.run(hold("a", Revision::Base, false)).await.unwrap()),
+        }
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "not every suite needs all of it")]
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use tepui_engine::{
     Chain, Commit, CommitError, Engine, EngineError, KeyRange, MemoryEngine, ScanLimit, ScanPage, Snapshot,
@@ -14,6 +15,8 @@ pub(crate) struct TestEngine {
     pub(crate) scanned: Arc<Mutex<Scanned>>,
     /// What becomes of the next commit.
     pub(crate) fault: Arc<Mutex<Option<Fault>>>,
+    /// How often the next commits let others run before they begin.
+    pub(crate) delays: Arc<Mutex<VecDeque<usize>>>,
 }
 
 /// What was scanned.
@@ -39,7 +42,12 @@ pub(crate) struct TestSnapshot {
 
 impl TestEngine {
     pub(crate) fn new() -> Self {
-        Self { inner: Arc::new(MemoryEngine::new()), scanned: Arc::default(), fault: Arc::default() }
+        Self {
+            inner: Arc::new(MemoryEngine::new()),
+            scanned: Arc::default(),
+            fault: Arc::default(),
+            delays: Arc::default(),
+        }
     }
 }
 
@@ -55,20 +63,26 @@ impl Engine for TestEngine {
         chain: Option<&Chain>,
         commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        let fault = chain.is_none().then(|| self.fault.lock().unwrap().take()).flatten();
-        let inner = match fault {
-            None | Some(Fault::UnknownKept) => Some(self.inner.submit(chain, commit)),
-            Some(Fault::Refused | Fault::UnknownLost) => None,
-        };
+        let engine = Arc::clone(&self.inner);
+        let (faults, delays) = (Arc::clone(&self.fault), Arc::clone(&self.delays));
+        let chained = chain.map(|chain| self.inner.submit(Some(chain), commit.clone()));
         async move {
-            if let Some(inner) = inner {
-                inner.await?;
+            if let Some(outcome) = chained {
+                return outcome.await;
             }
+            let delay = delays.lock().unwrap().pop_front().unwrap_or(0);
+            for _ in 0..delay {
+                tokio::task::yield_now().await;
+            }
+            let fault = faults.lock().unwrap().take();
             match fault {
-                None => Ok(()),
+                None => engine.submit(None, commit).await,
                 Some(Fault::Refused) => Err(CommitError::Engine(EngineError::Unavailable("full".to_owned()))),
                 Some(Fault::UnknownLost) => Err(CommitError::Unknown("lost".to_owned())),
-                Some(Fault::UnknownKept) => Err(CommitError::Unknown("kept".to_owned())),
+                Some(Fault::UnknownKept) => {
+                    engine.submit(None, commit).await?;
+                    Err(CommitError::Unknown("kept".to_owned()))
+                }
             }
         }
     }

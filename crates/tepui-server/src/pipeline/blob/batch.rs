@@ -1,6 +1,6 @@
 //! Batches: every request inside is checked, carried out and answered as if it came alone.
 
-use super::{Blobs, allowed, caller, check_tags, told};
+use super::{Blobs, allowed, caller, check_details, told};
 use crate::body::ReplyBody;
 use crate::pipeline::{Admitted, FrontDoor, Known, Presented};
 use hyper::header::CONTENT_TYPE;
@@ -116,7 +116,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let request =
             Request { kind, resource: &resource, query: &query, headers: &listed, version, target, rules };
         let prepared = prepare(&request)?;
-        check_tags(&prepared, &grant).map_err(|error| told(error, &grant, headers, version))?;
+        check_details(&prepared, &grant).map_err(|error| told(error, &grant, headers, version))?;
         let operation = prepared.decode(b"")?;
         let answer = self.service.execute(caller(target, allowed), &operation, None).await;
         let answer = answer.map_err(|error| told(error, &grant, headers, version))?;
