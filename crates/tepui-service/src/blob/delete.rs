@@ -10,7 +10,7 @@ use crate::keyspace;
 use crate::record::{Deleted, StoredBlob};
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
-use tepui_model::blob::{BlobPath, DeleteBlob, DeleteSnapshots, Reply, Revision, Tags};
+use tepui_model::blob::{BlobPath, DeleteBlob, DeleteSnapshots, Preconditions, Reply, Revision, Tags};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// How many snapshots are deleted in one commit: others have to wait for it.
@@ -36,7 +36,7 @@ async fn delete_base<S: Snapshot>(
     target: &Target<'_>,
     delete: &DeleteBlob,
 ) -> Result<Outcome<Step>, ServiceError> {
-    let Some(base) = &target.base else { return delete_uncommitted(edit, target).await };
+    let Some(base) = &target.base else { return delete_uncommitted(edit, target, delete).await };
     target.asked(&delete.preconditions, context.now).check_write(base)?;
     check_tier_conditions(base, delete)?;
     let kept = context.keeps_versions() || context.retained_until().is_some();
@@ -68,19 +68,35 @@ async fn delete_base<S: Snapshot>(
     Ok(edit.finish(reply.into()))
 }
 
-/// A blob of which there are only blocks is deleted with them.
+/// A blob of which there are only blocks is deleted with them. It has no snapshots, no lease, and nothing that a
+/// condition could find.
 async fn delete_uncommitted<S: Snapshot>(
     mut edit: Edit<'_, S>,
     target: &Target<'_>,
+    delete: &DeleteBlob,
 ) -> Result<Outcome<Step>, ServiceError> {
     let more = target.discard_blocks(&mut edit).await?;
     let outcome = edit.finish(Step::More);
-    match (more, outcome.writes.is_empty()) {
-        (_, true) => Err(ErrorCode::BlobNotFound.into()),
-        (More::Yes, false) => Ok(outcome),
-        (More::No, false) => {
-            Ok(Outcome { reply: Reply::BlobDeleted { permanently: true }.into(), ..outcome })
-        }
+    if outcome.writes.is_empty() || delete.snapshots == Some(DeleteSnapshots::Only) {
+        return Err(ErrorCode::BlobNotFound.into());
+    }
+    let DeleteBlob { preconditions: Preconditions { lease, conditions }, tier_conditions, .. } = delete;
+    if lease.is_some() {
+        return Err(ErrorCode::LeaseNotPresentWithBlobOperation.into());
+    }
+    conditions.check_absent()?;
+    let of_times = [
+        conditions.modified_since,
+        conditions.unmodified_since,
+        tier_conditions.modified_since,
+        tier_conditions.unmodified_since,
+    ];
+    if of_times.iter().any(Option::is_some) {
+        return Err(ErrorCode::ConditionNotMet.into());
+    }
+    match more {
+        More::Yes => Ok(outcome),
+        More::No => Ok(Outcome { reply: Reply::BlobDeleted { permanently: true }.into(), ..outcome }),
     }
 }
 

@@ -31,7 +31,9 @@ pub(super) async fn put_blob<S: Snapshot>(
     tier::check_new(put.new.tier, blob_type)?;
     let mut checksums = Checksums::default();
     if let NewContent::Block(upload) = &put.content {
-        checksums = uploaded.ok_or_else(no_bytes)?.check(&upload.checksums)?;
+        let uploaded = uploaded.ok_or_else(no_bytes)?;
+        checksums = uploaded.check(&upload.checksums)?;
+        uploaded.check(&Checksums { md5: put.new.http.content_md5, crc64: None })?;
     }
     if target.discard_blocks(&mut edit).await? == More::Yes {
         return Ok(edit.finish(Step::More));

@@ -280,7 +280,8 @@ fn what_is_said_of_the_blob_counts_before_what_is_said_of_the_request() {
         PutBlob
     );
     let NewContent::Block(upload) = put.content else { panic!("{put:?}") };
-    assert_eq!(upload.checksums.md5, Md5Sum::parse(MD5).ok());
+    assert_eq!(upload.checksums.md5, Md5Sum::parse(other).ok());
+    assert_eq!(put.new.http.content_md5, Md5Sum::parse(MD5).ok());
     assert_eq!(put.new.http.content_type.as_deref(), Some("c/d"));
 }
 

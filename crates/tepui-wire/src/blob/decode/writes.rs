@@ -49,9 +49,9 @@ pub(super) fn put_blob(request: &Request<'_>, blob: BlobPath) -> Result<PutBlob,
     let content = match blob_type {
         BlobType::Block => {
             let mut upload = upload(headers, max_blob_bytes(version))?;
-            // What is said of the blob counts before what is said of the request.
-            upload.checksums.md5 = http.content_md5.or(upload.checksums.md5);
-            http.content_md5 = upload.checksums.md5;
+            // What is said of the request and what is said of the blob are about the same bytes.
+            upload.checksums.md5 = upload.checksums.md5.or(http.content_md5);
+            http.content_md5 = http.content_md5.or(upload.checksums.md5);
             NewContent::Block(upload)
         }
         BlobType::Append => {
