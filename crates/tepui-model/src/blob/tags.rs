@@ -3,8 +3,8 @@
 use crate::ErrorCode;
 
 pub const MAX_TAGS: usize = 10;
-const MAX_KEY_CHARS: usize = 128;
-const MAX_VALUE_CHARS: usize = 256;
+pub const MAX_KEY_CHARS: usize = 128;
+pub const MAX_VALUE_CHARS: usize = 256;
 
 /// Pairs in the order in which they were given. Each key is there once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,7 +63,7 @@ impl Tags {
 }
 
 /// Whether a key or a value may have it.
-fn is_tag_character(byte: u8) -> bool {
+pub fn is_tag_character(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b" +-./:=_".contains(&byte)
 }
 

@@ -3,6 +3,7 @@
 //! See the REST pages "Find Blobs by Tags" and "Specifying conditional headers". Depth and size are bounded.
 
 use std::collections::BTreeSet;
+use tepui_model::blob::tags::{MAX_KEY_CHARS, MAX_VALUE_CHARS, is_tag_character};
 use tepui_model::blob::{TagComparison, TagFilter};
 
 /// What is wrong with an expression, and where, counted in characters from 1.
@@ -13,8 +14,11 @@ pub struct SyntaxError {
 }
 
 const MAX_DEPTH: usize = 16;
-const MAX_COMPARISONS: usize = 64;
-const MAX_KEYS: usize = 10;
+/// Of a search, which is planned and looks at many blobs.
+const MAX_SEARCH_COMPARISONS: usize = 64;
+const MAX_SEARCH_KEYS: usize = 10;
+/// Of a condition, which looks at one.
+const MAX_CONDITION_COMPARISONS: usize = 1000;
 
 /// Which words an expression may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +45,11 @@ fn parse(text: &str, dialect: Dialect) -> Result<TagFilter, SyntaxError> {
     if parser.at < text.len() {
         return Err(parser.wrong("unexpected text"));
     }
-    let keys: BTreeSet<&str> = filter.keys().into_iter().collect();
-    if keys.len() > MAX_KEYS {
-        return Err(parser.wrong("too many tags"));
+    if dialect == Dialect::Find {
+        let keys: BTreeSet<&str> = filter.keys().into_iter().collect();
+        if keys.len() > MAX_SEARCH_KEYS {
+            return Err(parser.wrong("too many tags"));
+        }
     }
     Ok(filter)
 }
@@ -91,7 +97,11 @@ impl Parser<'_> {
             return Ok(inside);
         }
         self.comparisons += 1;
-        if self.comparisons > MAX_COMPARISONS {
+        let most = match self.dialect {
+            Dialect::Find => MAX_SEARCH_COMPARISONS,
+            Dialect::Condition => MAX_CONDITION_COMPARISONS,
+        };
+        if self.comparisons > most {
             return Err(self.wrong("too many conditions"));
         }
         if self.dialect == Dialect::Find && self.symbol("@container") {
@@ -99,17 +109,25 @@ impl Parser<'_> {
             if !self.symbol("=") {
                 return Err(self.wrong("expected ="));
             }
-            return Ok(TagFilter::Container(self.value()?));
+            self.blanks();
+            return self.quoted('\'').map(TagFilter::Container);
         }
         let key = self.key()?;
         let how = self.comparison()?;
         Ok(TagFilter::Compare { key, how, value: self.value()? })
     }
 
+    /// The name of a tag, as far as one can have it.
     fn key(&mut self) -> Result<String, SyntaxError> {
-        if self.rest().starts_with('"') {
-            return self.quoted('"');
+        let start = self.at;
+        let key = if self.rest().starts_with('"') { self.quoted('"')? } else { self.bare_key()? };
+        match key.is_empty() {
+            true => Err(self.wrong_at(start, "expected the name of a tag")),
+            false => self.checked(key, start, MAX_KEY_CHARS),
         }
+    }
+
+    fn bare_key(&mut self) -> Result<String, SyntaxError> {
         let bare = |character: char| character.is_ascii_alphanumeric() || character == '_';
         let end = self.rest().find(|next| !bare(next)).unwrap_or(self.rest().len());
         if end == 0 {
@@ -132,16 +150,28 @@ impl Parser<'_> {
         Err(self.wrong("expected an operator"))
     }
 
+    /// The value of a tag, as far as one can have it.
     fn value(&mut self) -> Result<String, SyntaxError> {
         self.blanks();
-        if !self.rest().starts_with('\'') {
-            return Err(self.wrong("expected a text in quotes"));
+        let start = self.at;
+        let value = self.quoted('\'')?;
+        self.checked(value, start, MAX_VALUE_CHARS)
+    }
+
+    /// A text that began at `start`, if a tag can be or have it.
+    fn checked(&self, text: String, start: usize, max_chars: usize) -> Result<String, SyntaxError> {
+        match text.bytes().all(is_tag_character) {
+            false => Err(self.wrong_at(start, "a character that tags cannot have")),
+            true if text.len() > max_chars => Err(self.wrong_at(start, "too long")),
+            true => Ok(text),
         }
-        self.quoted('\'')
     }
 
     /// A text in quotes, in which two of them are one.
     fn quoted(&mut self, quote: char) -> Result<String, SyntaxError> {
+        if !self.rest().starts_with(quote) {
+            return Err(self.wrong("expected a text in quotes"));
+        }
         self.at += 1;
         let mut text = String::new();
         loop {
@@ -185,7 +215,11 @@ impl Parser<'_> {
     }
 
     fn wrong(&self, reason: &'static str) -> SyntaxError {
-        SyntaxError { position: self.text[..self.at].chars().count() + 1, reason }
+        self.wrong_at(self.at, reason)
+    }
+
+    fn wrong_at(&self, at: usize, reason: &'static str) -> SyntaxError {
+        SyntaxError { position: self.text[..at].chars().count() + 1, reason }
     }
 }
 
