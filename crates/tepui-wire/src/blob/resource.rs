@@ -67,14 +67,10 @@ impl Resource {
     }
 }
 
-/// Decodes a path once. A backslash that was not escaped is a slash, as browsers would have it.
+/// Decodes a path once. Fidelity: a backslash is a slash, escaped or not. scenario: put-blob-backslash
 fn decoded(path: &str) -> Result<Cow<'_, str>, ServiceError> {
-    let invalid = || ServiceError::new(ErrorCode::InvalidUri);
-    if path.contains('\\') {
-        let slashed = path.replace('\\', "/");
-        return percent::decode(&slashed).map(|path| Cow::Owned(path.into_owned())).ok_or_else(invalid);
-    }
-    percent::decode(path).ok_or_else(invalid)
+    let path = percent::decode(path).ok_or(ErrorCode::InvalidUri)?;
+    Ok(if path.contains('\\') { Cow::Owned(path.replace('\\', "/")) } else { path })
 }
 
 #[cfg(test)]
@@ -106,7 +102,8 @@ mod tests {
             ("c/a%2520b", "", blob("a%20b")),
             ("c/a+b", "", blob("a+b")),
             ("c/a/../b/./", "", blob("a/../b/./")),
-            ("c/a\\b%5Cc", "", blob("a/b\\c")),
+            ("c/a\\b%5Cc%5c%255C", "", blob("a/b/c/%5C")),
+            ("c%5Ca", "", blob("a")),
             ("c/%EF%BF%BF", "", blob("\u{FFFF}")),
             ("/c", "", invalid()),
             ("c/%FF", "", invalid()),
