@@ -61,7 +61,7 @@ error_catalogue! {
     BlobDoesNotUseCustomerSpecifiedEncryption = 409, Store, "The blob is not encrypted with customer specified encryption.";
     BlobImmutableDueToLegalHold = 409, Store, "This operation is not permitted as the blob is immutable due to one or more legal holds.";
     BlobImmutableDueToPolicy = 409, Store, "This operation is not permitted as the blob is immutable due to a policy.";
-    BlobIsSealed = 409, Store, "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete.";
+    BlobIsSealed = 409, Store, "The blob is sealed and its contents cannot be modified.";
     BlobNotArchived = 409, Store, "This operation is not permitted because the blob is not in the archived state.";
     BlobNotFound = 404, Store, "The specified blob does not exist.";
     BlobOperationNotSupported = 409, Store, "The operation is not supported on this blob.";
@@ -106,7 +106,6 @@ error_catalogue! {
     InvalidBlobType = 409, Store, "The blob type is invalid for this operation.";
     InvalidBlockId = 400, FrontEnd, "The specified block ID is invalid. The block ID must be Base64-encoded.";
     InvalidBlockList = 400, Store, "The specified block list is invalid.";
-    InvalidCrc64 = 400, FrontEnd, "The CRC64 value specified in the request is invalid. CRC64 value must be 64 bits and base64 encoded.";
     InvalidDuplicateRow = 400, FrontEnd, "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.";
     InvalidHeaderValue = 400, FrontEnd, "The value for one of the HTTP headers is not in the correct format.";
     InvalidInput = 400, FrontEnd, "One of the request inputs is not valid.";

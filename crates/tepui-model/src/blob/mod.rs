@@ -21,7 +21,7 @@ pub mod tags;
 pub mod tier;
 
 pub use block::{BlockId, BlockListType, BlockSearch, ChosenBlock, ListedBlock};
-pub use checksum::{Checksums, Crc64Sum, Md5Sum, Summing};
+pub use checksum::{Checksums, ContentMd5, Crc64Sum, Md5Sum, Summing};
 pub use condition::{
     AppendConditions, Conditions, EtagMatch, Preconditions, SequenceConditions, Unmet, Validators,
 };

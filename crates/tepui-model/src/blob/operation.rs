@@ -290,7 +290,8 @@ pub struct CopyBlob {
     pub tags: CopyTags,
     pub tier: Option<AccessTier>,
     pub priority: Option<RehydratePriority>,
-    pub seal: bool,
+    /// `None`: as the source is.
+    pub seal: Option<bool>,
     pub immutability: Option<ImmutabilityPolicy>,
     pub legal_hold: Option<bool>,
     pub encryption: Encryption,

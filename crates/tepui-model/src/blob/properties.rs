@@ -1,6 +1,6 @@
 //! What is known of containers and blobs beside their content.
 
-use super::checksum::Md5Sum;
+use super::checksum::ContentMd5;
 use super::lease::LeaseView;
 use super::name::Revision;
 use super::tags::Tags;
@@ -56,7 +56,7 @@ pub struct HttpProperties<T = String> {
     pub content_language: Option<T>,
     pub content_disposition: Option<T>,
     pub cache_control: Option<T>,
-    pub content_md5: Option<Md5Sum>,
+    pub content_md5: Option<ContentMd5>,
 }
 
 /// Until when a blob must not be changed or deleted.

@@ -295,12 +295,15 @@ fn allowed(
     headers: &HeaderMap,
     version: ServiceVersion,
 ) -> Result<Allowed, ServiceError> {
+    // Only who comes with a token of a directory gets a key of their own, and tokens are not served.
+    if kind == OperationKind::GetUserDelegationKey && *grant != Grant::Anonymous {
+        let error = ServiceError::new(ErrorCode::AuthenticationFailed);
+        let reason = "Only authentication scheme Bearer is supported";
+        return Err(error.with_detail("AuthenticationErrorDetail", reason));
+    }
     let checked = access::check(grant, kind, resource.container()).map_err(ServiceError::from);
     let allowed = checked.map_err(|error| told(error, grant, headers, version))?;
     match kind {
-        // Only who comes with a token of a directory gets a key of their own, and tokens are not served.
-        OperationKind::GetUserDelegationKey => Err(ServiceError::new(ErrorCode::AuthenticationFailed)
-            .with_detail("AuthenticationErrorDetail", "Only authentication scheme Bearer is supported")),
         // Fidelity: `c` did not always do for blocks. scenario: blob-sas-create-blocks
         OperationKind::PutBlock | OperationKind::PutBlockFromUrl | OperationKind::PutBlockList
             if allowed == Allowed::IfAbsent && !version.creates_from_blocks() =>

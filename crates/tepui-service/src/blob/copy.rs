@@ -5,7 +5,7 @@ use super::edit::Edit;
 use super::pending;
 use super::precondition::{check_key, require_not_archived};
 use super::put::{new_blob, no_bytes, store};
-use super::service::{Context, Step};
+use super::service::{Context, Located, Step, shape};
 use super::target::{More, Target, written};
 use super::tier;
 use super::upload::Uploaded;
@@ -15,9 +15,9 @@ use crate::transact::Outcome;
 use tepui_engine::Snapshot;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    AccessTier, BlobPath, BlobType, Checksums, CopyBlob, CopyPace, CopySource, CopyState, CopyStatus,
-    CopyTags, Encryption, HttpProperties, NewBlob, OfType, Preconditions, PutBlobFromUrl, RehydratePriority,
-    Reply, Revision, SourcePlace, Tags, Unmet, Validators,
+    AccessTier, BlobPath, BlobType, Checksums, ContentMd5, CopyBlob, CopyPace, CopySource, CopyState,
+    CopyStatus, CopyTags, Encryption, HttpProperties, NewBlob, OfType, Preconditions, PutBlobFromUrl,
+    RehydratePriority, Reply, Revision, SourcePlace, Tags, Unmet, Validators,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, guid};
@@ -116,7 +116,7 @@ pub(super) async fn copy_blob<S: Snapshot>(
     };
     let of_type = match source.as_ref().map(|blob| blob.of_type) {
         Some(OfType::Append { committed_blocks, sealed }) => {
-            OfType::Append { committed_blocks, sealed: sealed || copy.seal }
+            OfType::Append { committed_blocks, sealed: copy.seal.unwrap_or(sealed) }
         }
         Some(of_type) => of_type,
         None => OfType::Block,
@@ -131,25 +131,47 @@ pub(super) async fn copy_blob<S: Snapshot>(
         new.metadata = origin.metadata;
     }
     if let Some(source) = &source {
-        new.tier = tier_of_copy(context, source, copy.tier, copy.priority, new.tier)?;
+        new.tier = tier_of_copy(context, source, copy.tier, copy.priority, new.tier)
+            .map_err(|code| archived(context, code, &copy.source))?;
     }
     if copy.goes_on() {
         return start(context, edit, &target, new, copy).await;
     }
     let computed = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &said).await?;
-    let checksums = match copy.pace {
-        CopyPace::Waiting(_) if new.bytes > MAX_WAITING_BYTES => {
-            return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
-        }
-        CopyPace::Waiting(_) => computed,
-        CopyPace::Background => Checksums::default(),
-    };
+    if matches!(copy.pace, CopyPace::Waiting(_)) && new.bytes > MAX_WAITING_BYTES {
+        return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
+    }
     let copy_id = guid::print((context.chance)());
     let (status, progress) = (CopyStatus::Success, (new.bytes, new.bytes));
     let completed = Some(new.changed);
     new.copy = Some(Box::new(CopyState { completed, ..state(copy, &copy_id, status, progress) }));
     target.replace(context, &mut edit, &new).await?;
-    Ok(edit.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
+    let written = written(&new);
+    let reply = |checksums| Reply::CopyStarted { written, copy_id, status, checksums };
+    Ok(edit.finish(match copy.pace {
+        CopyPace::Background => reply(Checksums::default()).into(),
+        CopyPace::Waiting(said) => answer(reply, &said, &computed, &new),
+    }))
+}
+
+/// The answer to who has waited for a copy. Fidelity: it has the MD5 if the caller has said one, and else the CRC64.
+/// scenario: copy-from-url-checksums
+fn answer(
+    reply: impl FnOnce(Checksums) -> Reply,
+    said: &Checksums,
+    computed: &Checksums,
+    new: &StoredBlob,
+) -> Step {
+    let reply = reply(said.answered(computed));
+    // Nobody has read bytes that are shared.
+    let unread = said.md5.is_none() && computed.crc64.is_none();
+    match unread && new.bytes <= MAX_WAITING_BYTES {
+        true => {
+            let content = (new.content.clone(), shape(new.of_type));
+            Step::Sum(reply, Located { content, range: 0..new.bytes })
+        }
+        false => reply.into(),
+    }
 }
 
 fn state(copy: &CopyBlob, id: &str, status: CopyStatus, progress: (u64, u64)) -> CopyState {
@@ -225,7 +247,7 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
     tier::check_new(put.new.tier, BlobType::Block)?;
     let source = find_source(context, &put.source, Telling::AsSource).await?;
     if let Some(source) = &source {
-        require_not_archived(source, context.now)?;
+        require_readable(context, source, &put.source)?;
         // Pages cannot be shared by a blob that has none.
         if source.of_type.blob_type() == BlobType::Page && uploaded.is_none() {
             return Err(ErrorCode::InvalidBlobType.into());
@@ -249,12 +271,14 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
     if new.metadata.is_empty() {
         new.metadata = origin.metadata;
     }
-    let checksums = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &put.checksums).await?;
-    if let Some(md5) = checksums.md5 {
-        new.http.content_md5 = Some(md5);
+    let computed = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &put.checksums).await?;
+    if let Some(md5) = computed.md5 {
+        new.http.content_md5 = Some(md5.into());
     }
     target.replace(context, &mut edit, &new).await?;
-    Ok(edit.finish(Reply::BlobPut { written: written(&new), checksums }.into()))
+    let reply = |checksums| Reply::BlobPut { written: written(&new), checksums };
+    let answer = answer(reply, &put.checksums, &computed, &new);
+    Ok(edit.finish(answer))
 }
 
 /// Gives a copy its content: bytes that were fetched, or else those of the source, which both then share.
@@ -280,13 +304,31 @@ async fn fill<S: Snapshot>(
     contents::share(edit, &source.content).await?;
     new.bytes = source.bytes;
     new.content = source.content.clone();
-    Ok(Checksums { md5: source.http.content_md5, crc64: None })
+    Ok(Checksums { md5: source.http.content_md5.as_ref().and_then(ContentMd5::sum), crc64: None })
 }
 
 fn tags(tags: &CopyTags, source: Option<&StoredBlob>) -> Tags {
     match tags {
         CopyTags::These(tags) => tags.clone(),
         CopyTags::Source => source.map(|blob| blob.tags.clone()).unwrap_or_default(),
+    }
+}
+
+/// Fails if the bytes of a source are in the archive.
+pub(super) fn require_readable<S: Snapshot>(
+    context: &Context<'_, S>,
+    found: &StoredBlob,
+    source: &CopySource,
+) -> Result<(), ServiceError> {
+    require_not_archived(found, context.now).map_err(|code| archived(context, code, source))
+}
+
+/// How a source is told of that is in the archive: of another account, as of any that cannot be read.
+fn archived<S: Snapshot>(context: &Context<'_, S>, code: ErrorCode, source: &CopySource) -> ServiceError {
+    let foreign = matches!(&source.place, SourcePlace::Here { account, .. } if account != context.account);
+    match code {
+        ErrorCode::BlobArchived if foreign => Telling::AsSource.error(code.into()),
+        code => code.into(),
     }
 }
 

@@ -11,7 +11,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use tepui_engine::Snapshot;
 use tepui_extents::{ExtentError, Extents, PIECE_BYTES};
-use tepui_model::blob::{Checksums, Summing};
+use tepui_model::blob::crc64::Crc64;
+use tepui_model::blob::{Checksums, Crc64Sum, Summing};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// How much is read at a time, unless the caller wants less.
@@ -80,6 +81,17 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         }
         self.parts = read;
         Ok((self, summing.finish()))
+    }
+
+    /// The checksum of all bytes.
+    pub(super) async fn crc64(mut self) -> Result<Crc64Sum, ServiceError> {
+        let mut sum = Crc64::new();
+        while let Some(pieces) = self.next().await? {
+            pieces.iter().for_each(|bytes| sum.update(bytes));
+            // Bytes in memory are read without waiting for anything.
+            tokio::task::yield_now().await;
+        }
+        Ok(Crc64Sum(sum.finish()))
     }
 
     /// Looks up the next parts.

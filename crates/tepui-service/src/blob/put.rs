@@ -11,7 +11,9 @@ use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob};
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
-use tepui_model::blob::{BlobState, BlobType, Checksums, NewBlob, NewContent, OfType, PutBlob, Reply};
+use tepui_model::blob::{
+    BlobState, BlobType, Checksums, ContentMd5, NewBlob, NewContent, OfType, PutBlob, Reply,
+};
 use tepui_model::{ErrorCode, ServiceError};
 
 pub(super) async fn put_blob<S: Snapshot>(
@@ -33,7 +35,10 @@ pub(super) async fn put_blob<S: Snapshot>(
     if let NewContent::Block(upload) = &put.content {
         let uploaded = uploaded.ok_or_else(no_bytes)?;
         checksums = uploaded.check(&upload.checksums)?;
-        uploaded.check(&Checksums { md5: put.new.http.content_md5, crc64: None })?;
+        uploaded.check(&Checksums {
+            md5: put.new.http.content_md5.as_ref().and_then(ContentMd5::sum),
+            crc64: None,
+        })?;
     }
     if target.discard_blocks(&mut edit).await? == More::Yes {
         return Ok(edit.finish(Step::More));
@@ -53,7 +58,7 @@ pub(super) async fn put_blob<S: Snapshot>(
         (NewContent::Block(_) | NewContent::Append, _) => {}
     }
     if let Some(md5) = checksums.md5 {
-        new.http.content_md5 = Some(md5);
+        new.http.content_md5 = Some(md5.into());
     }
     target.replace(context, &mut edit, &new).await?;
     Ok(edit.finish(Reply::BlobPut { written: written(&new), checksums }.into()))

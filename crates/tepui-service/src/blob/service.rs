@@ -5,7 +5,6 @@ use super::digester::Digester;
 use super::download::{Download, Shape};
 use super::merge::{Making, Merged};
 use super::pending::{Copies, CopyUnderWay};
-use super::precondition::require_not_archived;
 use super::upload::{Place, Upload, Uploaded};
 use super::{append, blocks, change, containers, copy, delete, find, list, pages, pending, put, read};
 use crate::catalogue::Catalogue;
@@ -111,6 +110,8 @@ pub(super) enum Step {
     Done(Reply),
     /// The content follows.
     Content(Box<blob::Content>, Located),
+    /// Done, but for the CRC64 of these bytes, which the answer tells.
+    Sum(Reply, Located),
     /// A part is done: commit it and decide again.
     More,
     /// The layers of this content have to be merged before it is decided again.
@@ -168,10 +169,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
         let context = self.context(&snapshot, caller).await?;
         let found = copy::find_source(&context, source, Telling::AsSource).await?;
-        let now = context.now;
-        drop(context);
         let blob = found.ok_or(ErrorCode::CannotVerifyCopySource)?;
-        require_not_archived(&blob, now)?;
+        copy::require_readable(&context, &blob, source)?;
+        drop(context);
         let range = range.map_or(Ok(0..blob.bytes), |range| range.within(blob.bytes))?;
         let content = (blob.content, shape(blob.state.of_type));
         Download::open(Arc::clone(&self.extents), reading, snapshot, content, range).await
@@ -279,6 +279,23 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 }
                 Attempt::Done(Step::Content(content, located)) => {
                     return Ok(self.send(operation, *content, located, snapshot, reading).await?);
+                }
+                Attempt::Done(Step::Sum(mut reply, located)) => {
+                    let Located { content, range } = located;
+                    let extents = Arc::clone(&self.extents);
+                    let sum = async {
+                        Download::open(extents, reading, snapshot, content, range).await?.crc64().await
+                    };
+                    match (sum.await, &mut reply) {
+                        (
+                            Ok(sum),
+                            Reply::BlobPut { checksums, .. } | Reply::CopyStarted { checksums, .. },
+                        ) => checksums.crc64 = Some(sum),
+                        (Ok(_), _) => {}
+                        // The copy is there: that is what counts.
+                        (Err(error), _) => tracing::warn!(%error, "cannot sum up what was copied"),
+                    }
+                    return Ok(Answer { reply, content: None });
                 }
                 Attempt::Done(Step::Merge(content)) => merged = self.merge(content).await?,
                 Attempt::Done(Step::More) | Attempt::Again => {}

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tepui_extents::Extent;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::{
-    AccessTier, BlobState, BlockId, ContainerEncryption, CopyState, CopyStatus, CustomerKey, HttpProperties,
-    ImmutabilityMode, ImmutabilityPolicy, IncrementalCopy, LeaseDuration, LeaseId, Md5Sum, OfType,
+    AccessTier, BlobState, BlockId, ContainerEncryption, ContentMd5, CopyState, CopyStatus, CustomerKey,
+    HttpProperties, ImmutabilityMode, ImmutabilityPolicy, IncrementalCopy, LeaseDuration, LeaseId, OfType,
     PublicAccess, RehydratePriority, Tags,
 };
 use tepui_model::metadata::Metadata;
@@ -564,7 +564,7 @@ impl Writer {
         ] {
             self.optional(text.as_deref(), Self::text);
         }
-        self.optional(http.content_md5, |out, md5| out.bytes(&md5.0));
+        self.optional(http.content_md5.as_ref(), |out, md5| out.bytes(md5.bytes()));
     }
 
     fn tier(&mut self, tier: StoredTier) {
@@ -642,7 +642,7 @@ impl<'a> Reader<'a> {
         ] {
             *text = self.optional(|from| from.str().map(T::from))?;
         }
-        http.content_md5 = self.optional(|from| from.bytes()?.try_into().ok().map(Md5Sum))?;
+        http.content_md5 = self.optional(|from| from.bytes().map(ContentMd5::from_bytes))?;
         Some(())
     }
 

@@ -40,7 +40,7 @@ fn state(moment: Timestamp) -> BlobState {
         of_type: OfType::Append { committed_blocks: 7, sealed: true },
         http: HttpProperties {
             content_type: Some("text/plain".to_owned()),
-            content_md5: Some(Md5Sum([9; 16])),
+            content_md5: Some(ContentMd5::from_bytes(&[9; 16])),
             ..HttpProperties::default()
         },
         metadata: Metadata::new(pairs("Team")).unwrap(),

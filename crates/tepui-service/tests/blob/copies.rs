@@ -20,7 +20,7 @@ pub(crate) fn copy(from: CopySource, to: &str, pace: CopyPace) -> CopyBlob {
         tags: CopyTags::These(Tags::default()),
         tier: None,
         priority: None,
-        seal: false,
+        seal: None,
         immutability: None,
         legal_hold: None,
         encryption: Encryption::default(),
@@ -273,4 +273,49 @@ async fn a_copy_from_elsewhere_fails() {
     bench.service.finish_copy(&copy, Ok(uploaded)).await;
     tokio::task::yield_now().await;
     assert_eq!(bench.extents.count(), 0);
+}
+
+#[tokio::test]
+async fn an_archived_source_of_another_account_cannot_be_read() {
+    let bench = Bench::new().await;
+    bench.put("a", b"x").await;
+    let archive = Operation::SetBlobTier {
+        blob: path("a"),
+        revision: Revision::Base,
+        tier: AccessTier::Archive,
+        priority: None,
+        preconditions: Preconditions::default(),
+    };
+    bench.run(archive).await.unwrap();
+    let create = Operation::CreateContainer {
+        container: container(),
+        metadata: Metadata::default(),
+        public_access: None,
+        encryption: ContainerEncryption::default(),
+    };
+    bench.service.execute(Caller::owner("other"), &create, None).await.unwrap();
+    let put = PutBlobFromUrl {
+        blob: path("b"),
+        source: source("a", Revision::Base),
+        checksums: Checksums::default(),
+        copy_properties: true,
+        new: NewBlob::default(),
+        tags: CopyTags::These(Tags::default()),
+        preconditions: Preconditions::default(),
+    };
+    for operation in [
+        Operation::CopyBlob(copy(source("a", Revision::Base), "b", CopyPace::Background)),
+        Operation::CopyBlob(copy(source("a", Revision::Base), "b", WAITING)),
+        Operation::PutBlobFromUrl(put),
+    ] {
+        for (account, expected) in
+            [(ACCOUNT, ErrorCode::BlobArchived), ("other", ErrorCode::CannotVerifyCopySource)]
+        {
+            let answer = bench.service.execute(Caller::owner(account), &operation, None).await;
+            let error = answer.err().unwrap();
+            assert_eq!((error.code, error.status()), (expected, 409), "{account} {operation:?}");
+        }
+    }
+    let opened = bench.service.open_source(Caller::owner("other"), &source("a", Revision::Base), None).await;
+    assert_eq!(opened.err().unwrap().code, ErrorCode::CannotVerifyCopySource);
 }

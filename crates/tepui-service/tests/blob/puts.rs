@@ -11,7 +11,7 @@ async fn contents_are_read_back() {
         let (found, read) = bench.read(Bench::get_operation("a", Revision::Base)).await.unwrap();
         assert!(read == content, "{length}");
         assert_eq!((found.properties.state.bytes, found.range), (length as u64, None));
-        assert_eq!(found.properties.state.http.content_md5, Some(Md5Sum::of(&content)));
+        assert_eq!(found.properties.state.http.content_md5, Some(Md5Sum::of(&content).into()));
     }
 }
 

@@ -170,7 +170,7 @@ fn put_http_properties(headers: &mut HeaderMap, stored: &HttpProperties, overrid
     one(CONTENT_LANGUAGE, |http| &http.content_language);
     one(CONTENT_DISPOSITION, |http| &http.content_disposition);
     one(CACHE_CONTROL, |http| &http.cache_control);
-    if let Some(md5) = stored.content_md5 {
+    if let Some(md5) = &stored.content_md5 {
         put(headers, name!("content-md5"), md5.to_string());
     }
 }

@@ -13,7 +13,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, Heade
 use http::{Response, StatusCode};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
-    BlobProperties, Changed, ContainerProperties, Content, CopyStatus, Detail, HttpProperties,
+    BlobProperties, Changed, ContainerProperties, Content, CopyPace, CopyStatus, Detail, HttpProperties,
     ImmutabilityPolicy, LeaseOutcome, Operation, PublicAccess, Reply, Written,
 };
 
@@ -118,6 +118,10 @@ pub fn encode(
             put_word(headers, name!("x-ms-copy-status"), CopyStatus::name(status));
             answer_headers::put_version(headers, written.version);
             put_checksums(headers, &checksums, version);
+            // Fidelity: only of copies that the caller has waited for. scenario: copy-from-url-checksums
+            if matches!(operation, Operation::CopyBlob(copy) if matches!(copy.pace, CopyPace::Waiting(_))) {
+                put_encryption(headers, &written.encryption, version);
+            }
             response
         }
         Reply::CopyAborted | Reply::TagsSet => empty(StatusCode::NO_CONTENT),

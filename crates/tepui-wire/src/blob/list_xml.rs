@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::Response;
 use tepui_model::blob::{
     BlobEntry, BlobInclude, BlobMarker, BlobProperties, BlobSink, BlobState, BlobType, ContainerPage,
-    CopyState, FoundPage, LeaseState, LeaseView, ListBlobs, ListedBlob, ListedContainer, ListedContent,
-    OfType, Operation, Revision, SoftDeleted, TierView,
+    ContentMd5, CopyState, FoundPage, LeaseState, LeaseView, ListBlobs, ListedBlob, ListedContainer,
+    ListedContent, OfType, Operation, Revision, SoftDeleted, TierView,
     etag::{self, EtagText},
 };
 use tepui_model::metadata::Metadata;
@@ -295,8 +295,9 @@ fn push_properties(
     push_http(tag!("Content-Type"), http.content_type, body);
     push_http(tag!("Content-Encoding"), http.content_encoding, body);
     push_http(tag!("Content-Language"), http.content_language, body);
-    match http.content_md5 {
-        Some(md5) => body.plain_leaf(tag!("Content-MD5"), md5.base64()),
+    match &http.content_md5 {
+        Some(ContentMd5::Sum(md5)) => body.plain_leaf(tag!("Content-MD5"), md5.base64()),
+        Some(other) => body.text_leaf(tag!("Content-MD5"), &other.to_string()),
         None => body.text_leaf(tag!("Content-MD5"), ""),
     }
     push_http(tag!("Cache-Control"), http.cache_control, body);

@@ -11,7 +11,7 @@ use crate::request_headers::RequestHeaders;
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Uri};
 use tepui_model::ServiceError;
-use tepui_model::blob::{CopySource, HttpProperties, Md5Sum, Revision, SourceHead, SourcePlace};
+use tepui_model::blob::{ContentMd5, CopySource, HttpProperties, Md5Sum, Revision, SourceHead, SourcePlace};
 use tepui_model::metadata::Metadata;
 
 const MAX_URL_BYTES: usize = 2048;
@@ -55,7 +55,7 @@ pub fn head(headers: &HeaderMap) -> SourceHead {
             content_language: text("content-language"),
             content_disposition: text("content-disposition"),
             cache_control: text("cache-control"),
-            content_md5: md5.and_then(|text| Md5Sum::parse(text).ok()),
+            content_md5: md5.and_then(|text| Md5Sum::parse(text).ok()).map(ContentMd5::from),
         },
         metadata,
         bytes: given(headers, headers::CONTENT_LENGTH).and_then(|text| text.parse().ok()),

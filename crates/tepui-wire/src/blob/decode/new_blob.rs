@@ -9,8 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 use tepui_model::blob::{
-    AccessTier, CustomerKey, Encryption, HttpProperties, ImmutabilityMode, ImmutabilityPolicy, Md5Sum,
-    NewBlob, RehydratePriority, Tags,
+    AccessTier, ContentMd5, CustomerKey, Encryption, HttpProperties, ImmutabilityMode, ImmutabilityPolicy,
+    Md5Sum, NewBlob, RehydratePriority, Tags,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
@@ -48,7 +48,13 @@ pub(super) fn http_properties_of_blob(headers: &RequestHeaders<'_>) -> Result<Ht
         content_language: text_of(headers, headers::BLOB_CONTENT_LANGUAGE),
         content_disposition: text_of(headers, headers::BLOB_CONTENT_DISPOSITION),
         cache_control: text_of(headers, headers::BLOB_CACHE_CONTROL),
-        content_md5: md5(headers, headers::BLOB_CONTENT_MD5)?,
+        content_md5: match given(headers, headers::BLOB_CONTENT_MD5) {
+            Some(text) => Some(
+                ContentMd5::parse(text)
+                    .map_err(|code| headers::invalid_value(code, headers::BLOB_CONTENT_MD5, text))?,
+            ),
+            None => None,
+        },
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::Request;
 use super::new_blob::{
-    encryption, http_properties, http_properties_of_blob, immutability, metadata, new_blob,
+    encryption, http_properties, http_properties_of_blob, immutability, md5, metadata, new_blob,
 };
 use super::new_blob::{priority, tags, tier};
 use super::pieces::{from_url, no_body, not_empty, source_checksums, upload};
@@ -14,8 +14,9 @@ use crate::version::ServiceVersion;
 use tepui_model::ServiceError;
 use tepui_model::blob::range::PAGE_BYTES;
 use tepui_model::blob::{
-    AppendBlock, BlobPath, BlobType, BlockId, ByteRange, Checksums, CopyBlob, CopyPace, CopyTags, NewContent,
-    OperationKind, PageRange, PageWrite, Piece, PutBlob, PutBlobFromUrl, PutBlock, PutBlockList, PutPages,
+    AppendBlock, BlobPath, BlobType, BlockId, ByteRange, Checksums, ContentMd5, CopyBlob, CopyPace, CopyTags,
+    NewContent, OperationKind, PageRange, PageWrite, Piece, PutBlob, PutBlobFromUrl, PutBlock, PutBlockList,
+    PutPages,
 };
 
 const MIB: u64 = 1024 * 1024;
@@ -50,8 +51,9 @@ pub(super) fn put_blob(request: &Request<'_>, blob: BlobPath) -> Result<PutBlob,
         BlobType::Block => {
             let mut upload = upload(headers, max_blob_bytes(version))?;
             // What is said of the request and what is said of the blob are about the same bytes.
-            upload.checksums.md5 = upload.checksums.md5.or(http.content_md5);
-            http.content_md5 = http.content_md5.or(upload.checksums.md5);
+            let of_blob = md5(headers, headers::BLOB_CONTENT_MD5)?;
+            upload.checksums.md5 = upload.checksums.md5.or(of_blob);
+            http.content_md5 = of_blob.or(upload.checksums.md5).map(ContentMd5::from);
             NewContent::Block(upload)
         }
         BlobType::Append => {
@@ -129,7 +131,7 @@ pub(super) fn copy_blob(request: &Request<'_>, blob: BlobPath) -> Result<CopyBlo
         tags: copy_tags(headers)?,
         tier: tier(headers, version)?,
         priority: priority(headers)?,
-        seal: flag(headers, headers::SEAL_BLOB)?.unwrap_or(false),
+        seal: flag(headers, headers::SEAL_BLOB)?,
         immutability: immutability(headers, None)?,
         legal_hold: flag(headers, headers::LEGAL_HOLD)?,
         encryption: encryption(headers)?,
