@@ -152,16 +152,18 @@ impl<S: Served> FrontDoor<S> {
         config: &Config,
         address: SocketAddr,
     ) -> Self {
+        let accounts = config.effective_accounts();
         let addresses = AddressRules {
             product_style_urls: !config.disable_product_style_url,
             own_hosts: own_hosts(S::SERVICE, address),
+            accounts: accounts.iter().map(|account| account.name.clone()).collect(),
             ..AddressRules::new(S::SERVICE)
         };
         Self {
             served,
             clock,
             ids,
-            keys: KeyRing::new(&Accounts::new(config.effective_accounts())),
+            keys: KeyRing::new(&Accounts::new(accounts)),
             addresses,
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
             secondary: config.secondary,

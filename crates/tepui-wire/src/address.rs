@@ -38,11 +38,19 @@ pub struct AddressRules {
     pub path_style_hosts: Vec<String>,
     /// Hosts, with their ports, that lead to this server whatever name it was asked by.
     pub own_hosts: Vec<String>,
+    /// The accounts that are served.
+    pub accounts: Vec<String>,
 }
 
 impl AddressRules {
     pub fn new(service: Service) -> Self {
-        Self { service, product_style_urls: true, path_style_hosts: Vec::new(), own_hosts: Vec::new() }
+        Self {
+            service,
+            product_style_urls: true,
+            path_style_hosts: Vec::new(),
+            own_hosts: Vec::new(),
+            accounts: Vec::new(),
+        }
     }
 }
 

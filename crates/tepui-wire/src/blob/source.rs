@@ -15,6 +15,9 @@ use tepui_model::blob::{ContentMd5, CopySource, HttpProperties, Md5Sum, Revision
 use tepui_model::metadata::Metadata;
 
 const MAX_URL_BYTES: usize = 2048;
+/// What the hosts of accounts end with in Azure itself. Clients make such URLs of the names of accounts, wherever
+/// these are.
+const AZURE_SUFFIX: &str = ".blob.core.windows.net";
 
 /// Reads the source of a request that names one.
 pub(super) fn decode(
@@ -106,11 +109,21 @@ pub fn as_request(url: &str, target: &Target, rules: &AddressRules) -> Option<(T
 fn here(uri: &Uri, target: &Target, rules: &AddressRules) -> Option<(Target, Query)> {
     let mut headers = HeaderMap::new();
     headers.insert(HOST, HeaderValue::from_str(uri.authority()?.as_str()).ok()?);
+    if uri.host().is_some_and(is_in_azure) {
+        let source = address::parse(uri, &headers, false, &AddressRules::new(rules.service)).ok()?;
+        let known = rules.accounts.iter().find(|name| name.eq_ignore_ascii_case(&source.account))?;
+        return Some((Target { account: known.clone(), ..source }, Query::parse(uri.query())));
+    }
     let source = address::parse(uri, &headers, false, rules).ok()?;
     let named = without_account(&source);
     let same = source.host_style == target.host_style && named.eq_ignore_ascii_case(without_account(target));
     let own = rules.own_hosts.iter().any(|own| own.eq_ignore_ascii_case(named));
     (same || own).then(|| (source, Query::parse(uri.query())))
+}
+
+fn is_in_azure(host: &str) -> bool {
+    let suffix = host.len().checked_sub(AZURE_SUFFIX.len()).and_then(|at| host.get(at..));
+    suffix.is_some_and(|suffix| suffix.eq_ignore_ascii_case(AZURE_SUFFIX))
 }
 
 /// The host of a target. In the style that has accounts in it, accounts differ in the first label only.
@@ -147,7 +160,8 @@ mod tests {
     /// `account container/blob revision` of a source here, `elsewhere`, or nothing.
     fn located(url: &str, target: &Target) -> Option<String> {
         let own_hosts = vec!["[::1]:10000".to_owned(), "blob.localhost:10000".to_owned()];
-        let rules = AddressRules { own_hosts, ..AddressRules::new(Service::Blob) };
+        let accounts = vec!["a".to_owned(), "other".to_owned()];
+        let rules = AddressRules { own_hosts, accounts, ..AddressRules::new(Service::Blob) };
         let place = locate(&ascii(url), target, &rules)?;
         Some(match place {
             SourcePlace::Elsewhere | SourcePlace::Fetched(_) => "elsewhere".to_owned(),
@@ -186,6 +200,14 @@ mod tests {
             ("http://[::1]:10000/a/c01/b", &path_style, Some("a c01/b")),
             ("http://[::1]:10000/a/c01/b", &host_style, Some("a c01/b")),
             ("http://other.blob.localhost:10000/c01/b", &path_style, Some("other c01/b")),
+            ("https://a.blob.core.windows.net/c01/b", &path_style, Some("a c01/b")),
+            ("https://A.Blob.Core.Windows.NET:443/c01/b", &path_style, Some("a c01/b")),
+            ("http://other.blob.core.windows.net/c01/b?sig=x", &host_style, Some("other c01/b")),
+            ("https://a-secondary.blob.core.windows.net/c01/b", &path_style, Some("a c01/b")),
+            ("https://unknown.blob.core.windows.net/c01/b", &path_style, Some("elsewhere")),
+            ("https://a.blob.core.windows.net.example/c01/b", &path_style, Some("elsewhere")),
+            ("https://x.a.blob.core.windows.net/c01/b", &path_style, Some("elsewhere")),
+            ("https://.blob.core.windows.net/c01/b", &path_style, Some("elsewhere")),
             ("https://example.com/x", &path_style, Some("elsewhere")),
             ("https://example.com", &path_style, Some("elsewhere")),
             ("https://other.blob.local/c01/b", &host_style, Some("other c01/b")),
