@@ -4,6 +4,7 @@
 //! what the environment and the flags say on top. Keys that mean nothing are refused.
 
 use crate::limits::Limits;
+use crate::remote_hosts::{ListedHost, RemoteHosts};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
@@ -42,8 +43,11 @@ pub struct Config {
     pub table_host: String,
     /// Its port; 0 picks a free one.
     pub table_port: u16,
-    /// Copy blobs from the URLs of other servers, too, which this one then asks for them. Over `http` only.
+    /// Copy blobs from the URLs of other servers, too, which this one then asks for them. Over `http` only, and only
+    /// if their addresses are public.
     pub allow_remote_copy: bool,
+    /// Servers that blobs are copied from whatever addresses they have: `HOST`, `HOST:PORT` or `ADDRESS/BITS`.
+    pub remote_copy_hosts: Vec<String>,
     /// The accounts that keep the previous versions of their blobs.
     pub versioned_accounts: Vec<String>,
     /// For how many days a deleted container can be restored; 0: deleted is deleted.
@@ -123,6 +127,7 @@ impl Default for Config {
             table_host: "127.0.0.1".to_owned(),
             table_port: 10002,
             allow_remote_copy: false,
+            remote_copy_hosts: Vec::new(),
             versioned_accounts: Vec::new(),
             container_retention_days: 0,
             rehydration_seconds: 5,
@@ -160,6 +165,12 @@ impl Config {
         if self.accounts.is_empty() { vec![development_account()] } else { self.accounts.clone() }
     }
 
+    /// The servers that blobs are copied from.
+    pub(crate) fn remote_hosts(&self) -> RemoteHosts {
+        let listed = self.remote_copy_hosts.iter().filter_map(|text| ListedHost::parse(text)).collect();
+        RemoteHosts { any_public: self.allow_remote_copy, listed }
+    }
+
     /// The directory for the data: `data_dir`, or `tepui` in the user's data directory.
     pub fn data_dir(&self) -> Result<PathBuf, ConfigError> {
         let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -191,6 +202,11 @@ impl Config {
             let days = self.container_retention_days;
             return Err(ConfigError(format!(
                 "containers are kept for {MAX_RETENTION_DAYS} days at most: {days}"
+            )));
+        }
+        if let Some(bad) = self.remote_copy_hosts.iter().find(|text| ListedHost::parse(text).is_none()) {
+            return Err(ConfigError(format!(
+                "a host to copy from is HOST, HOST:PORT or ADDRESS/BITS: {bad}"
             )));
         }
         if self.services.is_empty() {

@@ -11,6 +11,7 @@ mod connection;
 mod ids;
 mod limits;
 pub mod pipeline;
+mod remote_hosts;
 pub mod telemetry;
 
 pub use accept::{Handler, Peer, Shared, serve as serve_handler};
@@ -18,6 +19,7 @@ pub use body::{Body, BodyError, BrokenReply, Pieces, ReplyBody};
 pub use config::{Config, ConfigError};
 pub use ids::RequestIds;
 pub use limits::Limits;
+pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use config::ServiceName;
 use pipeline::{BackgroundCopies, Blobs, FrontDoor, Queues, RemoteCopies, Served, Tables};
@@ -155,8 +157,7 @@ async fn run_all<E: Engine, X: Extents>(
         let shared = Arc::clone(&shared);
         match service {
             ServiceName::Blob => {
-                let remote =
-                    if config.allow_remote_copy { RemoteCopies::Allowed } else { RemoteCopies::Refused };
+                let remote = RemoteCopies::new(config.remote_hosts(), &config.limits);
                 let blobs = Blobs::new(Arc::clone(&blobs), remote, Arc::clone(&copies), &config.limits);
                 accept_for(&mut accepting, listener, blobs, &clock, config, shared);
             }

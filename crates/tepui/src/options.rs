@@ -122,11 +122,21 @@ pub(crate) struct Options {
         value_parser = BoolishValueParser::new(), value_name = "BOOL")]
     disable_product_style_url: Option<bool>,
 
-    /// Copy blobs from the http URLs of other servers, too
+    /// Copy blobs from the http URLs of other servers, too, if their addresses are public
     #[arg(long, env = "TEPUI_ALLOW_REMOTE_COPY", help_heading = "Network",
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
         value_parser = BoolishValueParser::new(), value_name = "BOOL")]
     allow_remote_copy: Option<bool>,
+
+    /// Copy blobs from this server, whatever address it has: HOST, HOST:PORT or ADDRESS/BITS; may be repeated
+    #[arg(
+        long = "remote-copy-host",
+        value_name = "HOST",
+        value_delimiter = ',',
+        env = "TEPUI_REMOTE_COPY_HOSTS",
+        help_heading = "Network"
+    )]
+    remote_copy_hosts: Vec<String>,
 
     /// Keep the previous versions of blobs in this account; may be repeated
     #[arg(
@@ -250,6 +260,9 @@ impl Options {
         put(&mut config.table_port, self.table_port);
         put(&mut config.disable_product_style_url, self.disable_product_style_url);
         put(&mut config.allow_remote_copy, self.allow_remote_copy);
+        if !self.remote_copy_hosts.is_empty() {
+            config.remote_copy_hosts = self.remote_copy_hosts.clone();
+        }
         if !self.versioned_accounts.is_empty() {
             config.versioned_accounts = self.versioned_accounts.clone();
         }
@@ -380,6 +393,7 @@ mod tests {
             ("tepui --account one:nonsense!", "not base64"),
             ("tepui --tablePort 70000", "70000"),
             ("tepui --tabel-port 1", "--tabel-port"),
+            ("tepui --remote-copy-host http://files", "a host to copy from is HOST"),
             ("tepui --services table,file", "a service is blob, queue or table: file"),
         ] {
             let error = config(line, &[]).unwrap_err();

@@ -7,6 +7,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
+use std::time::Duration;
 use support::blob::{BLOCK_BLOB, TWO_ACCOUNTS, on_disk, signed, signed_by_beta};
 use support::http::Client;
 use support::{Server, wait_until};
@@ -193,6 +194,9 @@ fn blobs_are_copied_between_accounts_by_those_who_may_read_them() {
     assert_eq!(copy("/copies/cat").body, bytes);
 }
 
+/// Lets a server copy from others on this machine.
+const FROM_HERE: &[&str] = &["--remote-copy-host", "127.0.0.1"];
+
 #[test]
 fn blobs_are_copied_from_other_servers_if_that_is_allowed() {
     let source = Server::in_memory(&[]);
@@ -201,7 +205,7 @@ fn blobs_are_copied_from_other_servers_if_that_is_allowed() {
     let bytes = noise(3 * MIB);
     client.put_blob("/pictures/cat", &bytes);
 
-    let server = Server::in_memory(&["--allow-remote-copy"]);
+    let server = Server::in_memory(FROM_HERE);
     let mut client = server.blobs();
     client.create_container("copies");
     let at = |path: &str| format!("http://127.0.0.1:{}{path}", source.blob_port);
@@ -346,7 +350,7 @@ fn wait_for_half(client: &mut Client) {
 
 #[test]
 fn a_copy_from_another_server_goes_on_after_the_answer() {
-    let server = Server::in_memory(&["--allow-remote-copy"]);
+    let server = Server::in_memory(FROM_HERE);
     let mut client = server.blobs();
     client.create_container("copies");
     client.put_blob("/copies/cat", b"before");
@@ -374,7 +378,7 @@ fn a_copy_from_another_server_goes_on_after_the_answer() {
 
 #[test]
 fn a_copy_from_another_server_is_aborted_or_fails() {
-    let server = Server::in_memory(&["--allow-remote-copy"]);
+    let server = Server::in_memory(FROM_HERE);
     let mut client = server.blobs();
     client.create_container("copies");
     let source = SlowSource::start(noise(2 * MIB));
@@ -396,7 +400,7 @@ fn a_copy_from_another_server_is_aborted_or_fails() {
 #[test]
 fn a_copy_from_another_server_does_not_outlive_this_one() {
     let data = TempDir::new().unwrap();
-    let server = Server::on_disk_with(data.path(), &["--allow-remote-copy"]);
+    let server = Server::on_disk_with(data.path(), FROM_HERE);
     let mut client = server.blobs();
     client.create_container("copies");
     let source = SlowSource::start(noise(2 * MIB));
@@ -409,6 +413,100 @@ fn a_copy_from_another_server_does_not_outlive_this_one() {
     let mut client = server.blobs();
     wait_until("it has failed", || copy_header(&mut client, "x-ms-copy-status") == "failed");
     client.put_blob("/copies/cat", b"free again");
+}
+
+#[test]
+fn sources_that_only_this_server_reaches_have_to_be_listed() {
+    let source = Server::in_memory(&[]);
+    let mut client = source.blobs();
+    client.create_container("pictures");
+    client.put_blob("/pictures/cat", b"meow");
+    let port = source.blob_port;
+    let at = |host: &str| format!("http://{host}:{port}{}", signed("/pictures/cat"));
+    let with_port = format!("127.0.0.1:{port}");
+    let (v4, name, v6) = (at("127.0.0.1"), at("localhost"), at("[::ffff:127.0.0.1]"));
+    let metadata = "http://169.254.169.254/latest".to_owned();
+    for (options, url, status) in [
+        (&["--allow-remote-copy"][..], &v4, 403),
+        (&["--allow-remote-copy"], &name, 403),
+        (&["--allow-remote-copy"], &v6, 403),
+        (&["--allow-remote-copy"], &metadata, 403),
+        (&["--remote-copy-host", "localhost"], &v4, 403),
+        (&["--remote-copy-host", "127.0.0.1:1"], &v4, 403),
+        (&["--remote-copy-host", &with_port], &v4, 201),
+        (&["--remote-copy-host", "127.0.0.0/8"], &v4, 201),
+        (&["--remote-copy-host", "127.0.0.0/8"], &v6, 201),
+        (&["--remote-copy-host", "other,127.0.0.1"], &v4, 201),
+    ] {
+        let server = Server::in_memory(options);
+        let mut client = server.blobs();
+        client.create_container("copies");
+        let waiting = client.blob("PUT", "/copies/a", &[BLOCK_BLOB, ("x-ms-copy-source", url)], b"").unwrap();
+        assert_eq!(waiting.status, status, "{options:?} {url} {}", waiting.text());
+        let going_on = client.blob("PUT", "/copies/b", &[("x-ms-copy-source", url)], b"").unwrap();
+        let status = if status == 201 { 202 } else { status };
+        assert_eq!(going_on.status, status, "{options:?} {url} {}", going_on.text());
+    }
+}
+
+/// A server that sends a byte of a long body from time to time, to whoever asks, until it is dropped.
+fn dripping_source() -> (String, mpsc::Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/drip", listener.local_addr().unwrap());
+    let (keep, ended) = mpsc::channel();
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        let mut streams = Vec::new();
+        while ended.recv_timeout(Duration::from_millis(50)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            while let Ok((mut stream, _)) = listener.accept() {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n").unwrap();
+                streams.push(stream);
+            }
+            streams.retain_mut(|stream| stream.write_all(b"x").is_ok());
+        }
+    });
+    (url, keep)
+}
+
+/// A server that copies from others on this machine, and waits so long before it looks at their pace.
+fn patient_server(grace_seconds: u32, options: &[&str]) -> (Server, TempDir) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("tepui.toml");
+    std::fs::write(&file, format!("[limits]\npace-grace-seconds = {grace_seconds}\n")).unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    (Server::in_memory(&[FROM_HERE, &config, options].concat()), folder)
+}
+
+#[test]
+fn a_source_that_drips_loses_its_turn() {
+    let (server, _folder) = patient_server(1, &[]);
+    let mut client = server.blobs();
+    client.create_container("copies");
+    let (url, _source) = dripping_source();
+    let reply = client.blob("PUT", "/copies/cat", &[("x-ms-copy-source", &url)], b"").unwrap();
+    assert_eq!(reply.status, 202, "{}", reply.text());
+    wait_until("it has failed", || copy_header(&mut client, "x-ms-copy-status") == "failed");
+    let waiting = client.blob("PUT", "/copies/cat", &[BLOCK_BLOB, ("x-ms-copy-source", &url)], b"").unwrap();
+    assert_eq!((waiting.status, waiting.code().as_str()), (500, "CannotVerifyCopySource"));
+}
+
+#[test]
+fn one_account_does_not_keep_others_from_copying() {
+    let (server, _folder) = patient_server(3600, TWO_ACCOUNTS);
+    let mut client = server.blobs();
+    let container = client.unsigned("PUT", &signed_by_beta("/drips?restype=container"), &[], b"").unwrap();
+    assert_eq!(container.status, 201, "{}", container.text());
+    let (url, _source) = dripping_source();
+    for number in 0..20 {
+        let target = signed_by_beta(&format!("/drips/{number}"));
+        let reply = client.unsigned("PUT", &target, &[("x-ms-copy-source", &url)], b"").unwrap();
+        assert_eq!(reply.status, 202, "{}", reply.text());
+    }
+    client.create_container("copies");
+    let source = SlowSource::start(noise(2 * MIB));
+    start_copy(&mut client, &source);
+    source.go_on.send(Rest::Send).unwrap();
+    wait_until("it is done", || copy_header(&mut client, "x-ms-copy-status") == "success");
 }
 
 #[test]

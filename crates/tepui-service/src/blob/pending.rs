@@ -24,6 +24,8 @@ use tokio::sync::Notify;
 
 /// How many copies are under way at most, most of them waiting for their turn.
 const MAX_UNDER_WAY: usize = 1000;
+/// How many of them are of one account.
+const MAX_OF_ACCOUNT: usize = 250;
 /// How long to wait before the end of a copy is written once more, after that has failed.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const INTERRUPTED: &str = "500 InternalError \"Copy failed because the server was stopped.\"";
@@ -34,6 +36,7 @@ pub(super) struct Copies(Mutex<HashMap<String, Arc<Running>>>);
 
 #[derive(Default)]
 struct Running {
+    account: String,
     copied: AtomicU64,
     aborted: Notify,
 }
@@ -50,10 +53,11 @@ impl Copies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn begin(copies: &Arc<Self>, id: String) -> Result<CopyUnderWay, ErrorCode> {
-        let running = Arc::new(Running::default());
+    pub(super) fn begin(copies: &Arc<Self>, account: &str, id: String) -> Result<CopyUnderWay, ErrorCode> {
+        let running = Arc::new(Running { account: account.to_owned(), ..Running::default() });
         let mut all = copies.lock();
-        if all.len() >= MAX_UNDER_WAY {
+        let of_account = all.values().filter(|running| running.account == account).count();
+        if all.len() >= MAX_UNDER_WAY || of_account >= MAX_OF_ACCOUNT {
             return Err(ErrorCode::ServerBusy);
         }
         all.insert(id.clone(), Arc::clone(&running));

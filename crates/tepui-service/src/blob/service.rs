@@ -215,7 +215,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<(Answer<E::Snapshot, X>, CopyUnderWay), ServiceError> {
-        let copy = Copies::begin(&self.copies, guid::print((self.chance)()))?;
+        let copy = Copies::begin(&self.copies, caller.account, guid::print((self.chance)()))?;
         let answer =
             self.execute_with(caller, operation, None, Some(&copy)).await.map_err(|failure| failure.error)?;
         Ok((answer, copy))

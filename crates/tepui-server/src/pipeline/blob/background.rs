@@ -8,6 +8,7 @@ use super::remote::{Fetched, RemoteCopies};
 use crate::body::ReplyBody;
 use crate::pipeline::{Admitted, Known};
 use hyper::http::{HeaderMap, Response};
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,25 +19,25 @@ use tepui_model::blob::{Operation, OperationKind};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::BlobService;
 use tepui_service::blob::{Caller, CopyUnderWay, Upload, Uploaded};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 
-/// How many sources are read at a time.
+/// How many sources are read at a time, and how many of them for one account.
 const AT_A_TIME: usize = 16;
+const AT_A_TIME_OF_ACCOUNT: usize = 4;
 /// How long a source may keep silent.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 
 /// The copies that go on after their answers.
 pub struct BackgroundCopies {
-    /// Whose turn it is to be read.
-    turns: Semaphore,
+    turns: Turns,
     /// `None` once they are stopped.
     running: Mutex<Option<JoinSet<()>>>,
 }
 
 impl BackgroundCopies {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { turns: Semaphore::new(AT_A_TIME), running: Mutex::new(Some(JoinSet::new())) })
+        Arc::new(Self { turns: Turns::default(), running: Mutex::new(Some(JoinSet::new())) })
     }
 
     fn start(&self, job: impl Future<Output = ()> + Send + 'static) {
@@ -59,6 +60,47 @@ impl BackgroundCopies {
     }
 }
 
+/// Whose turn it is to be read. No account takes the turns of all others.
+struct Turns {
+    all: Arc<Semaphore>,
+    of_accounts: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+/// The turn of a source: it ends with this.
+struct Turn {
+    _of_account: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { all: Arc::new(Semaphore::new(AT_A_TIME)), of_accounts: Mutex::default() }
+    }
+}
+
+impl Turns {
+    fn of_account(&self, account: &str) -> Arc<Semaphore> {
+        let mut accounts = self.of_accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let turns = accounts.entry(account.to_owned());
+        Arc::clone(turns.or_insert_with(|| Arc::new(Semaphore::new(AT_A_TIME_OF_ACCOUNT))))
+    }
+
+    /// A turn, if one is free now.
+    fn try_take(&self, account: &str) -> Option<Turn> {
+        let of_account = self.of_account(account).try_acquire_owned().ok()?;
+        let of_all = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        Some(Turn { _of_account: of_account, _of_all: of_all })
+    }
+
+    /// Waits for a turn: first for one of the account, so that no more than these stand in the line of all.
+    async fn take(&self, account: &str) -> Result<Turn, ErrorCode> {
+        let of_account = self.of_account(account).acquire_owned().await;
+        let of_account = of_account.map_err(|_| ErrorCode::InternalError)?;
+        let of_all = Arc::clone(&self.all).acquire_owned().await.map_err(|_| ErrorCode::InternalError)?;
+        Ok(Turn { _of_account: of_account, _of_all: of_all })
+    }
+}
+
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub(super) async fn answer_background(
         &self,
@@ -78,8 +120,9 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let copied = operation.clone();
         let job = Job {
             service: Arc::clone(&service),
-            remote: self.remote,
+            remote: self.remote.clone(),
             copies: Arc::clone(&self.copies),
+            account: account.clone(),
             headers: headers.clone(),
             operation: copied,
         };
@@ -106,6 +149,7 @@ struct Job<E, X> {
     service: Arc<BlobService<E, X>>,
     remote: RemoteCopies,
     copies: Arc<BackgroundCopies>,
+    account: String,
     /// Of the request.
     headers: HeaderMap,
     operation: Operation,
@@ -121,12 +165,12 @@ impl<E: Engine, X: Extents> Job<E, X> {
     }
 
     async fn fetch(&self, copy: &CopyUnderWay, fetched: Fetched) -> Result<Uploaded, ServiceError> {
-        let (_turn, mut fetched) = match self.copies.turns.try_acquire() {
-            Ok(turn) => (turn, fetched),
-            Err(_) => {
+        let (_turn, mut fetched) = match self.copies.turns.try_take(&self.account) {
+            Some(turn) => (turn, fetched),
+            None => {
                 let headers = fetched.ask_again(&self.headers);
                 drop(fetched);
-                let turn = self.copies.turns.acquire().await.map_err(|_| ErrorCode::InternalError)?;
+                let turn = self.copies.turns.take(&self.account).await?;
                 let source = self.operation.source().ok_or(ErrorCode::InternalError)?;
                 (turn, in_time(self.remote.open(source, None, &headers)).await?)
             }

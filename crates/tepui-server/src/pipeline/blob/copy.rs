@@ -102,7 +102,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             }
             SourcePlace::Elsewhere | SourcePlace::Fetched(_) => {
                 let opened = self.remote.open(source, range, &known.head.headers);
-                admitted.in_time(pin!(opened)).await.map(Source::Elsewhere)
+                admitted.in_time(pin!(opened)).await.map(|fetched| Source::Elsewhere(Box::new(fetched)))
             }
         }
     }
@@ -111,7 +111,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
 /// Bytes that are fetched.
 enum Source<S, X: Extents> {
     Here(Download<S, X>),
-    Elsewhere(Fetched),
+    Elsewhere(Box<Fetched>),
 }
 
 impl<S: Snapshot, X: Extents> Source<S, X> {

@@ -1,7 +1,9 @@
-//! Sources of copies that are on other servers. Only over plain HTTP, and only if the configuration allows it:
-//! whoever may write a blob could otherwise make this server ask any other that it can reach.
+//! Sources of copies that are on other servers. Only over plain HTTP, only from hosts that the configuration allows
+//! (see `remote_hosts.rs`), and not more slowly than a client may send.
 
 use crate::body::ReplyBody;
+use crate::limits::Limits;
+use crate::remote_hosts::{RemoteHosts, without_brackets};
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
@@ -10,18 +12,21 @@ use hyper::http::{HeaderMap, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use std::fmt::Display;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tepui_model::blob::{ByteRange, CopySource, SourceHead};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_wire::blob::source::head as head_of_source;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 
-/// Whether blobs may be copied from other servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RemoteCopies {
-    Refused,
-    Allowed,
+/// How blobs are copied from other servers, if they may be.
+#[derive(Debug, Clone)]
+pub struct RemoteCopies {
+    hosts: Arc<RemoteHosts>,
+    limits: Arc<Limits>,
 }
 
 /// Conditions on the source, and what they are called where it is.
@@ -34,24 +39,37 @@ const CONDITIONS: [(&str, &str); 5] = [
 ];
 
 impl RemoteCopies {
-    /// Whether something may be fetched from there at all.
-    pub(super) fn check(self, url: &str) -> Result<(), ServiceError> {
-        let refused = |why: &str| {
-            let error = ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(403);
-            Err(error.with_message(why))
-        };
-        match self {
-            Self::Refused => refused("This server does not copy from other servers."),
-            Self::Allowed if !url.starts_with("http://") => {
-                refused("This server copies from other servers over http only.")
-            }
-            Self::Allowed => Ok(()),
+    pub fn new(hosts: RemoteHosts, limits: &Limits) -> Self {
+        Self { hosts: Arc::new(hosts), limits: Arc::new(limits.clone()) }
+    }
+
+    /// Whether something may be fetched from there at all, as far as the URL tells.
+    pub(super) fn check(&self, url: &str) -> Result<(), ServiceError> {
+        if self.hosts.is_empty() {
+            return Err(forbidden("This server does not copy from other servers."));
         }
+        if !url.starts_with("http://") {
+            return Err(forbidden("This server copies from other servers over http only."));
+        }
+        Ok(())
+    }
+
+    /// Connects to a host, if it is one that may be asked. What its name stands for is looked up once, so that it
+    /// cannot be one address when it is checked and another when it is used.
+    async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, ServiceError> {
+        let listed = self.hosts.allows_host(host, port);
+        let found = lookup_host((without_brackets(host), port)).await.map_err(unreachable)?;
+        let allowed: Vec<SocketAddr> =
+            found.filter(|address| listed || self.hosts.allows_address(address.ip())).collect();
+        if allowed.is_empty() {
+            return Err(forbidden("This server does not copy from that host."));
+        }
+        TcpStream::connect(&allowed[..]).await.map_err(unreachable)
     }
 
     /// Asks for the bytes of a source. `headers`: of the request that names it.
     pub(super) async fn open(
-        self,
+        &self,
         source: &CopySource,
         range: Option<ByteRange>,
         headers: &HeaderMap,
@@ -61,8 +79,7 @@ impl RemoteCopies {
         let (Some(authority), Some(host)) = (uri.authority(), uri.host()) else {
             return Err(unreachable("no host"));
         };
-        let address = (host.trim_matches(['[', ']']), uri.port_u16().unwrap_or(80));
-        let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+        let stream = self.connect(host, uri.port_u16().unwrap_or(80)).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(unreachable)?;
         let mut task = JoinSet::new();
         task.spawn(async move {
@@ -77,7 +94,15 @@ impl RemoteCopies {
             (StatusCode::PARTIAL_CONTENT, _) | (StatusCode::OK, None) => {
                 let (head, body) = response.into_parts();
                 let etag = head.headers.get(ETAG).cloned();
-                Ok(Fetched { head: head_of_source(&head.headers), etag, body, _connection: task })
+                Ok(Fetched {
+                    head: head_of_source(&head.headers),
+                    etag,
+                    body,
+                    bytes: 0,
+                    waited: Duration::ZERO,
+                    limits: Arc::clone(&self.limits),
+                    _connection: task,
+                })
             }
             (StatusCode::OK, Some(_)) => Err(unreachable("the source does not serve ranges")),
             (status, _) => Err(refused_with(status, response.headers())),
@@ -121,6 +146,10 @@ pub(super) struct Fetched {
     pub(super) head: SourceHead,
     etag: Option<HeaderValue>,
     body: Incoming,
+    /// How many bytes have come, and how long they were waited for.
+    bytes: u64,
+    waited: Duration,
+    limits: Arc<Limits>,
     /// Ends with this.
     _connection: JoinSet<()>,
 }
@@ -135,19 +164,33 @@ impl Fetched {
         again
     }
 
+    /// The next bytes. Fails if they come too slowly: others wait for their turn.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ServiceError> {
         loop {
-            match poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await {
+            let began = Instant::now();
+            let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
+            self.waited += began.elapsed();
+            match frame {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(unreachable(error)),
                 Some(Ok(frame)) => {
-                    if let Ok(bytes) = frame.into_data() {
-                        return Ok(Some(bytes));
+                    let data = frame.into_data().ok();
+                    self.bytes += data.as_ref().map_or(0, |bytes| bytes.len() as u64);
+                    if self.limits.too_slow(self.bytes, self.waited) {
+                        return Err(unreachable("the source sends too slowly"));
+                    }
+                    if data.is_some() {
+                        return Ok(data);
                     }
                 }
             }
         }
     }
+}
+
+/// A source that nobody may ask for.
+fn forbidden(why: &str) -> ServiceError {
+    ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(403).with_message(why)
 }
 
 fn unreachable(cause: impl Display) -> ServiceError {
