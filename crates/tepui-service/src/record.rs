@@ -6,8 +6,8 @@ mod blob_settings;
 mod queue;
 
 pub(crate) use blob::{
-    Content, ContentHead, Deleted, ListedState, PendingCopy, Piece, Pieces, Protection, SmallContent, Source,
-    StoredBlob, StoredBlock, StoredContainer, StoredExtent, StoredTier,
+    BlockContent, Content, ContentHead, Deleted, ListedState, PendingCopy, Piece, Pieces, Protection,
+    SmallContent, Source, StoredBlob, StoredBlock, StoredContainer, StoredExtent, StoredTier,
 };
 pub(crate) use blob_settings::{decode_blob_settings, encode_blob_settings};
 pub(crate) use queue::{QueueState, StoredMessage, StoredQueue, decode_text, encode_text};

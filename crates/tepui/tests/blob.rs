@@ -230,6 +230,33 @@ fn blobs_are_copied_from_other_servers_if_that_is_allowed() {
     assert_eq!(client.get_blob("/copies/part").body, bytes[10..100]);
 }
 
+#[test]
+fn a_hole_in_a_page_blob_fills_no_disk() {
+    const GIB: &str = "1073741824";
+    let data = TempDir::new().unwrap();
+    let server = Server::on_disk(data.path());
+    let mut client = server.blobs();
+    client.create_container("pictures");
+    let page_blob = [("x-ms-blob-type", "PageBlob"), ("x-ms-blob-content-length", GIB)];
+    assert_eq!(client.blob("PUT", "/pictures/disk", &page_blob, b"").unwrap().status, 201);
+    let url = format!("http://127.0.0.1:{}{}", server.blob_port, signed("/pictures/disk"));
+    let block = "/pictures/cat?comp=block&blockid=AAAA";
+    let reply = client.blob("PUT", block, &[("x-ms-copy-source", &url)], b"").unwrap();
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    let list = b"<BlockList><Latest>AAAA</Latest></BlockList>";
+    assert_eq!(client.blob("PUT", "/pictures/cat?comp=blocklist", &[], list).unwrap().status, 201);
+    let head = client.blob("HEAD", "/pictures/cat", &[], b"").unwrap();
+    assert_eq!(head.header("content-length"), Some(GIB));
+    let end = [("x-ms-range", "bytes=1073741820-")];
+    assert_eq!(client.blob("GET", "/pictures/cat", &end, b"").unwrap().body, [0; 4]);
+    assert!(on_disk(&data.path().join("extents")) < 64 * MIB as u64);
+
+    let page = [("x-ms-page-write", "update"), ("x-ms-range", "bytes=0-511")];
+    assert_eq!(client.blob("PUT", "/pictures/disk?comp=page", &page, &[1; 512]).unwrap().status, 201);
+    let reply = client.blob("PUT", block, &[("x-ms-copy-source", &url)], b"").unwrap();
+    assert_eq!((reply.status, reply.code().as_str()), (413, "RequestBodyTooLarge"));
+}
+
 /// What Azure has as settings of an account, and not of the protocol.
 #[test]
 fn options_of_the_command_keep_what_was_replaced_and_deleted() {

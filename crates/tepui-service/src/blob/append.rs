@@ -71,6 +71,7 @@ async fn add_piece<S: Snapshot>(
             contents::keep_extent(edit, *extent).await?;
             Source::Extent(*extent)
         }
+        Place::Zeros(bytes) => Source::Zeros(*bytes),
     };
     let fresh = ContentId::new(context.now, (context.chance)());
     let (content, mut head) = match blob.content {

@@ -10,7 +10,7 @@ use super::target::{More, Target, written};
 use super::tier;
 use super::upload::{Place, Uploaded};
 use crate::keyspace::{self, ContentId};
-use crate::record::{self, Content, Piece, Source, StoredBlob, StoredBlock};
+use crate::record::{self, BlockContent, Content, Piece, Source, StoredBlob, StoredBlock};
 use crate::transact::Outcome;
 use std::collections::HashMap;
 use tepui_engine::Snapshot;
@@ -62,13 +62,21 @@ pub(super) async fn put_block<S: Snapshot>(
         blob::Piece::FromUrl(from) => from.checksums,
     };
     let computed = uploaded.check(&said)?;
-    if let Place::Extent(extent) = uploaded.place {
+    let content = match uploaded.place {
+        Place::Extent(extent) => Some(BlockContent::Extent(extent)),
+        Place::Zeros(bytes) => Some(BlockContent::Zeros(bytes)),
+        // Nothing has been received yet.
+        Place::Held(_) => None,
+    };
+    if let Some(content) = content {
         let key = keyspace::block(target.container, target.name(), &put.id);
         if let Some(row) = edit.get(&key).await? {
-            contents::release_extent(&mut edit, StoredBlock::decode(&row)?.extent).await?;
+            contents::release_block(&mut edit, StoredBlock::decode(&row)?.content).await?;
         }
-        contents::keep_extent(&mut edit, extent).await?;
-        edit.put_stamped(key, StoredBlock { put: context.now, extent, key: put.encryption.key }.encode());
+        if let BlockContent::Extent(extent) = content {
+            contents::keep_extent(&mut edit, extent).await?;
+        }
+        edit.put_stamped(key, StoredBlock { put: context.now, content, key: put.encryption.key }.encode());
     }
     let reply = Reply::BlockPut { checksums: said.answered(&computed), encryption: put.encryption.clone() };
     Ok(edit.finish(reply.into()))
@@ -120,7 +128,7 @@ pub(super) async fn put_block_list<S: Snapshot>(
         }
         for (id, block) in chosen.uncommitted {
             if !block.used {
-                contents::release_extent(&mut edit, block.extent).await?;
+                contents::release_block(&mut edit, block.content).await?;
             }
             edit.delete(keyspace::block(target.container, target.name(), &id));
         }
@@ -149,7 +157,7 @@ struct Choosing {
 }
 
 struct Uncommitted {
-    extent: tepui_extents::Extent,
+    content: BlockContent,
     key: Option<CustomerKey>,
     /// The block's own reference has gone over to the list.
     used: bool,
@@ -168,8 +176,8 @@ impl Choosing {
         while let Some((key, row)) = rows.next().await? {
             key_bytes += key.len();
             let (_, id) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
-            let StoredBlock { extent, key, .. } = StoredBlock::decode(&row)?;
-            uncommitted.insert(id, Uncommitted { extent, key, used: false });
+            let StoredBlock { content, key, .. } = StoredBlock::decode(&row)?;
+            uncommitted.insert(id, Uncommitted { content, key, used: false });
         }
         let mut committed = HashMap::new();
         let wants_committed = put.blocks.iter().any(|line| match line.search {
@@ -203,11 +211,13 @@ impl Choosing {
         let source = match (new, search) {
             (Some(block), _) => {
                 check_keys(block.key, self.key)?;
-                if block.used || self.are_left {
-                    contents::share_extent(edit, block.extent).await?;
+                if let BlockContent::Extent(extent) = block.content
+                    && (block.used || self.are_left)
+                {
+                    contents::share_extent(edit, extent).await?;
                 }
                 block.used = true;
-                Source::Extent(block.extent)
+                block.content.source()
             }
             (None, BlockSearch::Uncommitted) => return Ok(None),
             (None, BlockSearch::Committed | BlockSearch::Latest) => {
@@ -234,7 +244,7 @@ impl Choosing {
         }
         let mut edit = Edit::of(context.snapshot);
         for (id, block) in unused().take(DISCARDED_AT_ONCE) {
-            contents::release_extent(&mut edit, block.extent).await?;
+            contents::release_block(&mut edit, block.content).await?;
             edit.delete(keyspace::block(target.container, target.name(), id));
         }
         Ok(Some(edit.finish(Step::More)))
@@ -263,9 +273,9 @@ pub(super) async fn get_block_list<S: Snapshot>(
         let mut rows = Rows::of(context.snapshot, range, 10_000);
         while let Some((key, row)) = rows.next().await? {
             let (_, id) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
-            let StoredBlock { put, extent, .. } = StoredBlock::decode(&row)?;
+            let StoredBlock { put, content, .. } = StoredBlock::decode(&row)?;
             if put.ticks() > spent {
-                uncommitted.push(ListedBlock { id, bytes: extent.bytes });
+                uncommitted.push(ListedBlock { id, bytes: content.bytes() });
             }
         }
     }

@@ -5,7 +5,9 @@
 
 use super::edit::{Edit, Rows};
 use crate::keyspace::{self, ContentId};
-use crate::record::{self, Content, ContentHead, Piece, Pieces, SmallContent, Source, StoredExtent};
+use crate::record::{
+    self, BlockContent, Content, ContentHead, Piece, Pieces, SmallContent, Source, StoredExtent,
+};
 use crate::transact::engine_error;
 use bytes::Bytes;
 use std::ops::Range;
@@ -28,6 +30,17 @@ pub(super) fn extent_of(source: &Source) -> Option<Extent> {
     match source {
         Source::Extent(extent) | Source::Slice(extent, _) => Some(*extent),
         Source::Inline(_) | Source::Zeros(_) => None,
+    }
+}
+
+/// Gives up what a block refers to that is not committed.
+pub(super) async fn release_block<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    block: BlockContent,
+) -> Result<(), ServiceError> {
+    match block {
+        BlockContent::Extent(extent) => release_extent(edit, extent).await,
+        BlockContent::Zeros(_) => Ok(()),
     }
 }
 

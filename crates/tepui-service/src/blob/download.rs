@@ -30,6 +30,13 @@ pub struct Download<S, X: Extents> {
     shape: Shape,
 }
 
+/// What a blob has next.
+pub enum BytesOrHole {
+    Bytes(Vec<Bytes>),
+    /// So many zeros.
+    Hole(u64),
+}
+
 /// How the bytes of a blob are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
@@ -117,6 +124,19 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         Ok(())
     }
 
+    /// The next bytes, or how many zeros come next that are stored nowhere. `None`: that was all.
+    pub async fn next_or_hole(&mut self) -> Result<Option<BytesOrHole>, ServiceError> {
+        if self.parts.is_empty() {
+            self.look_up().await?;
+        }
+        if let Some(Part { source: Source::Zeros(_), range }) = self.parts.front() {
+            let hole = range.end - range.start;
+            self.parts.pop_front();
+            return Ok(Some(BytesOrHole::Hole(hole)));
+        }
+        Ok(self.next().await?.map(BytesOrHole::Bytes))
+    }
+
     /// The next bytes, [`READ_BYTES`] at most. `None`: that was all.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ServiceError> {
         self.next_up_to(READ_BYTES).await
@@ -189,7 +209,7 @@ fn zeros(range: &Range<u64>) -> Part {
 }
 
 /// Zeros without memory of their own.
-fn zero_bytes(count: u64) -> Vec<Bytes> {
+pub(super) fn zero_bytes(count: u64) -> Vec<Bytes> {
     static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
     let (whole, rest) = (count as usize / ZEROS.len(), count as usize % ZEROS.len());
     let mut bytes = vec![Bytes::from_static(&ZEROS); whole];

@@ -46,7 +46,7 @@ mod target;
 mod tier;
 mod upload;
 
-pub use download::{Download, READ_BYTES};
+pub use download::{BytesOrHole, Download, READ_BYTES};
 pub use pending::CopyUnderWay;
 pub use service::{Answer, BlobOptions, BlobService, Caller, Chance};
 pub use upload::{Upload, Uploaded};

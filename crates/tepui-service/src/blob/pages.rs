@@ -89,6 +89,7 @@ async fn put_update<S: Snapshot>(
             contents::keep_extent(edit, *extent).await?;
             Source::Extent(*extent)
         }
+        Place::Zeros(bytes) => Source::Zeros(*bytes),
     };
     put_merged(edit, content, range.start, source).await
 }

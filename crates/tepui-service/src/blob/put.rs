@@ -119,6 +119,8 @@ pub(super) async fn store<S: Snapshot>(
             contents::keep_extent(edit, *extent).await?;
             Ok(Content::Extent(*extent))
         }
+        // Only pieces of blobs are.
+        Place::Zeros(_) => Err(no_bytes()),
     }
 }
 

@@ -284,7 +284,7 @@ pub(super) async fn discard_spent<S: Snapshot>(
         }
         let block = StoredBlock::decode(&row)?;
         if block.put.ticks() <= until {
-            contents::release_extent(edit, block.extent).await?;
+            contents::release_block(edit, block.content).await?;
             edit.delete(key);
             discarded += 1;
         }
@@ -305,7 +305,7 @@ pub(super) async fn discard_blocks<S: Snapshot>(
             range.start = key;
             return Ok(More::Yes);
         }
-        contents::release_extent(edit, StoredBlock::decode(&row)?.extent).await?;
+        contents::release_block(edit, StoredBlock::decode(&row)?.content).await?;
         edit.delete(key);
         discarded += 1;
     }

@@ -1,11 +1,12 @@
 //! Bytes on their way in: streamed into the store before the operation that wants them is decided.
 
 use super::digester::{Digester, StreamSum};
+use super::download::zero_bytes;
 use crate::blob::service::extent_error;
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tepui_extents::{Extent, ExtentWriter, Extents};
-use tepui_model::blob::crc64::Crc64;
+use tepui_model::blob::crc64::{Crc64, sum_of_zeros};
 use tepui_model::blob::{
     Checksums, CopyPace, CopySource, Crc64Sum, Operation, PageWrite, Piece, SourcePlace,
 };
@@ -20,6 +21,10 @@ const MAX_HELD_BYTES: usize = 16 * 1024;
 /// So much is summed up and then copied: what a core has at hand for the second time.
 const PART_BYTES: usize = 64 * 1024;
 
+/// How many zeros are written that were read from where a page blob has nothing. A request that is a few hundred bytes
+/// long could else fill the disk with them.
+const MAX_WRITTEN_ZEROS: u64 = 256 * 1024 * 1024;
+
 /// Bytes that are being received. Dropping it leaves nothing behind.
 pub struct Upload<X: Extents> {
     extents: Arc<X>,
@@ -28,6 +33,11 @@ pub struct Upload<X: Extents> {
     writer: Option<X::Writer>,
     /// How many bytes are held at most.
     hold: usize,
+    /// Whether zeros need not be written if there is nothing else.
+    keeps_holes: bool,
+    /// How many zeros there are that were not written, as long as there is nothing else.
+    hole: u64,
+    written_zeros: u64,
     bytes: u64,
     max_bytes: u64,
     md5: Option<StreamSum>,
@@ -48,6 +58,8 @@ pub struct Uploaded {
 pub(super) enum Place {
     Held(Bytes),
     Extent(Extent),
+    /// Nowhere: so many zeros.
+    Zeros(u64),
 }
 
 impl<X: Extents> Upload<X> {
@@ -63,17 +75,62 @@ impl<X: Extents> Upload<X> {
         };
         // Of blocks there may be so many that their list could not be committed with the bytes in it.
         let hold = if matches!(operation, Operation::PutBlock(_)) { 0 } else { MAX_HELD_BYTES };
+        let of_pieces = matches!(operation, Operation::PutBlock(_) | Operation::AppendBlock(_));
         let (md5, crc64) = (with_md5.then(|| digester.begin()), Crc64::new());
-        Some(Self { extents, held: BytesMut::new(), writer: None, hold, bytes: 0, max_bytes, md5, crc64 })
+        Some(Self {
+            extents,
+            held: BytesMut::new(),
+            writer: None,
+            hold,
+            keeps_holes: of_pieces && !with_md5,
+            hole: 0,
+            written_zeros: 0,
+            bytes: 0,
+            max_bytes,
+            md5,
+            crc64,
+        })
     }
 
     /// Takes the next bytes. Waits until the store can take more.
-    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), ServiceError> {
-        self.bytes += bytes.len() as u64;
-        if self.bytes > self.max_bytes {
-            let error = ServiceError::new(ErrorCode::RequestBodyTooLarge);
-            return Err(error.with_detail("MaxLimit", self.max_bytes.to_string()));
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), ServiceError> {
+        self.keeps_holes = false;
+        if self.hole > 0 {
+            let hole = std::mem::take(&mut self.hole);
+            self.bytes -= hole;
+            self.write_zeros(hole).await?;
         }
+        self.write_bytes(bytes).await
+    }
+
+    /// Takes zeros from where the source has nothing.
+    pub async fn write_hole(&mut self, bytes: u64) -> Result<(), ServiceError> {
+        if !self.keeps_holes {
+            return self.write_zeros(bytes).await;
+        }
+        self.count(bytes)?;
+        self.hole += bytes;
+        Ok(())
+    }
+
+    async fn write_zeros(&mut self, bytes: u64) -> Result<(), ServiceError> {
+        self.written_zeros += bytes;
+        if self.written_zeros > MAX_WRITTEN_ZEROS {
+            return Err(too_long(MAX_WRITTEN_ZEROS));
+        }
+        for zeros in zero_bytes(bytes) {
+            self.write_bytes(zeros).await?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: u64) -> Result<(), ServiceError> {
+        self.bytes += bytes;
+        if self.bytes > self.max_bytes { Err(too_long(self.max_bytes)) } else { Ok(()) }
+    }
+
+    async fn write_bytes(&mut self, mut bytes: Bytes) -> Result<(), ServiceError> {
+        self.count(bytes.len() as u64)?;
         if let Some(md5) = &mut self.md5 {
             md5.update(bytes.clone()).await;
         }
@@ -104,13 +161,20 @@ impl<X: Extents> Upload<X> {
             Some(md5) => Some(md5.finish().await),
             None => None,
         };
-        let crc64 = Some(Crc64Sum(self.crc64.finish()));
-        let place = match self.writer {
-            Some(writer) => Place::Extent(writer.finish().await.map_err(extent_error)?),
-            None => Place::Held(self.held.freeze()),
+        let (place, crc64) = match self.writer {
+            _ if self.hole > 0 => (Place::Zeros(self.hole), sum_of_zeros(self.hole)),
+            Some(writer) => {
+                (Place::Extent(writer.finish().await.map_err(extent_error)?), self.crc64.finish())
+            }
+            None => (Place::Held(self.held.freeze()), self.crc64.finish()),
         };
-        Ok(Uploaded { place, bytes: self.bytes, checksums: Checksums { md5, crc64 } })
+        let checksums = Checksums { md5, crc64: Some(Crc64Sum(crc64)) };
+        Ok(Uploaded { place, bytes: self.bytes, checksums })
     }
+}
+
+fn too_long(max_bytes: u64) -> ServiceError {
+    ServiceError::new(ErrorCode::RequestBodyTooLarge).with_detail("MaxLimit", max_bytes.to_string())
 }
 
 impl Uploaded {

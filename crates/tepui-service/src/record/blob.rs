@@ -275,16 +275,58 @@ impl<'a, T: From<&'a str>, C> StoredBlob<T, C> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredBlock {
     pub(crate) put: Timestamp,
-    pub(crate) extent: Extent,
+    pub(crate) content: BlockContent,
     /// The customer's key that it was put with.
     pub(crate) key: Option<CustomerKey>,
+}
+
+/// Where the bytes of a block are that is not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockContent {
+    Extent(Extent),
+    /// Nowhere: so many zeros.
+    Zeros(u64),
+}
+
+/// The volume of blocks that are in none.
+const NO_VOLUME: u64 = u64::MAX;
+
+impl BlockContent {
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            Self::Extent(extent) => extent.bytes,
+            Self::Zeros(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn source(self) -> Source {
+        match self {
+            Self::Extent(extent) => Source::Extent(extent),
+            Self::Zeros(bytes) => Source::Zeros(bytes),
+        }
+    }
+
+    /// As an extent, which zeros are not.
+    fn stored(self) -> Extent {
+        match self {
+            Self::Extent(extent) => extent,
+            Self::Zeros(bytes) => Extent { volume: NO_VOLUME, offset: 0, bytes },
+        }
+    }
+
+    fn from_stored(extent: Extent) -> Self {
+        match extent.volume {
+            NO_VOLUME => Self::Zeros(extent.bytes),
+            _ => Self::Extent(extent),
+        }
+    }
 }
 
 impl StoredBlock {
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Writer::new();
         out.moment(self.put);
-        out.extent(self.extent);
+        out.extent(self.content.stored());
         // Records without a key end here, as all of them once did.
         if let Some(key) = self.key {
             out.bytes(&key.sha256);
@@ -294,12 +336,12 @@ impl StoredBlock {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
         let read = |mut from: Reader<'_>| {
-            let (put, extent) = (from.moment()?, from.extent()?);
+            let (put, content) = (from.moment()?, BlockContent::from_stored(from.extent()?));
             let key = match from.0.is_empty() {
                 true => None,
                 false => Some(CustomerKey { sha256: from.bytes()?.try_into().ok()? }),
             };
-            Some(Self { put, extent, key })
+            Some(Self { put, content, key })
         };
         Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("block"))
     }

@@ -115,8 +115,10 @@ fn containers_are_read_back() {
 #[test]
 fn what_blobs_are_made_of_is_read_back() {
     for key in [None, Some(CustomerKey { sha256: [8; 32] })] {
-        let block = StoredBlock { put: at("2026-03-10"), extent: EXTENT, key };
-        assert_eq!(StoredBlock::decode(&block.encode()), Ok(block));
+        for content in [BlockContent::Extent(EXTENT), BlockContent::Zeros(7)] {
+            let block = StoredBlock { put: at("2026-03-10"), content, key };
+            assert_eq!(StoredBlock::decode(&block.encode()), Ok(block));
+        }
     }
     let extent = StoredExtent { bytes: 3, references: 4 };
     assert_eq!(StoredExtent::decode(&extent.encode()), Ok(extent));

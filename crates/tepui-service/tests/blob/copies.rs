@@ -129,17 +129,14 @@ async fn sources_that_cannot_be_copied() {
     }
 }
 
-#[tokio::test]
-async fn parts_of_blobs_become_blocks() {
-    let bench = Bench::new().await;
-    bench.put("a", b"Hello World").await;
-    let range = Some(ByteRange { first: 6, last: Some(10) });
-    let from = FromUrl {
-        source: source("a", Revision::Base),
-        range,
-        max_bytes: 1 << 20,
-        checksums: Checksums::default(),
-    };
+/// Puts a block that is a range of another blob, as the server does.
+async fn put_block_from(
+    bench: &Bench,
+    from: &str,
+    range: Option<ByteRange>,
+    checksums: Checksums,
+) -> Result<Reply, ErrorCode> {
+    let from = FromUrl { source: source(from, Revision::Base), range, max_bytes: 4 << 30, checksums };
     let operation = Operation::PutBlock(PutBlock {
         blob: path("b"),
         id: block_id("1"),
@@ -148,18 +145,73 @@ async fn parts_of_blobs_become_blocks() {
         encryption: Encryption::default(),
     });
     let caller = Caller::owner(ACCOUNT);
-    let mut upload = bench.service.begin_upload(&operation).unwrap();
-    let mut download =
-        bench.service.open_source(caller, &from.source, range).await.map_err(|e| e.code).unwrap();
-    while let Some(pieces) = download.next().await.unwrap() {
-        for bytes in pieces {
-            upload.write(bytes).await.unwrap();
+    let put = async {
+        let mut upload = bench.service.begin_upload(&operation).unwrap();
+        let mut download = bench.service.open_source(caller, &from.source, range).await?;
+        while let Some(next) = download.next_or_hole().await? {
+            match next {
+                BytesOrHole::Bytes(pieces) => {
+                    for bytes in pieces {
+                        upload.write(bytes).await?;
+                    }
+                }
+                BytesOrHole::Hole(bytes) => upload.write_hole(bytes).await?,
+            }
         }
-    }
-    let uploaded = upload.finish().await.unwrap();
-    bench.service.execute(caller, &operation, Some(uploaded)).await.map(drop).unwrap();
+        let uploaded = upload.finish().await?;
+        bench.service.execute(caller, &operation, Some(uploaded)).await
+    };
+    put.await.map(|answer| answer.reply).map_err(|error: ServiceError| error.code)
+}
+
+#[tokio::test]
+async fn parts_of_blobs_become_blocks() {
+    let bench = Bench::new().await;
+    bench.put("a", b"Hello World").await;
+    let range = Some(ByteRange { first: 6, last: Some(10) });
+    put_block_from(&bench, "a", range, Checksums::default()).await.unwrap();
     bench.put_list("b", &[("1", BlockSearch::Latest)]).await.unwrap();
     assert_eq!(bench.get("b").await.unwrap(), b"World");
+}
+
+#[tokio::test]
+async fn holes_of_page_blobs_are_not_written() {
+    const GIB: u64 = 1 << 30;
+    const MIB: u64 = 1 << 20;
+    let bench = Bench::new().await;
+    pages::create(&bench, GIB).await;
+    let none = Checksums::default();
+    for _ in 0..2 {
+        let reply = put_block_from(&bench, "disk", None, none).await;
+        let Ok(Reply::BlockPut { checksums, .. }) = reply else { panic!("{reply:?}") };
+        assert_eq!(checksums.crc64.unwrap().0, crc64::sum_of_zeros(GIB));
+        assert_eq!(bench.extents.count(), 0, "nothing is stored");
+    }
+    // Also twice in a list, and once more when it is committed.
+    let twice = [("1", BlockSearch::Latest), ("1", BlockSearch::Latest)];
+    bench.put_list("b", &twice).await.unwrap();
+    bench.put_list("b", &[("1", BlockSearch::Committed)]).await.unwrap();
+    assert_eq!(bench.properties("b").await.unwrap().state.bytes, GIB);
+    let mut get = Bench::get_operation("b", Revision::Base);
+    get.range = Some(ByteRange { first: GIB - 10, last: None });
+    assert_eq!(bench.read(get).await.unwrap().1, [0; 10]);
+    // A block of a block of zeros is one, too.
+    put_block_from(&bench, "b", None, none).await.unwrap();
+    assert_eq!(bench.extents.count(), 0);
+
+    pages::write(&bench, 2048..2049, 7).await.unwrap();
+    let with_hole = Some(ByteRange { first: MIB - 4096, last: Some(MIB + 4095) });
+    put_block_from(&bench, "disk", with_hole, none).await.unwrap();
+    bench.put_list("b", &[("1", BlockSearch::Latest)]).await.unwrap();
+    let expected = [vec![0; 4096], bytes(512, 7), vec![0; 4096 - 512]].concat();
+    assert!(bench.get("b").await.unwrap() == expected);
+    let md5 = Checksums { md5: Some(Md5Sum::of(&expected)), crc64: None };
+    put_block_from(&bench, "disk", with_hole, md5).await.unwrap();
+    // What has to be written is bounded.
+    let refused = Err(ErrorCode::RequestBodyTooLarge);
+    assert_eq!(put_block_from(&bench, "disk", None, none).await, refused);
+    pages::clear(&bench, 2048..2049).await;
+    assert_eq!(put_block_from(&bench, "disk", None, md5).await, refused);
 }
 
 fn from_elsewhere(to: &str, bytes: Option<u64>) -> Operation {

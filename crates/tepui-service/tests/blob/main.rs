@@ -31,7 +31,7 @@ use tepui_model::blob::*;
 use tepui_model::metadata::Metadata;
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
-use tepui_service::blob::{BlobOptions, BlobService, Caller, CopyUnderWay, Uploaded};
+use tepui_service::blob::{BlobOptions, BlobService, BytesOrHole, Caller, CopyUnderWay, Uploaded};
 
 const ACCOUNT: &str = "account";
 const CONTAINER: &str = "pictures";

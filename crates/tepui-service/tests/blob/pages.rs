@@ -3,7 +3,7 @@
 use super::*;
 use PageState::{Cleared, Written as Put};
 
-async fn create(bench: &Bench, bytes: u64) {
+pub(crate) async fn create(bench: &Bench, bytes: u64) {
     let content = NewContent::Page { bytes, sequence_number: 0 };
     let put = PutBlob { content, ..Bench::put_operation("disk", Preconditions::default()) };
     bench.run(Operation::PutBlob(put)).await.unwrap();
@@ -24,13 +24,13 @@ fn operation(pages: std::ops::Range<u64>, write: PageWrite) -> Operation {
     })
 }
 
-async fn write(bench: &Bench, pages: std::ops::Range<u64>, seed: u8) -> Result<Reply, ErrorCode> {
+pub(crate) async fn write(bench: &Bench, pages: std::ops::Range<u64>, seed: u8) -> Result<Reply, ErrorCode> {
     let content = bytes(((pages.end - pages.start) * 512) as usize, seed);
     let update = PageWrite::Update(Piece::Sent(upload()));
     bench.send(operation(pages, update), &content).await.map_err(|error| error.code)
 }
 
-async fn clear(bench: &Bench, pages: std::ops::Range<u64>) {
+pub(crate) async fn clear(bench: &Bench, pages: std::ops::Range<u64>) {
     bench.run(operation(pages, PageWrite::Clear)).await.unwrap();
 }
 

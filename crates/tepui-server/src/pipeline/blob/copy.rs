@@ -4,7 +4,6 @@ use super::Blobs;
 use super::remote::Fetched;
 use crate::body::ReplyBody;
 use crate::pipeline::{Admitted, FrontDoor, Known, Presented};
-use bytes::Bytes;
 use hyper::header::AUTHORIZATION;
 use hyper::http::{HeaderMap, HeaderValue, Method, Response};
 use std::pin::pin;
@@ -14,7 +13,7 @@ use tepui_model::blob::access::{self, Allowed};
 use tepui_model::blob::{CopySource, Operation, OperationKind, SourcePlace};
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_service::blob::{Caller, Download, Upload, Uploaded};
+use tepui_service::blob::{BytesOrHole, Caller, Download, Upload, Uploaded};
 use tepui_wire::blob::source::as_request;
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
@@ -115,10 +114,12 @@ enum Source<S, X: Extents> {
 }
 
 impl<S: Snapshot, X: Extents> Source<S, X> {
-    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ServiceError> {
+    async fn next(&mut self) -> Result<Option<BytesOrHole>, ServiceError> {
         match self {
-            Self::Here(download) => download.next().await,
-            Self::Elsewhere(fetched) => Ok(fetched.next().await?.map(|piece| vec![piece])),
+            Self::Here(download) => download.next_or_hole().await,
+            Self::Elsewhere(fetched) => {
+                Ok(fetched.next().await?.map(|piece| BytesOrHole::Bytes(vec![piece])))
+            }
         }
     }
 }
@@ -129,9 +130,14 @@ async fn fetch<S: Snapshot, X: Extents>(
     mut upload: Upload<X>,
     mut source: Source<S, X>,
 ) -> Result<Uploaded, ServiceError> {
-    while let Some(pieces) = admitted.in_time(pin!(source.next())).await? {
-        for piece in pieces {
-            admitted.in_time(pin!(upload.write(piece))).await?;
+    while let Some(next) = admitted.in_time(pin!(source.next())).await? {
+        match next {
+            BytesOrHole::Bytes(pieces) => {
+                for piece in pieces {
+                    admitted.in_time(pin!(upload.write(piece))).await?;
+                }
+            }
+            BytesOrHole::Hole(bytes) => admitted.in_time(pin!(upload.write_hole(bytes))).await?,
         }
     }
     admitted.in_time(pin!(upload.finish())).await
