@@ -56,7 +56,7 @@ pub struct DiskOptions {
     /// Writes are refused while less than this is free on the disk, but for those that free space: they may use
     /// three quarters of it. Default: 128 MiB.
     pub free_space_reserve_bytes: u64,
-    /// How many files of tables may be open at once, about. Default: 512.
+    /// How many files of tables may be open at once, about. Default: 256.
     pub max_open_tables: usize,
     /// How much memory the indexes and filters of open tables may take, about: some hundredth of the rows that they
     /// are for. Default: 512 MiB.
@@ -83,7 +83,7 @@ impl DiskOptions {
             journal_bytes: 256 << 20,
             merge_threads: 2,
             free_space_reserve_bytes: 128 << 20,
-            max_open_tables: 512,
+            max_open_tables: 256,
             table_cache_bytes: 512 << 20,
             max_queued_commits: 4096,
             max_queued_bytes: 64 << 20,

@@ -86,8 +86,10 @@ pub const CATALOGUE_END: u8 = 0x40;
 /// Why the engine could not do what was asked. Each kind says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineError {
-    /// Try again later: the engine is overloaded, read-only for want of disk space, or shutting down.
+    /// Try again later: the engine is overloaded, waits for its disk, or is shutting down.
     Unavailable(String),
+    /// The disk is full, or nearly so: nothing is written but what frees space.
+    NoSpace(String),
     /// Stored bytes are not what was written. Stop and look; never serve them.
     Corrupt(String),
     /// Anything else that failed below: the message is for the log.
@@ -238,6 +240,7 @@ impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable(why) => write!(f, "storage is unavailable: {why}"),
+            Self::NoSpace(why) => write!(f, "no space: {why}"),
             Self::Corrupt(what) => write!(f, "stored data is corrupt: {what}"),
             Self::Failed(why) => write!(f, "storage failed: {why}"),
         }

@@ -189,7 +189,7 @@ fn low_reserve(options: &DiskOptions) -> u64 {
 fn check_size(options: &DiskOptions) -> Result<(), EngineError> {
     let reserve = options.free_space_reserve_bytes;
     match options.files.free_space(&options.path) {
-        Ok(free) if free < reserve => Err(EngineError::Unavailable(format!(
+        Ok(free) if free < reserve => Err(EngineError::NoSpace(format!(
             "the disk is too small for a new data directory: {free} bytes are free, {reserve} are kept in reserve: {}",
             options.path.display()
         ))),
@@ -233,7 +233,7 @@ impl Store for TreeStore {
             Purpose::FreesSpace => low_reserve(&self.options),
         };
         match self.free {
-            Some(free) if free < reserve => Err(EngineError::Unavailable(format!(
+            Some(free) if free < reserve => Err(EngineError::NoSpace(format!(
                 "the disk is nearly full: {free} bytes are free, {reserve} are kept in reserve: delete something, or give it \
                  more space"
             ))),
@@ -287,7 +287,7 @@ pub(crate) fn io_error(error: &std::io::Error, message: &str) -> EngineError {
         ErrorKind::NotFound | ErrorKind::UnexpectedEof | ErrorKind::InvalidData => {
             EngineError::Corrupt(message)
         }
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => EngineError::Unavailable(message),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => EngineError::NoSpace(message),
         _ => EngineError::Failed(message),
     }
 }

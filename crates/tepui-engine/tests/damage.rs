@@ -314,7 +314,7 @@ fn writes_stop_before_the_disk_is_full() {
                 Err(error) => break error,
             }
         };
-        let CommitError::Engine(EngineError::Unavailable(why)) = refused else { panic!("{refused:?}") };
+        let CommitError::Engine(EngineError::NoSpace(why)) = refused else { panic!("{refused:?}") };
         assert!(why.contains("nearly full"), "{why}");
         assert!(engine.health().is_err());
         let now = engine.snapshot().await.expect("a snapshot can be taken");

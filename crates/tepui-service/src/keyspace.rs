@@ -170,6 +170,11 @@ pub(crate) fn dropped(incarnation: Incarnation) -> Key {
     KeyWriter::new(space::DROPPED).number(incarnation.0).finish()
 }
 
+/// Everything there is.
+pub(crate) fn everything() -> KeyRange {
+    KeyRange { start: Key::new(), end: Key::from_static(&[0xFF]) }
+}
+
 /// All notes about what was dropped.
 pub(crate) fn all_dropped() -> KeyRange {
     let space = || KeyWriter::new(space::DROPPED);

@@ -3,7 +3,7 @@
 use crate::keyspace;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{CommitError, Engine, ScanLimit, Snapshot, Write};
+use tepui_engine::{Commit, CommitError, Engine, ScanLimit, Snapshot, Write};
 use tokio::sync::Notify;
 
 /// How often notes are looked for that nobody told of: those of another server, or of callers that left.
@@ -58,7 +58,8 @@ pub(crate) async fn reclaim_all<E: Engine>(engine: &E) -> Result<(), CommitError
                 }
             }
             let at = engine.snapshot().await?.version();
-            match engine.commit(at, Vec::new(), vec![Write::Delete(note)]).await {
+            let writes = vec![Write::Delete(note)];
+            match engine.submit(None, Commit { at, writes, frees_space: true, ..Commit::default() }).await {
                 // The note is still there and will be read again.
                 Ok(()) | Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error),

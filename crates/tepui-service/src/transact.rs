@@ -1,6 +1,6 @@
 //! Snapshot, decide, commit: the one loop in which conflicts are met.
 
-use tepui_engine::{CommitError, Engine, EngineError, Key, Snapshot, Write};
+use tepui_engine::{Commit, CommitError, Engine, EngineError, Key, Snapshot, Write};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// What a decision comes to: what to answer, and what to store for it to be true.
@@ -20,6 +20,20 @@ impl<T> Outcome<T> {
     /// The same writes with another answer.
     pub(crate) fn map<U>(self, reply: impl FnOnce(T) -> U) -> Outcome<U> {
         Outcome { reply: reply(self.reply), guards: self.guards, writes: self.writes }
+    }
+}
+
+/// What a commit does to the space on the disk, in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Space {
+    Takes,
+    /// It is carried out though the disk is nearly full.
+    Frees,
+}
+
+impl Space {
+    pub(crate) fn freed_if(frees: bool) -> Self {
+        if frees { Self::Frees } else { Self::Takes }
     }
 }
 
@@ -63,13 +77,15 @@ pub(crate) async fn commit<E: Engine, T>(
     engine: &E,
     snapshot: &E::Snapshot,
     outcome: Outcome<T>,
+    space: Space,
 ) -> Result<Attempt<T>, Failure> {
     let Outcome { reply, guards, writes } = outcome;
     if writes.is_empty() {
         return Ok(Attempt::Done(reply));
     }
     let proof = writes.iter().rev().find(|write| matches!(write, Write::Put(..))).cloned();
-    let outcome = engine.commit(snapshot.version(), guards, writes).await;
+    let commit = Commit { at: snapshot.version(), guards, writes, frees_space: space == Space::Frees };
+    let outcome = engine.submit(None, commit).await;
     attempt(engine, outcome, proof, reply).await
 }
 
@@ -105,11 +121,15 @@ async fn is_there<E: Engine>(engine: &E, proof: Option<Write>) -> Result<bool, S
     Ok(snapshot.get(&key).await.map_err(engine_error)? == Some(value))
 }
 
+/// What the caller is told when the disk is full.
+pub(crate) const NO_SPACE: &str = "The disk of the server is full. Only operations that free space are carried out: delete something, or give it more space.";
+
 /// What the caller is told of a failure below.
 pub(crate) fn engine_error(error: EngineError) -> ServiceError {
-    let code = match &error {
-        EngineError::Unavailable(_) => ErrorCode::ServerBusy,
-        EngineError::Corrupt(_) | EngineError::Failed(_) => ErrorCode::InternalError,
-    };
-    ServiceError::new(code).with_cause(error)
+    match &error {
+        EngineError::Unavailable(_) => ServiceError::new(ErrorCode::ServerBusy),
+        EngineError::NoSpace(_) => ServiceError::new(ErrorCode::ServerBusy).with_message(NO_SPACE),
+        EngineError::Corrupt(_) | EngineError::Failed(_) => ServiceError::new(ErrorCode::InternalError),
+    }
+    .with_cause(error)
 }

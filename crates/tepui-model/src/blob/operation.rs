@@ -179,6 +179,18 @@ pub enum Operation {
     NotImplemented(NotImplemented),
 }
 
+impl Operation {
+    /// Whether it frees space on the disk, in the end, or is needed to get there: it is carried out though the disk is nearly full.
+    pub fn frees_space(&self) -> bool {
+        match self {
+            Self::DeleteBlob(_) | Self::DeleteContainer { .. } | Self::AbortCopy { .. } => true,
+            // What is leased is not deleted, and what is retained is not freed.
+            Self::LeaseBlob { .. } | Self::LeaseContainer { .. } | Self::SetServiceProperties(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// How much is wanted to be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {

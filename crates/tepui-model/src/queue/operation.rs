@@ -74,6 +74,18 @@ pub enum Operation {
     GetServiceStats,
 }
 
+impl Operation {
+    /// Whether it frees space on the disk, in the end, or is needed to get there: it is carried out though the disk is nearly full.
+    pub fn frees_space(&self) -> bool {
+        match self {
+            // Whoever empties a queue takes messages before deleting them.
+            Self::GetMessages { .. } | Self::DeleteMessage { .. } => true,
+            Self::ClearMessages { .. } | Self::DeleteQueue { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQueues {
     pub prefix: String,

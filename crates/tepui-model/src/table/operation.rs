@@ -1,6 +1,6 @@
 //! What can be asked of the Table service.
 
-use super::change_set::{Change, ChangeSet};
+use super::change_set::{Action, Change, ChangeSet};
 use super::entity::EntityKey;
 use super::filter::Filter;
 use super::name::TableName;
@@ -25,6 +25,19 @@ pub enum Operation {
     GetServiceProperties,
     SetServiceProperties(ServicePropertiesChange),
     GetServiceStats,
+}
+
+impl Operation {
+    /// Whether it frees space on the disk, in the end, or is needed to get there: it is carried out though the disk is nearly full.
+    pub fn frees_space(&self) -> bool {
+        let deletes = |change: &Change| matches!(change.action, Action::Delete(_));
+        match self {
+            Self::DeleteTable { .. } => true,
+            Self::ChangeEntity { change, .. } => deletes(change),
+            Self::EntityGroupTransaction(set) => set.changes().iter().all(deletes),
+            _ => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -10,7 +10,7 @@ use super::layers::{MAX_LAYERS, Seen, Span, head_of, layered, put_merged, slice}
 use super::service::BlobService;
 use crate::keyspace::{self, ContentId};
 use crate::record::{Content, ContentHead, Source, encode_number};
-use crate::transact::{Attempt, commit, engine_error};
+use crate::transact::{Attempt, Space, commit, engine_error};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tepui_engine::{Engine, Snapshot};
@@ -112,7 +112,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     }
                 }
             }
-            if let Attempt::Done(()) = commit(&*self.engine, &snapshot, edit.finish(())).await? {
+            if let Attempt::Done(()) = commit(&*self.engine, &snapshot, edit.finish(()), Space::Takes).await?
+            {
                 return Ok(());
             }
         }

@@ -10,7 +10,7 @@ use super::target::Target;
 use super::upload::Uploaded;
 use crate::keyspace;
 use crate::record::{Content, PendingCopy, StoredBlob};
-use crate::transact::{Attempt, Outcome, commit, engine_error};
+use crate::transact::{Attempt, Outcome, Space, commit, engine_error};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -174,7 +174,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
             let mut edit = Edit::of(&snapshot);
             let kept = self.end(&mut edit, id, outcome).await?;
-            if let Attempt::Done(kept) = commit(&*self.engine, &snapshot, edit.finish(kept)).await? {
+            if let Attempt::Done(kept) =
+                commit(&*self.engine, &snapshot, edit.finish(kept), Space::Takes).await?
+            {
                 return Ok(kept);
             }
         }

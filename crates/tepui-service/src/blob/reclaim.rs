@@ -8,7 +8,7 @@ use super::staged;
 use super::target::{More, discard_blocks, discard_spent};
 use crate::keyspace::{self, ContentId, Incarnation};
 use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
-use crate::transact::{Attempt, Outcome, commit, engine_error};
+use crate::transact::{Attempt, Outcome, Space, commit, engine_error};
 use std::time::{Duration, Instant};
 use tepui_engine::{Engine, Key, KeyRange, ScanLimit, Snapshot};
 use tepui_extents::{Extent, Extents};
@@ -88,6 +88,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     pub async fn sweep_leftovers(&self) -> Result<(), ServiceError> {
         for volume in self.extents.leftovers() {
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+            // Whoever has written bytes has made a container first. Without any row it is the rows that are missing.
+            if snapshot.first(&keyspace::everything()).await.map_err(engine_error)?.is_none() {
+                let why = format!(
+                    "volume {volume} has bytes of blobs, but there is no row at all: nothing is swept"
+                );
+                return Err(ServiceError::new(ErrorCode::InternalError).with_cause(why));
+            }
             let mut rows = Rows::of(&snapshot, keyspace::extents_of_volume(volume), 1000);
             let mut kept = Vec::new();
             while let Some((key, row)) = rows.next().await? {
@@ -137,7 +144,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         step: Step<E::Snapshot>,
         changes: Outcome<()>,
     ) -> Result<Attempt<()>, ServiceError> {
-        let attempt = commit(&*self.engine, &step.snapshot, changes).await?;
+        let attempt = commit(&*self.engine, &step.snapshot, changes, Space::Frees).await?;
         // Held on to, it would keep what is being freed.
         drop(step.snapshot);
         tokio::time::sleep((step.began.elapsed() * REST).min(MAX_REST)).await;
@@ -314,7 +321,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 edit.delete(key);
                 let note = keyspace::dropped_container(container.incarnation);
                 edit.put(note, record::encode_number(now.ticks()));
-                commit(&*self.engine, &snapshot, edit.finish(())).await?;
+                commit(&*self.engine, &snapshot, edit.finish(()), Space::Frees).await?;
             }
         }
         Ok(())

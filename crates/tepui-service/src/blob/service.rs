@@ -11,7 +11,7 @@ use crate::catalogue::Catalogue;
 use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
-use crate::transact::{Attempt, Failure, Outcome, Written, commit, engine_error};
+use crate::transact::{Attempt, Failure, Outcome, Space, Written, commit, engine_error};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -264,6 +264,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         starting: Option<&CopyUnderWay>,
     ) -> Result<Answer<E::Snapshot, X>, Failure> {
         let mut merged = None;
+        let space = Space::freed_if(operation.frees_space());
         for _ in 0..MAX_ATTEMPTS {
             // Before the snapshot: what it sees stays readable.
             let reading = self.extents.reading();
@@ -272,7 +273,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let context = Context { starting, merged: merged.as_ref(), ..context };
             let outcome = self.decide(&context, operation, uploaded).await?;
             drop(context);
-            match commit(&*self.engine, &snapshot, outcome).await? {
+            match commit(&*self.engine, &snapshot, outcome, space).await? {
                 Attempt::Done(Step::Done(reply)) => {
                     self.heed(caller.account, operation);
                     return Ok(Answer { reply, content: None });

@@ -6,12 +6,13 @@
 //! So many callers share one sync of the disk and never meet a conflict with each other.
 
 use super::round::Round;
+use crate::transact::Space;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tepui_engine::{Chain, CommitError, Engine, Snapshot, Version, Write};
+use tepui_engine::{Chain, Commit, CommitError, Engine, Snapshot, Version, Write};
 use tepui_model::Timestamp;
 use tepui_model::queue::{Operation, Reply};
 
@@ -35,6 +36,16 @@ pub(super) enum Ask<'a> {
     Operation(&'a Operation),
     /// Remove some of the messages that have expired.
     Expire,
+}
+
+impl Ask<'_> {
+    /// What it does to the space on the disk.
+    pub(super) fn space(self) -> Space {
+        Space::freed_if(match self {
+            Self::Operation(operation) => operation.frees_space(),
+            Self::Expire => true,
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -134,6 +145,7 @@ impl<S: Snapshot> Decisions<S> {
     pub(super) fn send<E: Engine>(
         &mut self,
         engine: &E,
+        space: Space,
     ) -> (impl Future<Output = Result<(), CommitError>> + Send + 'static, Option<Write>) {
         let (guards, writes) = self.round.take_changes();
         let rests_on_nothing = writes.is_empty() && self.stored.load(Ordering::Acquire) == self.sent;
@@ -142,7 +154,8 @@ impl<S: Snapshot> Decisions<S> {
         self.bytes += writes.iter().map(size).sum::<usize>();
         self.sent += u64::from(!writes.is_empty());
         let (sent, stored) = (self.sent, Arc::clone(&self.stored));
-        let outcome = (!rests_on_nothing).then(|| engine.commit_in(&self.chain, self.at, guards, writes));
+        let commit = Commit { at: self.at, guards, writes, frees_space: space == Space::Frees };
+        let outcome = (!rests_on_nothing).then(|| engine.submit(Some(&self.chain), commit));
         let future = async move {
             if let Some(outcome) = outcome {
                 outcome.await?;

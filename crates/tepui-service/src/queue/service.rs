@@ -8,7 +8,7 @@ use crate::keyspace::{self, Incarnation};
 use crate::reclaim::Reclaimer;
 use crate::record::StoredQueue;
 use crate::settings::Settings;
-use crate::transact::{Attempt, Outcome, attempt, commit, engine_error};
+use crate::transact::{Attempt, Outcome, Space, attempt, commit, engine_error};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_engine::{Engine, EngineError, ScanLimit, Snapshot};
@@ -84,7 +84,7 @@ impl<E: Engine> QueueService<E> {
         loop {
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
             let outcome = self.decide(&snapshot, account, operation).await?;
-            match commit(&*self.engine, &snapshot, outcome).await? {
+            match commit(&*self.engine, &snapshot, outcome, Space::Takes).await? {
                 Attempt::Done(reply) => {
                     if matches!(operation, Operation::SetServiceProperties(_)) {
                         self.settings.forget(account);
@@ -198,7 +198,7 @@ impl<E: Engine> QueueService<E> {
             Err(Stop::Refused(error)) => Err(error),
             Err(Stop::Broken(error)) => return Err(error),
         };
-        let (outcome, proof) = decisions.send(&*self.engine);
+        let (outcome, proof) = decisions.send(&*self.engine, ask.space());
         *turn = Some(decisions);
         drop(turn);
         Ok(attempt(&*self.engine, outcome.await, proof, answer).await?)

@@ -8,7 +8,7 @@ use crate::keyspace::{self, Incarnation};
 use crate::reclaim::Reclaimer;
 use crate::record::{StoredEntity, StoredTable};
 use crate::settings::Settings;
-use crate::transact::{Attempt, Outcome, commit, engine_error};
+use crate::transact::{Attempt, Outcome, Space, commit, engine_error};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_engine::{Engine, EngineError, Key, Snapshot, Write};
@@ -61,10 +61,11 @@ impl<E: Engine> TableService<E> {
         bounds: &KeyBounds,
     ) -> Result<Reply, ServiceError> {
         let mut attempts = 0;
+        let space = Space::freed_if(operation.frees_space());
         loop {
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
             let outcome = self.decide(&snapshot, account, operation, bounds).await?;
-            match commit(&*self.engine, &snapshot, outcome).await? {
+            match commit(&*self.engine, &snapshot, outcome, space).await? {
                 Attempt::Done(reply) => {
                     self.after(account, operation);
                     return Ok(reply);
