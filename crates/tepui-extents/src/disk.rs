@@ -11,22 +11,17 @@
 //! | `readers.rs` | who is reading |
 
 use crate::frame::Cover;
-use crate::holes::Method;
 use crate::readers::{Readers, Reading};
 use crate::space::Space;
 use crate::store::Store;
-use crate::volume;
 use crate::writer::{DiskWriter, blocking};
 use crate::{Extent, ExtentError, Extents};
 use bytes::Bytes;
-use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Asks how many bytes are free on the disk of a path.
-pub type FreeSpace = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
+use tepui_files::{FileSystem, SystemFiles};
 
 /// How a [`DiskExtents`] is opened.
 #[derive(Clone)]
@@ -47,9 +42,8 @@ pub struct DiskOptions {
     pub readers_patience: Duration,
     /// How long who writes to a volume is waited for before much of it is freed. Default: a second.
     pub writers_patience: Duration,
-    /// Where free space is asked for; replaced in tests.
-    pub free_space: FreeSpace,
-    pub(crate) holes: Method,
+    /// Where the folder is. Default: the file system of the operating system.
+    pub files: Arc<dyn FileSystem>,
 }
 
 impl DiskOptions {
@@ -62,8 +56,7 @@ impl DiskOptions {
             free_space_reserve_bytes: 128 << 20,
             readers_patience: crate::readers::PATIENCE,
             writers_patience: Duration::from_secs(1),
-            free_space: Arc::new(volume::free_space),
-            holes: Method::Punch,
+            files: Arc::new(SystemFiles),
         }
     }
 }
@@ -71,7 +64,7 @@ impl DiskOptions {
 /// Keeps extents in files in one folder. A clone is the same store; it is closed when the last one is dropped and
 /// the last writer done, or by [`DiskExtents::close`].
 ///
-/// Works in a Tokio runtime, on its threads for blocking work; what is in the page cache is read at once.
+/// Works in a Tokio runtime, on the threads that its file system has for blocking work; what is in the page cache is read at once.
 ///
 /// ```
 /// # use tepui_extents::{DiskExtents, DiskOptions, ExtentWriter, Extents};

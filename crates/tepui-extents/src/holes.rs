@@ -5,35 +5,21 @@
 //! remembered until the program ends, so that a file of which everything was freed can at least be deleted.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tepui_files::File;
 
-/// How space inside of a file is given back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
-    /// To the file system, if it can take it.
-    Punch,
-    /// Not before the file is deleted.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests choose what some file systems force upon us"))]
-    Remember,
-}
-
+#[derive(Default)]
 pub(crate) struct Holes {
-    method: Method,
     /// What was freed in this run and could not be given back, by volume.
     remembered: Mutex<HashMap<u64, Ranges>>,
 }
 
 impl Holes {
-    pub(crate) fn new(method: Method) -> Self {
-        Self { method, remembered: Mutex::default() }
-    }
-
     /// Gives back a part of a volume. It is for good once the file is synced.
-    pub(crate) fn make(&self, volume: u64, file: &File, range: Range<u64>) -> io::Result<()> {
-        if range.is_empty() || (self.method == Method::Punch && punch(file, &range)?) {
+    pub(crate) fn make(&self, volume: u64, file: &dyn File, range: Range<u64>) -> io::Result<()> {
+        if range.is_empty() || file.punch_hole(range.clone())? {
             return Ok(());
         }
         self.remembered().entry(volume).or_default().insert(range);
@@ -41,9 +27,9 @@ impl Holes {
     }
 
     /// Whether everything in the volume was given back.
-    pub(crate) fn are_all(&self, volume: u64, file: &File) -> io::Result<bool> {
-        let length = file.metadata()?.len();
-        if length == 0 || (self.method == Method::Punch && has_no_data(file)?) {
+    pub(crate) fn are_all(&self, volume: u64, file: &dyn File) -> io::Result<bool> {
+        let length = file.length()?;
+        if length == 0 || !file.has_data()? {
             return Ok(true);
         }
         Ok(self.remembered().get(&volume).is_some_and(|ranges| ranges.contains(&(0..length))))
@@ -56,39 +42,6 @@ impl Holes {
     fn remembered(&self) -> MutexGuard<'_, HashMap<u64, Ranges>> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Makes a hole, and returns whether that can be done here.
-#[cfg(target_os = "linux")]
-fn punch(file: &File, range: &Range<u64>) -> io::Result<bool> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    use rustix::io::Errno;
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    match fallocate(file, flags, range.start, range.end - range.start) {
-        Ok(()) => Ok(true),
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn punch(_: &File, _: &Range<u64>) -> io::Result<bool> {
-    Ok(false)
-}
-
-/// Whether there is nothing but holes. A file system that knows no holes says no.
-#[cfg(target_os = "linux")]
-fn has_no_data(file: &File) -> io::Result<bool> {
-    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)) {
-        Ok(_) | Err(rustix::io::Errno::INVAL) => Ok(false),
-        Err(rustix::io::Errno::NXIO) => Ok(true),
-        Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn has_no_data(_: &File) -> io::Result<bool> {
-    Ok(false)
 }
 
 /// Ranges that neither meet nor touch, by their starts.

@@ -21,7 +21,7 @@ mod store;
 mod volume;
 mod writer;
 
-pub use disk::{DiskExtents, DiskOptions, FreeSpace};
+pub use disk::{DiskExtents, DiskOptions};
 pub use memory::{MemoryExtents, MemoryWriter};
 pub use readers::Reading;
 pub use writer::DiskWriter;

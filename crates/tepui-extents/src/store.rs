@@ -4,16 +4,16 @@ use crate::disk::DiskOptions;
 use crate::frame::{self, Cover, SECTOR};
 use crate::holes::Holes;
 use crate::space::Space;
-use crate::volume::{self, Found, Volume, open_path, sealed_path, sync_directory};
+use crate::volume::{self, Found, Volume, open_path, sealed_path};
 use crate::{Extent, ExtentError};
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use tokio::task::JoinHandle;
+use tepui_files::{File, FileSystem, OpenOptions, create_directories};
+use tokio::sync::oneshot;
 
 /// How many files are held open for reading, at most.
 const MAX_READ_FILES: usize = 256;
@@ -30,7 +30,7 @@ pub(crate) struct Store {
     /// Volumes of earlier runs that were not sealed and are not swept yet.
     leftovers: Mutex<BTreeSet<u64>>,
     /// Files that were read from.
-    files: Mutex<HashMap<u64, Arc<File>>>,
+    read_files: Mutex<HashMap<u64, Arc<dyn File>>>,
 }
 
 struct Pool {
@@ -78,13 +78,11 @@ impl Pool {
 impl Store {
     pub(crate) fn open(options: DiskOptions) -> Result<Self, ExtentError> {
         let folder = &options.path;
-        let found = prepare(folder).map_err(|error| failed("open the folder of volumes", folder, &error))?;
-        let number = |volume: &Found| match *volume {
-            Found::Sealed(number) | Found::LeftOver(number) => number,
-        };
-        let highest = found.iter().map(number).max().unwrap_or(0);
+        let found = prepare(&*options.files, folder)
+            .map_err(|error| failed("open the folder of volumes", folder, &error))?;
+        let highest = found.iter().map(|volume| volume.number()).max().unwrap_or(0);
         let is_left_over = |volume: &&Found| matches!(volume, Found::LeftOver(_));
-        let leftovers = found.iter().filter(is_left_over).map(number).collect();
+        let leftovers = found.iter().filter(is_left_over).map(|volume| volume.number()).collect();
         let pool = Pool {
             idle: Vec::new(),
             busy: HashSet::new(),
@@ -97,17 +95,21 @@ impl Store {
             highest_on_disk: highest,
         };
         Ok(Self {
-            holes: Holes::new(options.holes),
+            holes: Holes::default(),
             options,
             pool: Mutex::new(pool),
             changed: Condvar::new(),
             leftovers: Mutex::new(leftovers),
-            files: Mutex::default(),
+            read_files: Mutex::default(),
         })
     }
 
     pub(crate) fn folder(&self) -> &Path {
         &self.options.path
+    }
+
+    fn files(&self) -> &dyn FileSystem {
+        &*self.options.files
     }
 
     pub(crate) fn sync_step_bytes(&self) -> u64 {
@@ -123,7 +125,9 @@ impl Store {
 
     /// Whether there is space for so many bytes more.
     pub(crate) fn check_space(&self, bytes: u64) -> Result<(), ExtentError> {
-        let free = (self.options.free_space)(self.folder())
+        let free = self
+            .files()
+            .free_space(self.folder())
             .map_err(|error| failed("ask for the free space of", self.folder(), &error))?;
         let reserve = self.options.free_space_reserve_bytes;
         if free < reserve.saturating_add(bytes) {
@@ -149,8 +153,8 @@ impl Store {
             pool.highest
         };
         let create = || {
-            let volume = Volume::create(self.folder(), number, self.options.direct)?;
-            sync_directory(self.folder())?;
+            let volume = Volume::create(self.files(), self.folder(), number, self.options.direct)?;
+            self.files().sync_directory(self.folder())?;
             Ok(volume)
         };
         let volume =
@@ -223,11 +227,11 @@ impl Store {
     /// Seals volumes. One that cannot be sealed is found and swept by the next run.
     fn seal(&self, leases: Vec<Lease>) {
         for Lease { volume, end } in &leases {
-            if let Err(error) = volume.seal(self.folder(), *end) {
+            if let Err(error) = volume.seal(self.files(), self.folder(), *end) {
                 tracing::warn!(%error, volume = volume.number, "cannot seal a volume: left for the next start");
             }
         }
-        if let Err(error) = sync_directory(self.folder()) {
+        if let Err(error) = self.files().sync_directory(self.folder()) {
             tracing::warn!(%error, folder = %self.folder().display(), "cannot sync the folder of volumes");
         }
         for Lease { volume, .. } in leases {
@@ -239,17 +243,19 @@ impl Store {
     pub(crate) fn start<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<(T, Working)> {
+    ) -> oneshot::Receiver<(T, Working)> {
+        let (sender, receiver) = oneshot::channel();
         let working = Working::new(self);
-        tokio::task::spawn_blocking(move || (work(), working))
+        self.files().spawn_blocking(Box::new(move || {
+            // If nobody waits for it any more, it is dropped here.
+            drop(sender.send((work(), working)));
+        }));
+        receiver
     }
 
-    /// The same, if nobody waits for it. Without a runtime, when the program is ending, it is done at once.
+    /// The same, if nobody waits for it.
     pub(crate) fn in_background(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
-        match tokio::runtime::Handle::try_current() {
-            Ok(_) => drop(self.start(work)),
-            Err(_) => work(),
-        }
+        drop(self.start(work));
     }
 
     /// Seals all volumes, those that are written to as soon as their writers are done and their extents settled.
@@ -279,7 +285,7 @@ impl Store {
             io::ErrorKind::NotFound => corrupt("the volume is missing", &path()),
             _ => failed("open a volume", &path(), &error),
         })?;
-        volume::read(&file, place.start, &mut space).map_err(|error| match error.kind() {
+        file.read_exact_at(&mut space, place.start).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 corrupt(&format!("the volume ends before {}", place.end), &path())
             }
@@ -291,7 +297,7 @@ impl Store {
     /// Reads it if it is in the page cache. Whether it is there now, not yet checked.
     pub(crate) fn read_cached(&self, cover: &Cover, space: &mut Space) -> bool {
         let file = self.file(cover.volume());
-        file.is_ok_and(|file| volume::read_cached(&file, cover.place().start, space))
+        file.and_then(|file| file.read_cached_at(space, cover.place().start)).unwrap_or(false)
     }
 
     /// What was written, from what was read.
@@ -322,7 +328,7 @@ impl Store {
 
     fn make_holes(&self, number: u64, places: &[Range<u64>]) -> io::Result<()> {
         // A handle of its own: a failed sync is told to each of them, so no writer misses one.
-        let file = match self.open_file(number, File::options().write(true)) {
+        let file = match self.open_file(number, OpenOptions::write()) {
             // Deleted, so everything in it was freed before.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file?,
@@ -331,7 +337,7 @@ impl Store {
         let bytes: u64 = places.iter().map(|place| place.end - place.start).sum();
         let _wanted = (bytes > QUICK_HOLE_BYTES).then(|| self.want(number));
         for place in places {
-            self.holes.make(number, &file, place.clone())?;
+            self.holes.make(number, &*file, place.clone())?;
         }
         file.sync_data()
     }
@@ -356,20 +362,20 @@ impl Store {
         kept.sort_unstable_by_key(|place| place.start);
         let kept = merge(kept.into_iter());
         let sweep_file = || -> io::Result<bool> {
-            let file = File::options().write(true).open(&path)?;
+            let file = self.files().open(&path, OpenOptions::write())?;
             let end = kept.last().map_or(0, |place| place.end);
-            if file.metadata()?.len() < end {
+            if file.length()? < end {
                 return Ok(false);
             }
-            file.set_len(end)?;
+            file.set_length(end)?;
             let mut from = 0;
             for place in &kept {
-                self.holes.make(number, &file, from..place.start)?;
+                self.holes.make(number, &*file, from..place.start)?;
                 from = place.end;
             }
             file.sync_data()?;
-            std::fs::rename(&path, sealed_path(self.folder(), number))?;
-            sync_directory(self.folder())?;
+            self.files().rename(&path, &sealed_path(self.folder(), number))?;
+            self.files().sync_directory(self.folder())?;
             Ok(true)
         };
         match sweep_file() {
@@ -390,21 +396,21 @@ impl Store {
             return Ok(());
         }
         let path = sealed_path(self.folder(), number);
-        let is_empty = match File::open(&path) {
-            Ok(file) => self.holes.are_all(number, &file)?,
+        let is_empty = match self.files().open(&path, OpenOptions::read()) {
+            Ok(file) => self.holes.are_all(number, &*file)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => return Err(error),
         };
         if !is_empty {
             return Ok(());
         }
-        lock(&self.files).remove(&number);
-        match std::fs::remove_file(&path) {
+        lock(&self.read_files).remove(&number);
+        match self.files().remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         self.holes.forget(number);
-        sync_directory(self.folder())
+        self.files().sync_directory(self.folder())
     }
 
     fn try_retire(&self, number: u64) {
@@ -414,12 +420,12 @@ impl Store {
     }
 
     /// The file of a volume, to read from.
-    fn file(&self, number: u64) -> io::Result<Arc<File>> {
-        if let Some(file) = lock(&self.files).get(&number) {
+    fn file(&self, number: u64) -> io::Result<Arc<dyn File>> {
+        if let Some(file) = lock(&self.read_files).get(&number) {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(self.open_file(number, File::options().read(true))?);
-        let mut files = lock(&self.files);
+        let file: Arc<dyn File> = Arc::from(self.open_file(number, OpenOptions::read())?);
+        let mut files = lock(&self.read_files);
         if files.len() >= MAX_READ_FILES {
             files.clear();
         }
@@ -427,13 +433,15 @@ impl Store {
         Ok(file)
     }
 
-    fn open_file(&self, number: u64, options: &std::fs::OpenOptions) -> io::Result<File> {
+    fn open_file(&self, number: u64, options: OpenOptions) -> io::Result<Box<dyn File>> {
         let (sealed, open) = (sealed_path(self.folder(), number), open_path(self.folder(), number));
-        let mut result = options.open(&sealed);
+        let mut result = self.files().open(&sealed, options);
         // Once more under the first name, for it may be sealed between two looks.
         for path in [open, sealed] {
             match result {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => result = options.open(path),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    result = self.files().open(&path, options)
+                }
                 _ => break,
             }
         }
@@ -443,7 +451,7 @@ impl Store {
     /// For messages.
     fn path(&self, number: u64) -> std::path::PathBuf {
         let open = open_path(self.folder(), number);
-        if open.exists() { open } else { sealed_path(self.folder(), number) }
+        if self.files().exists(&open).unwrap_or(false) { open } else { sealed_path(self.folder(), number) }
     }
 }
 
@@ -489,16 +497,11 @@ impl Drop for Store {
 }
 
 /// Makes the folder if need be, and looks what is in it.
-fn prepare(folder: &Path) -> io::Result<Vec<Found>> {
-    if !folder.exists() {
-        std::fs::create_dir_all(folder)?;
-        if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            sync_directory(parent)?;
-        }
-    }
+fn prepare(files: &dyn FileSystem, folder: &Path) -> io::Result<Vec<Found>> {
+    create_directories(files, folder)?;
     // The names that are found must be there after the next crash too.
-    sync_directory(folder)?;
-    volume::find(folder)
+    files.sync_directory(folder)?;
+    volume::find(files, folder)
 }
 
 /// Ranges in their order, those that meet or touch made one.

@@ -10,7 +10,7 @@ use crate::volume::open_path;
 use crate::{Extent, ExtentError, ExtentWriter};
 use bytes::Bytes;
 use std::sync::Arc;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::sync::oneshot::{self, error::RecvError};
 
 /// How many frames are written at once.
 const CHUNK_FRAMES: usize = 16;
@@ -26,7 +26,7 @@ pub struct DiskWriter {
 /// What was written of an extent, and an empty chunk.
 enum Tail {
     Written(Part, Frames),
-    Writing(JoinHandle<Worked<(Part, Frames)>>),
+    Writing(oneshot::Receiver<Worked<(Part, Frames)>>),
 }
 
 /// What work came to. Dropped in this order, so that what follows from dropping the first counts as work too.
@@ -87,7 +87,7 @@ impl Tail {
     async fn written(self) -> Result<(Part, Frames), ExtentError> {
         match self {
             Self::Written(part, frames) => Ok((part, frames)),
-            Self::Writing(task) => result(task.await),
+            Self::Writing(work) => result(work.await),
         }
     }
 }
@@ -183,11 +183,10 @@ pub(crate) async fn blocking<T: Send + 'static>(
     result(store.start(work).await)
 }
 
-fn result<T>(ended: Result<Worked<T>, JoinError>) -> Result<T, ExtentError> {
+fn result<T>(ended: Result<Worked<T>, RecvError>) -> Result<T, ExtentError> {
     match ended {
         Ok((result, _)) => result,
-        Err(error) if error.is_panic() => Err(ExtentError::Failed(format!("a bug: {error}"))),
-        Err(_) => Err(ExtentError::Unavailable("the program is ending".into())),
+        Err(_) => Err(ExtentError::Unavailable("not done: the program is ending, or has a bug".into())),
     }
 }
 

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use tepui_extents::contract::content;
 use tepui_extents::{DiskExtents, DiskOptions, Extent, ExtentError, ExtentWriter, Extents};
+use tepui_files::SimulatedFiles;
 
 fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
@@ -152,33 +152,70 @@ async fn no_number_is_used_twice() {
     }
 }
 
-#[tokio::test]
-async fn a_full_disk_is_refused_before_it_is_full() {
-    let directory = directory();
-    let free = Arc::new(AtomicU64::new(1 << 40));
-    let mut options = DiskOptions::new(directory.path());
-    let asked = Arc::clone(&free);
-    options.free_space = Arc::new(move |_| Ok(asked.load(Ordering::Relaxed)));
-    let extents = DiskExtents::open(options.clone()).expect("the folder can be opened");
-    let before = write(&extents, &content(100_000, 1)).await.expect("an extent can be written");
-    let mut writer = extents.begin().await.expect("an extent can be begun");
-    writer.write(content(1_000_000, 1).into()).await.expect("bytes can be written");
+#[test]
+fn a_full_disk_is_refused_before_it_is_full() {
+    let files = SimulatedFiles::new(1);
+    let options = DiskOptions { files: Arc::new(files.clone()), ..DiskOptions::new("/extents") };
+    let reserve = options.free_space_reserve_bytes;
+    let extents = DiskExtents::open(options).expect("the folder can be opened");
+    files.complete(async {
+        let before = write(&extents, &content(100_000, 1)).await.expect("an extent can be written");
+        let mut writer = extents.begin().await.expect("an extent can be begun");
+        writer.write(content(1_000_000, 1).into()).await.expect("bytes can be written");
 
-    free.store(options.free_space_reserve_bytes, Ordering::Relaxed);
-    let refused = writer.write(content(1_000_000, 1).into()).await;
-    let refused = match refused {
-        Ok(()) => writer.finish().await.map(drop),
-        refused => refused,
-    };
-    assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "{refused:?}");
-    let refused = write(&extents, b"").await;
-    assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "{refused:?}");
-    assert!(extents.read(before, 0..100_000).await.is_ok(), "reads go on");
+        files.set_capacity(files.used_bytes() + reserve);
+        let refused = writer.write(content(1_000_000, 1).into()).await;
+        let refused = match refused {
+            Ok(()) => writer.finish().await.map(drop),
+            refused => refused,
+        };
+        let is_refused = |refused: &ExtentError| match refused {
+            ExtentError::Unavailable(message) => message.contains("delete something"),
+            _ => false,
+        };
+        assert!(refused.as_ref().is_err_and(is_refused), "{refused:?}");
+        let refused = write(&extents, b"").await;
+        assert!(refused.as_ref().is_err_and(is_refused), "{refused:?}");
+        assert!(extents.read(before, 0..100_000).await.is_ok(), "reads go on");
 
-    free.store(1 << 40, Ordering::Relaxed);
-    write(&extents, &content(100_000, 1)).await.expect("an extent can be written");
+        files.set_capacity(1 << 40);
+        write(&extents, &content(100_000, 1)).await.expect("an extent can be written");
+    });
+    while files.run_blocking() {}
     extents.close();
-    let refused = write(&extents, b"").await;
-    assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "closed: {refused:?}");
-    assert!(extents.read(before, 0..100_000).await.is_ok(), "reads go on");
+    files.complete(async {
+        let refused = write(&extents, b"").await;
+        assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "closed: {refused:?}");
+    });
+}
+
+/// Without a reserve, as if someone else had taken it.
+#[test]
+fn a_disk_without_space_takes_nothing_and_gives_back() {
+    let files = SimulatedFiles::new(1);
+    let mut options = DiskOptions { files: Arc::new(files.clone()), ..DiskOptions::new("/extents") };
+    options.free_space_reserve_bytes = 0;
+    let extents = DiskExtents::open(options).expect("the folder can be opened");
+    let (small, large) = (content(5000, 1), content(3_500_000, 2));
+    files.complete(async {
+        let kept = write(&extents, &small).await.expect("an extent can be written");
+        let freed = write(&extents, &large).await.expect("an extent can be written");
+        files.set_capacity(files.used_bytes());
+        for content in [&small, &large, &small] {
+            let refused = write(&extents, content).await;
+            assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "{refused:?}");
+        }
+        let read = extents.read(kept, 0..5000).await.expect("reads go on");
+        assert!(read.concat() == small);
+        let before = files.used_bytes();
+        extents.free(vec![freed]).await.expect("an extent can be freed");
+        assert!(files.used_bytes() + 3_500_000 <= before, "there is space again");
+        for content in [&small, &large[..3_000_000].to_vec()] {
+            let extent = write(&extents, content).await.expect("an extent can be written");
+            let read = extents.read(extent, 0..extent.bytes).await.expect("an extent can be read");
+            assert!(read.concat() == *content);
+        }
+    });
+    while files.run_blocking() {}
+    assert!(files.list().len() <= 3, "what could not be made is not left lying around: {:?}", files.list());
 }

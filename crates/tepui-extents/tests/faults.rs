@@ -1,4 +1,5 @@
-//! Disks that fail, below the store: a shim in front of the C library fails syncs and writes.
+//! Disks that fail, below the store: a shim in front of the C library fails syncs and lets them hang.
+//! All other failures are in `simulation.rs`.
 //!
 //! Each scenario runs in a child process of its own, which is this test binary with the shim loaded. The shim is
 //! that of the engine's tests.
@@ -60,50 +61,43 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whatever fails: the writer is told, the volume is not written to again, and all others go on.
-async fn fails_and_goes_on(faults: Faults, fault: &str, is_expected: impl Fn(&ExtentError) -> bool) {
-    let store = Store::new();
-    let extents = store.open();
-    let (small, large) = (content(5000, 1), content(3_500_000, 2));
-    let before = write(&extents, &small).await.expect("an extent can be written");
-    let mut kept = vec![(before, small.clone())];
-    for content in [&small, &large] {
-        faults.set(fault);
-        let failed = write(&extents, content).await;
-        assert!(failed.as_ref().is_err_and(&is_expected), "{} bytes: {failed:?}", content.len());
-        check(&extents, before, &small).await;
-        faults.clear();
-        let after = write(&extents, content).await.expect("an extent can be written");
-        assert!(kept.iter().all(|(extent, _)| extent.volume != after.volume), "the volume is given up");
-        kept.push((after, content.clone()));
-    }
-    extents.close();
-    drop(extents);
-
-    let extents = store.open();
-    for volume in extents.leftovers() {
-        let kept = kept.iter().map(|(extent, _)| *extent).filter(|extent| extent.volume == volume).collect();
-        extents.sweep(volume, kept).await.expect("a volume can be swept");
-    }
-    for (extent, content) in &kept {
-        check(&extents, *extent, content).await;
-    }
-    extents.free(kept.into_iter().map(|(extent, _)| extent).collect()).await.expect("extents can be freed");
-    let left = std::fs::read_dir(store.folder()).expect("the folder can be read").count();
-    assert_eq!(left, 1, "only the newest is left, for its number");
-}
-
+/// The writer is told, the volume is not written to again, and all others go on.
 #[test]
 fn a_failed_sync_is_never_acknowledged() {
     in_child("a_failed_sync_is_never_acknowledged", async |faults: Faults| {
-        fails_and_goes_on(faults, "s", |error| matches!(error, ExtentError::Failed(_))).await;
-    });
-}
+        let store = Store::new();
+        let extents = store.open();
+        let (small, large) = (content(5000, 1), content(3_500_000, 2));
+        let before = write(&extents, &small).await.expect("an extent can be written");
+        let mut kept = vec![(before, small.clone())];
+        for content in [&small, &large] {
+            faults.set("s");
+            let failed = write(&extents, content).await;
+            assert!(matches!(failed, Err(ExtentError::Failed(_))), "{} bytes: {failed:?}", content.len());
+            check(&extents, before, &small).await;
+            faults.clear();
+            let after = write(&extents, content).await.expect("an extent can be written");
+            assert!(kept.iter().all(|(extent, _)| extent.volume != after.volume), "the volume is given up");
+            kept.push((after, content.clone()));
+        }
+        extents.close();
+        drop(extents);
 
-#[test]
-fn a_full_disk_is_unavailable() {
-    in_child("a_full_disk_is_unavailable", async |faults: Faults| {
-        fails_and_goes_on(faults, "w", |error| matches!(error, ExtentError::Unavailable(_))).await;
+        let extents = store.open();
+        for volume in extents.leftovers() {
+            let kept =
+                kept.iter().map(|(extent, _)| *extent).filter(|extent| extent.volume == volume).collect();
+            extents.sweep(volume, kept).await.expect("a volume can be swept");
+        }
+        for (extent, content) in &kept {
+            check(&extents, *extent, content).await;
+        }
+        extents
+            .free(kept.into_iter().map(|(extent, _)| extent).collect())
+            .await
+            .expect("extents can be freed");
+        let left = std::fs::read_dir(store.folder()).expect("the folder can be read").count();
+        assert_eq!(left, 1, "only the newest is left, for its number");
     });
 }
 

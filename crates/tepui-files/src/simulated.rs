@@ -12,10 +12,12 @@ use crate::{BlockingWork, Create, File, FileSystem, Lock, LockError, OpenOptions
 use content::{Change, Content, PAGE_BYTES, SECTOR_BYTES};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
+use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 /// A kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,6 +145,7 @@ struct State {
     max_open_files: usize,
     open_files: usize,
     direct: DirectWrites,
+    has_holes: bool,
     /// Of reads that ask for what is in memory, how many in a hundred find it.
     cached_percent: u8,
     calls: u64,
@@ -209,6 +212,7 @@ impl SimulatedFiles {
             max_open_files: usize::MAX,
             open_files: 0,
             direct: DirectWrites::Taken,
+            has_holes: true,
             cached_percent: 100,
             calls: 0,
             failures: BTreeMap::new(),
@@ -239,6 +243,7 @@ impl SimulatedFiles {
             max_open_files: state.max_open_files,
             open_files: 0,
             direct: state.direct,
+            has_holes: state.has_holes,
             cached_percent: state.cached_percent,
             calls: 0,
             failures: BTreeMap::new(),
@@ -251,6 +256,11 @@ impl SimulatedFiles {
 
     pub fn set_direct_writes(&self, direct: DirectWrites) {
         self.state().direct = direct;
+    }
+
+    /// Whether parts of files can be given back.
+    pub fn set_holes(&self, has_holes: bool) {
+        self.state().has_holes = has_holes;
     }
 
     /// How large the disk is. What is on it already stays.
@@ -393,6 +403,17 @@ impl SimulatedFiles {
     pub fn run_blocking(&self) -> bool {
         let work = self.state().work.pop_front();
         work.map(|work| work()).is_some()
+    }
+
+    /// Polls a future to its end, and does work for a thread whenever it waits.
+    pub fn complete<F: Future>(&self, future: F) -> F::Output {
+        let mut future = std::pin::pin!(future);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                return output;
+            }
+            assert!(self.run_blocking(), "there is nothing that it could wait for");
+        }
     }
 
     /// How much work waits for a thread.
@@ -752,7 +773,10 @@ impl File for SimulatedFile {
     }
 
     fn punch_hole(&self, range: Range<u64>) -> io::Result<bool> {
-        self.with(Call::Punch, |state| state.change(self.inode, Change::Punch(range)).map(|()| true))
+        self.with(Call::Punch, |state| match state.has_holes {
+            true => state.change(self.inode, Change::Punch(range)).map(|()| true),
+            false => Ok(false),
+        })
     }
 
     fn has_data(&self) -> io::Result<bool> {

@@ -1,8 +1,8 @@
 use super::*;
-use crate::holes::Method;
 use crate::{DiskExtents, ExtentWriter, Extents};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tepui_files::{CrashOutcome, SimulatedFiles};
 
 async fn write(extents: &DiskExtents, bytes: usize) -> Extent {
     let extent = write_unsettled(extents, bytes).await;
@@ -48,27 +48,30 @@ async fn a_volume_is_sealed_when_all_in_it_is_settled() {
 }
 
 /// As on a file system that knows no holes.
-#[tokio::test]
-async fn without_holes_a_volume_is_deleted_when_all_of_it_is_freed() {
-    let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    let mut options = DiskOptions::new(directory.path());
-    options.holes = Method::Remember;
-    let open = || DiskExtents::open(options.clone()).expect("the folder can be opened");
-    let extents = open();
-    let written = [write(&extents, 10).await, write(&extents, 70_000).await, write(&extents, 0).await];
-    drop(extents);
-    std::fs::rename(directory.path().join("1"), directory.path().join("1.open")).expect("as after a crash");
+#[test]
+fn without_holes_a_volume_is_deleted_when_all_of_it_is_freed() {
+    let files = SimulatedFiles::new(1);
+    files.set_holes(false);
+    let options = |files| DiskOptions { files: Arc::new(files), ..DiskOptions::new("/extents") };
+    let extents = DiskExtents::open(options(files.clone())).expect("the folder can be opened");
+    let write_three =
+        async || [write(&extents, 10).await, write(&extents, 70_000).await, write(&extents, 0).await];
+    let written = files.complete(write_three());
+    let files = files.crash(CrashOutcome::Nothing);
 
-    let extents = open();
-    extents.sweep(1, vec![written[1], written[2]]).await.expect("a volume can be swept");
-    assert_eq!(write(&extents, 10).await.volume, 2);
-    for _ in 0..3 {
-        extents.free(vec![written[2]]).await.expect("an extent can be freed");
-        assert!(extents.read(written[1], 0..70_000).await.is_ok(), "something is left");
-    }
-    extents.free(vec![written[1]]).await.expect("an extent can be freed");
-    assert!(!directory.path().join("1").exists(), "nothing is left");
-    extents.free(written.to_vec()).await.expect("extents can be freed again");
+    let extents = DiskExtents::open(options(files.clone())).expect("the folder can be opened");
+    let volume = written[0].volume;
+    files.complete(async {
+        extents.sweep(volume, vec![written[1], written[2]]).await.expect("a volume can be swept");
+        assert_ne!(write(&extents, 10).await.volume, volume);
+        for _ in 0..3 {
+            extents.free(vec![written[2]]).await.expect("an extent can be freed");
+            assert!(extents.read(written[1], 0..70_000).await.is_ok(), "something is left");
+        }
+        extents.free(vec![written[1]]).await.expect("an extent can be freed");
+        assert!(!files.exists(&sealed_path("/extents".as_ref(), volume)).unwrap(), "nothing is left");
+        extents.free(written.to_vec()).await.expect("extents can be freed again");
+    });
 }
 
 /// A store, and the first volume of it with someone who writes to it.
