@@ -6,6 +6,7 @@
 //! | `volume.rs` | one file: names, writes, syncs |
 //! | `frame.rs` | how content lies in a volume |
 //! | `aligned.rs` | memory that can be written past the page cache |
+//! | `open_files.rs` | the files that were read from last |
 //! | `holes.rs` | space that is given back inside of files |
 //! | `writer.rs` | content in chunks, on its way to the disk |
 //! | `readers.rs` | who is reading |
@@ -42,6 +43,11 @@ pub struct DiskOptions {
     pub readers_patience: Duration,
     /// How long who writes to a volume is waited for before much of it is freed. Default: a second.
     pub writers_patience: Duration,
+    /// Whether the folder was there before, because something is known to be in it. If it is not there now, it is lost: it is not made
+    /// anew, but refused as corrupt. Default: false.
+    pub must_exist: bool,
+    /// What the random parts of volumes' numbers follow from, for tests. It must not be the same for two openings. Default: chance.
+    pub number_seed: Option<u64>,
     /// Where the folder is. Default: the file system of the operating system.
     pub files: Arc<dyn FileSystem>,
 }
@@ -56,6 +62,8 @@ impl DiskOptions {
             free_space_reserve_bytes: 128 << 20,
             readers_patience: crate::readers::PATIENCE,
             writers_patience: Duration::from_secs(1),
+            must_exist: false,
+            number_seed: None,
             files: Arc::new(SystemFiles),
         }
     }
@@ -92,7 +100,7 @@ impl DiskExtents {
     /// Opens the folder. Takes a moment, for it looks at the names in it.
     pub fn open(options: DiskOptions) -> Result<Self, ExtentError> {
         let readers = Arc::new(Readers::new(options.readers_patience));
-        Ok(Self { store: Arc::new(Store::open(options)?), readers })
+        Ok(Self { store: Store::open(options)?, readers })
     }
 
     /// Begins no more extents and seals the volumes, so that the next start finds nothing to sweep. Volumes that

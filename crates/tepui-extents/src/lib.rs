@@ -15,6 +15,7 @@ mod disk;
 mod frame;
 mod holes;
 mod memory;
+mod open_files;
 mod readers;
 mod space;
 mod store;

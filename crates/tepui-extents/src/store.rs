@@ -3,20 +3,20 @@
 use crate::disk::DiskOptions;
 use crate::frame::{self, Cover, SECTOR};
 use crate::holes::Holes;
+use crate::open_files::OpenFiles;
 use crate::space::Space;
 use crate::volume::{self, Found, Volume, open_path, sealed_path};
 use crate::{Extent, ExtentError};
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use tepui_files::{File, FileSystem, OpenOptions, create_directories};
 use tokio::sync::oneshot;
-
-/// How many files are held open for reading, at most.
-const MAX_READ_FILES: usize = 256;
+use twox_hash::XxHash3_64;
 
 /// A hole of this size is made before anybody notices. A large one takes tenths of a second on some file systems.
 const QUICK_HOLE_BYTES: u64 = 4 << 20;
@@ -30,7 +30,12 @@ pub(crate) struct Store {
     /// Volumes of earlier runs that were not sealed and are not swept yet.
     leftovers: Mutex<BTreeSet<u64>>,
     /// Files that were read from.
-    read_files: Mutex<HashMap<u64, Arc<dyn File>>>,
+    read_files: Mutex<OpenFiles>,
+    /// What the random parts of numbers follow from.
+    number_seed: u64,
+    /// Held by whoever frees parts of a volume that is not written to: one at a time, for a sync that fails may drop the holes of
+    /// another, who must not be told afterwards that they are on the disk.
+    freeing: Mutex<()>,
 }
 
 struct Pool {
@@ -38,6 +43,8 @@ struct Pool {
     idle: Vec<Lease>,
     /// Volumes that someone writes to.
     busy: HashSet<u64>,
+    /// Volumes of this run that are not sealed.
+    open: HashMap<u64, Weak<Volume>>,
     /// Volumes that are not given to anyone else who writes.
     wanted: Vec<u64>,
     /// How many extents there are in a volume of which it is not known what becomes of them.
@@ -76,16 +83,21 @@ impl Pool {
 }
 
 impl Store {
-    pub(crate) fn open(options: DiskOptions) -> Result<Self, ExtentError> {
-        let folder = &options.path;
-        let found = prepare(&*options.files, folder)
-            .map_err(|error| failed("open the folder of volumes", folder, &error))?;
+    pub(crate) fn open(options: DiskOptions) -> Result<Arc<Self>, ExtentError> {
+        let found = prepare(&options)?;
         let highest = found.iter().map(|volume| volume.number()).max().unwrap_or(0);
-        let is_left_over = |volume: &&Found| matches!(volume, Found::LeftOver(_));
-        let leftovers = found.iter().filter(is_left_over).map(|volume| volume.number()).collect();
+        let numbers = |is_wanted: fn(&Found) -> bool| {
+            found.iter().filter(move |volume| is_wanted(volume)).map(|volume| volume.number())
+        };
+        let leftovers: BTreeSet<u64> = numbers(|volume| matches!(volume, Found::LeftOver(_))).collect();
+        let sealed: BTreeSet<u64> = numbers(|volume| matches!(volume, Found::Sealed(_))).collect();
+        if let Some(number) = sealed.intersection(&leftovers).next() {
+            return Err(corrupt("a volume is there twice", &open_path(&options.path, *number)));
+        }
         let pool = Pool {
             idle: Vec::new(),
             busy: HashSet::new(),
+            open: HashMap::new(),
             wanted: Vec::new(),
             unsettled: HashMap::new(),
             waiting: Vec::new(),
@@ -94,14 +106,44 @@ impl Store {
             highest,
             highest_on_disk: highest,
         };
-        Ok(Self {
+        let chance = || RandomState::new().hash_one("numbers of volumes");
+        let store = Arc::new(Self {
             holes: Holes::default(),
+            number_seed: options.number_seed.unwrap_or_else(chance),
             options,
             pool: Mutex::new(pool),
             changed: Condvar::new(),
             leftovers: Mutex::new(leftovers),
             read_files: Mutex::default(),
-        })
+            freeing: Mutex::default(),
+        });
+        store.retire_empty(sealed);
+        Ok(store)
+    }
+
+    /// Deletes volumes that are empty, because they could not be deleted or came back after a crash. In the background, for there may
+    /// be many.
+    fn retire_empty(self: &Arc<Self>, sealed: BTreeSet<u64>) {
+        let store = Arc::clone(self);
+        self.in_background(move || {
+            for number in sealed {
+                if lock(&store.pool).is_closed {
+                    return;
+                }
+                store.try_retire(number);
+            }
+        });
+    }
+
+    /// The number of the volume after the one with the highest number: a count and 32 bits of chance.
+    ///
+    /// The count alone would do as long as the file with the highest number is there, which is never deleted. But if it is lost, or the
+    /// whole folder, the count begins at an earlier one, and a number that was given out before would make whoever has kept an extent
+    /// of the lost volume read another one that lies at the same place. The chance of that is 1 in 2^32 for each lost volume.
+    fn number_after(&self, highest: u64) -> Option<u64> {
+        let count = u32::try_from((highest >> 32) + 1).ok()?;
+        let chance = XxHash3_64::oneshot_with_seed(self.number_seed, &count.to_le_bytes());
+        Some(u64::from(count) << 32 | chance >> 32)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -141,26 +183,36 @@ impl Store {
     }
 
     /// A volume to append to, which nobody else has.
-    pub(crate) fn lease(&self) -> Result<Lease, ExtentError> {
+    pub(crate) fn lease(self: &Arc<Self>) -> Result<Lease, ExtentError> {
         self.check_open()?;
+        self.give_up_bad();
         let number = {
             let mut pool = lock(&self.pool);
             if let Some(lease) = pool.take_idle() {
                 pool.busy.insert(lease.volume.number);
                 return Ok(lease);
             }
-            pool.highest += 1;
-            pool.highest
+            let number = self.number_after(pool.highest);
+            let number =
+                number.ok_or_else(|| ExtentError::Failed("no number is left for a volume".into()))?;
+            pool.highest = number;
+            number
         };
         let create = || {
             let volume = Volume::create(self.files(), self.folder(), number, self.options.direct)?;
             self.files().sync_directory(self.folder())?;
             Ok(volume)
         };
-        let volume =
-            create().map_err(|error| failed("create a volume", &open_path(self.folder(), number), &error))?;
+        let path = open_path(self.folder(), number);
+        let volume = create().map_err(|error| {
+            // Else there would be one for each try. If it cannot be removed, the next start sweeps it.
+            let _ = self.files().remove_file(&path);
+            failed("create a volume", &path, &error)
+        })?;
+        let volume = Arc::new(volume);
         let before = {
             let mut pool = lock(&self.pool);
+            pool.open.insert(number, Arc::downgrade(&volume));
             let before = pool.highest_on_disk;
             pool.highest_on_disk = before.max(number);
             pool.busy.insert(number);
@@ -168,7 +220,14 @@ impl Store {
         };
         // It may have been kept for its number only.
         self.try_retire(before);
-        Ok(Lease { volume: Arc::new(volume), end: 0 })
+        Ok(Lease { volume, end: 0 })
+    }
+
+    /// Gives up volumes that nobody writes to and in which something failed nevertheless: a hole could not be synced.
+    fn give_up_bad(self: &Arc<Self>) {
+        let is_bad = |lease: &mut Lease| !lease.volume.is_good();
+        let bad: Vec<Lease> = lock(&self.pool).idle.extract_if(.., is_bad).collect();
+        bad.into_iter().for_each(|lease| self.give_back(lease));
     }
 
     /// Takes back a volume whose bytes after `lease.end` were taken back already.
@@ -235,6 +294,7 @@ impl Store {
             tracing::warn!(%error, folder = %self.folder().display(), "cannot sync the folder of volumes");
         }
         for Lease { volume, .. } in leases {
+            lock(&self.pool).open.remove(&volume.number);
             self.try_retire(volume.number);
         }
     }
@@ -327,15 +387,19 @@ impl Store {
     }
 
     fn make_holes(&self, number: u64, places: &[Range<u64>]) -> io::Result<()> {
-        // A handle of its own: a failed sync is told to each of them, so no writer misses one.
+        // Nobody can write to a file while a hole is made in it.
+        let bytes: u64 = places.iter().map(|place| place.end - place.start).sum();
+        let _wanted = (bytes > QUICK_HOLE_BYTES).then(|| self.want(number));
+        let open = lock(&self.pool).open.get(&number).and_then(Weak::upgrade);
+        if let Some(volume) = open {
+            return volume.free(&self.holes, places);
+        }
+        let _one = lock(&self.freeing);
         let file = match self.open_file(number, OpenOptions::write()) {
             // Deleted, so everything in it was freed before.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file?,
         };
-        // Nobody can write to a file while a hole is made in it.
-        let bytes: u64 = places.iter().map(|place| place.end - place.start).sum();
-        let _wanted = (bytes > QUICK_HOLE_BYTES).then(|| self.want(number));
         for place in places {
             self.holes.make(number, &*file, place.clone())?;
         }
@@ -351,7 +415,6 @@ impl Store {
         if !lock(&self.leftovers).contains(&number) {
             return Err(crate::not_left_over(number));
         }
-        let path = open_path(self.folder(), number);
         for extent in kept {
             check_aligned(*extent)?;
             if extent.volume != number {
@@ -359,33 +422,51 @@ impl Store {
             }
         }
         let mut kept: Vec<Range<u64>> = kept.iter().map(|extent| frame::place(*extent)).collect();
-        kept.sort_unstable_by_key(|place| place.start);
+        kept.sort_unstable_by_key(|place| (place.start, place.end));
+        kept.dedup();
+        if kept.iter().zip(kept.iter().skip(1)).any(|(one, next)| next.start < one.end) {
+            return Err(corrupt("two extents that are kept overlap", &self.path(number)));
+        }
         let kept = merge(kept.into_iter());
-        let sweep_file = || -> io::Result<bool> {
-            let file = self.files().open(&path, OpenOptions::write())?;
-            let end = kept.last().map_or(0, |place| place.end);
-            if file.length()? < end {
-                return Ok(false);
-            }
-            file.set_length(end)?;
-            let mut from = 0;
-            for place in &kept {
-                self.holes.make(number, &*file, from..place.start)?;
-                from = place.end;
-            }
-            file.sync_data()?;
-            self.files().rename(&path, &sealed_path(self.folder(), number))?;
-            self.files().sync_directory(self.folder())?;
-            Ok(true)
-        };
-        match sweep_file() {
-            Ok(true) => {}
-            Ok(false) => return Err(corrupt("the volume ends before an extent that is kept", &path)),
-            Err(error) => return Err(failed("sweep a volume", &path, &error)),
+        let _one = lock(&self.freeing);
+        match self.sweep_file(number, &kept) {
+            Ok(Swept::Everything) => {}
+            Ok(Swept::Nothing(why)) => return Err(corrupt(why, &self.path(number))),
+            Err(error) => return Err(failed("sweep a volume", &self.path(number), &error)),
         }
         lock(&self.leftovers).remove(&number);
         self.try_retire(number);
         Ok(())
+    }
+
+    /// Can be repeated, whatever of it was done before.
+    fn sweep_file(&self, number: u64, kept: &[Range<u64>]) -> io::Result<Swept> {
+        let file = match self.open_file(number, OpenOptions::write()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(match kept.is_empty() {
+                    true => Swept::Everything,
+                    false => Swept::Nothing("the volume is missing"),
+                });
+            }
+            file => file?,
+        };
+        let end = kept.last().map_or(0, |place| place.end);
+        if file.length()? < end {
+            return Ok(Swept::Nothing("the volume ends before an extent that is kept"));
+        }
+        file.set_length(end)?;
+        let mut from = 0;
+        for place in kept {
+            self.holes.make(number, &*file, from..place.start)?;
+            from = place.end;
+        }
+        file.sync_data()?;
+        let path = open_path(self.folder(), number);
+        if self.files().exists(&path)? {
+            self.files().rename(&path, &sealed_path(self.folder(), number))?;
+        }
+        self.files().sync_directory(self.folder())?;
+        Ok(Swept::Everything)
     }
 
     /// Deletes a volume if it is sealed and nothing is left in it.
@@ -404,7 +485,7 @@ impl Store {
         if !is_empty {
             return Ok(());
         }
-        lock(&self.read_files).remove(&number);
+        lock(&self.read_files).remove(number);
         match self.files().remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -421,15 +502,11 @@ impl Store {
 
     /// The file of a volume, to read from.
     fn file(&self, number: u64) -> io::Result<Arc<dyn File>> {
-        if let Some(file) = lock(&self.read_files).get(&number) {
-            return Ok(Arc::clone(file));
+        if let Some(file) = lock(&self.read_files).get(number) {
+            return Ok(file);
         }
         let file: Arc<dyn File> = Arc::from(self.open_file(number, OpenOptions::read())?);
-        let mut files = lock(&self.read_files);
-        if files.len() >= MAX_READ_FILES {
-            files.clear();
-        }
-        files.insert(number, Arc::clone(&file));
+        lock(&self.read_files).insert(number, Arc::clone(&file));
         Ok(file)
     }
 
@@ -453,6 +530,12 @@ impl Store {
         let open = open_path(self.folder(), number);
         if self.files().exists(&open).unwrap_or(false) { open } else { sealed_path(self.folder(), number) }
     }
+}
+
+enum Swept {
+    Everything,
+    /// It must not be, for this reason.
+    Nothing(&'static str),
 }
 
 /// A volume that nobody begins to write to for as long as this is held.
@@ -497,11 +580,21 @@ impl Drop for Store {
 }
 
 /// Makes the folder if need be, and looks what is in it.
-fn prepare(files: &dyn FileSystem, folder: &Path) -> io::Result<Vec<Found>> {
-    create_directories(files, folder)?;
-    // The names that are found must be there after the next crash too.
-    files.sync_directory(folder)?;
-    volume::find(files, folder)
+fn prepare(options: &DiskOptions) -> Result<Vec<Found>, ExtentError> {
+    let (files, folder) = (&*options.files, &*options.path);
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let prepare = || {
+        if options.must_exist && !files.exists(folder)? {
+            return Ok(None);
+        }
+        create_directories(files, folder)?;
+        // The names that are found must be there after the next crash too, and who has made them may have been interrupted.
+        files.sync_directory(parent.unwrap_or(Path::new(".")))?;
+        files.sync_directory(folder)?;
+        volume::find(files, folder).map(Some)
+    };
+    let found = prepare().map_err(|error| failed("open the folder of volumes", folder, &error))?;
+    found.ok_or_else(|| corrupt("the folder of volumes is missing", folder))
 }
 
 /// Ranges in their order, those that meet or touch made one.

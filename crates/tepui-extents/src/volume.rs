@@ -5,7 +5,9 @@
 
 use crate::aligned::Aligned;
 use crate::frame::SECTOR;
+use crate::holes::Holes;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -128,6 +130,22 @@ impl Volume {
     /// Takes back what was written after `end`.
     pub(crate) fn cut(&self, end: u64) -> io::Result<()> {
         self.count_failure(self.file.set_length(end))
+    }
+
+    /// Gives back parts of the file, for good.
+    ///
+    /// Through the same handle as all others: a sync that fails may drop what someone else has written, who must not be told
+    /// afterwards that it is on the disk.
+    pub(crate) fn free(&self, holes: &Holes, places: &[Range<u64>]) -> io::Result<()> {
+        let before = self.failures();
+        for place in places {
+            holes.make(self.number, &*self.file, place.clone())?;
+        }
+        let _one = self.syncing();
+        if self.failures() != before {
+            return Err(io::Error::other("a write or sync failed meanwhile"));
+        }
+        self.count_failure(self.file.sync_data())
     }
 
     /// Makes sure that there is nothing after `end`, also after a crash, and gives the file the name of a sealed

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tepui_extents::contract::content;
 use tepui_extents::{DiskExtents, DiskOptions, Extent, ExtentError, ExtentWriter, Extents};
-use tepui_files::SimulatedFiles;
+use tepui_files::{CrashOutcome, Failure, SimulatedFiles};
 
 fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
@@ -99,12 +99,15 @@ async fn what_is_missing_is_told_with_its_file() {
             other => panic!("{other:?}"),
         };
     let swapped = Extent { offset: other.offset, ..extent };
-    assert!(corrupt(&extents, swapped).await.contains("1.open"), "an extent of another place");
+    assert!(
+        corrupt(&extents, swapped).await.contains(&format!("{}.open", extent.volume)),
+        "an extent of another place"
+    );
     let longer = Extent { bytes: extent.bytes + 1, ..extent };
     assert!(corrupt(&extents, longer).await.contains("frame at 131072"), "an extent of another length");
     drop(extents);
 
-    let file = directory.path().join("1");
+    let file = directory.path().join(extent.volume.to_string());
     let whole = std::fs::read(&file).expect("a file can be read");
     std::fs::write(&file, &whole[..140_000]).expect("a file can be written");
     let path = file.display().to_string();
@@ -119,20 +122,25 @@ async fn a_sweep_that_would_lose_something_is_refused() {
     let directory = directory();
     let extent =
         write(&open(directory.path()), &content(150_000, 1)).await.expect("an extent can be written");
-    std::fs::rename(directory.path().join("1"), directory.path().join("1.open")).expect("as after a crash");
+    let volume = extent.volume;
+    let sealed = directory.path().join(volume.to_string());
+    std::fs::rename(&sealed, sealed.with_extension("open")).expect("as after a crash");
     let extents = open(directory.path());
-    assert_eq!(extents.leftovers(), [1]);
+    assert_eq!(extents.leftovers(), [volume]);
     let beyond = Extent { offset: 1 << 20, ..extent };
-    let refused = extents.sweep(1, vec![extent, beyond]).await;
-    assert!(matches!(refused, Err(ExtentError::Corrupt(_))), "{refused:?}");
+    let inside = Extent { offset: 4096, bytes: 10, ..extent };
+    for odd in [beyond, inside] {
+        let refused = extents.sweep(volume, vec![extent, odd]).await;
+        assert!(matches!(refused, Err(ExtentError::Corrupt(_))), "{refused:?}");
+    }
     for odd in [Extent { volume: 2, ..extent }, Extent { offset: 7, ..extent }] {
-        let refused = extents.sweep(1, vec![odd]).await;
+        let refused = extents.sweep(volume, vec![odd]).await;
         assert!(matches!(refused, Err(ExtentError::Failed(_))), "{refused:?}");
     }
     assert!(extents.read(extent, 0..150_000).await.is_ok());
-    extents.sweep(1, vec![extent, extent]).await.expect("a volume can be swept");
+    extents.sweep(volume, vec![extent, extent]).await.expect("a volume can be swept");
     assert!(extents.read(extent, 0..150_000).await.is_ok());
-    assert_eq!(files(directory.path()), [directory.path().join("1")], "sealed");
+    assert_eq!(files(directory.path()), [sealed], "sealed");
     assert!(extents.free(vec![Extent { offset: 7, ..extent }]).await.is_err(), "no extent begins there");
 }
 
@@ -149,6 +157,86 @@ async fn no_number_is_used_twice() {
         let extents = open(directory.path());
         extents.free(vec![extent]).await.expect("an extent can be freed");
         assert!(files(directory.path()).len() <= 1, "only the newest is left, for its number");
+    }
+}
+
+/// Whoever has kept an extent that is lost must never read another.
+#[test]
+fn no_number_is_used_twice_though_volumes_are_lost() {
+    for is_folder_lost in [false, true] {
+        let files = SimulatedFiles::new(1);
+        let mut lost: Vec<Extent> = Vec::new();
+        for _ in 0..5 {
+            let options = DiskOptions { files: Arc::new(files.clone()), ..DiskOptions::new("/extents") };
+            let extents = DiskExtents::open(options).expect("the folder can be opened");
+            let extent = files.complete(write(&extents, b"bytes")).expect("an extent can be written");
+            assert!(lost.iter().all(|lost| lost.volume != extent.volume), "{extent:?}");
+            for lost in &lost {
+                let read = files.complete(extents.read(*lost, 0..5));
+                assert!(matches!(read, Err(ExtentError::Corrupt(_))), "{read:?}");
+            }
+            drop(extents);
+            files.lose(&match is_folder_lost {
+                true => PathBuf::from("/extents"),
+                false => PathBuf::from(format!("/extents/{}", extent.volume)),
+            });
+            lost.push(extent);
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_was_there_is_not_made_anew() {
+    let files = SimulatedFiles::new(1);
+    let options = DiskOptions { files: Arc::new(files.clone()), ..DiskOptions::new("/data/extents") };
+    let must_exist = DiskOptions { must_exist: true, ..options.clone() };
+    let open = |options: &DiskOptions| DiskExtents::open(options.clone()).map(drop);
+    let refused = open(&must_exist);
+    assert!(
+        matches!(&refused, Err(ExtentError::Corrupt(what)) if what.contains("/data/extents")),
+        "{refused:?}"
+    );
+    assert!(!files.directories().contains(&PathBuf::from("/data/extents")));
+    assert_eq!(open(&options), Ok(()));
+    assert_eq!(open(&must_exist), Ok(()));
+}
+
+#[tokio::test]
+async fn a_volume_under_two_names_is_refused() {
+    let directory = directory();
+    let extent = write(&open(directory.path()), b"bytes").await.expect("an extent can be written");
+    let sealed = directory.path().join(extent.volume.to_string());
+    std::fs::copy(&sealed, sealed.with_extension("open")).expect("a file can be copied");
+    let refused = DiskExtents::open(DiskOptions::new(directory.path())).map(drop);
+    assert!(matches!(refused, Err(ExtentError::Corrupt(_))), "{refused:?}");
+}
+
+/// A sync that fails may drop what others have written, and tell it to one of them only.
+#[test]
+fn who_writes_is_told_when_a_free_fails() {
+    let content = Bytes::from(content(1_500_000, 1));
+    // A failing sync keeps some of what it drops, by chance.
+    for (failing, seed) in (0..8).flat_map(|failing| (0..8).map(move |seed| (failing, seed))) {
+        let files = SimulatedFiles::new(seed);
+        let options = |files: &SimulatedFiles| DiskOptions {
+            files: Arc::new(files.clone()),
+            ..DiskOptions::new("/extents")
+        };
+        let extents = DiskExtents::open(options(&files)).expect("the folder can be opened");
+        let freed = files.complete(write(&extents, b"freed")).expect("an extent can be written");
+        let mut writer = files.complete(extents.begin()).expect("an extent can be begun");
+        files.complete(writer.write(content.clone())).expect("bytes can be written");
+        while files.run_blocking() {}
+        files.fail(files.calls() + failing, Failure::Input);
+        let _ = files.complete(extents.free(vec![freed]));
+        files.stop_failing();
+        let finished = files.complete(writer.finish());
+        let after_crash = files.crash(CrashOutcome::Nothing);
+        if let Ok(extent) = finished {
+            let extents = DiskExtents::open(options(&after_crash)).expect("the folder can be opened");
+            let found = after_crash.complete(extents.read(extent, 0..extent.bytes));
+            assert!(found.is_ok_and(|found| found.concat() == content), "call {failing} failed");
+        }
     }
 }
 

@@ -407,7 +407,8 @@ impl SimulatedFiles {
 
     /// Polls a future to its end, and does work for a thread whenever it waits.
     pub fn complete<F: Future>(&self, future: F) -> F::Output {
-        let mut future = std::pin::pin!(future);
+        // The runtime, if there is one, must not make it wait for the sake of others.
+        let mut future = std::pin::pin!(tokio::task::unconstrained(future));
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 return output;
