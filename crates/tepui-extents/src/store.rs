@@ -122,17 +122,18 @@ impl Store {
     }
 
     /// Deletes volumes that are empty, because they could not be deleted or came back after a crash. In the background, for there may
-    /// be many.
+    /// be many; nobody waits for it, nor is the store held open by it.
     fn retire_empty(self: &Arc<Self>, sealed: BTreeSet<u64>) {
-        let store = Arc::clone(self);
-        self.in_background(move || {
+        let store = Arc::downgrade(self);
+        self.files().spawn_blocking(Box::new(move || {
             for number in sealed {
+                let Some(store) = store.upgrade() else { return };
                 if lock(&store.pool).is_closed {
                     return;
                 }
                 store.try_retire(number);
             }
-        });
+        }));
     }
 
     /// The number of the volume after the one with the highest number: a count and 32 bits of chance.
