@@ -78,7 +78,8 @@ impl Counts {
                 }
             }
             for count in [3, 10, 40] {
-                let failure = [Failure::Input, Failure::NoSpace][(call.number % 2) as usize];
+                let failures = [Failure::Input, Failure::NoSpace, Failure::TooManyFiles];
+                let failure = failures[(call.number % 3) as usize];
                 if pick(20) {
                     self.run(seed, Trouble::Fail { call: call.number, count, failure });
                 }
