@@ -376,7 +376,7 @@ impl SimulatedFiles {
         directories.map(|(path, _)| path.clone()).collect()
     }
 
-    /// Flips one bit of what is on the disk.
+    /// Flips one bit of what is on the disk. Nothing is on it where there is a hole.
     pub fn flip_bit(&self, path: &Path, offset: u64, bit: u8) {
         let mut state = self.state();
         let Some(Entry::File(inode)) = state.names.get(path).copied() else { return };
@@ -384,6 +384,9 @@ impl SimulatedFiles {
             let mut byte = [0];
             inode.content.read(&mut byte, offset);
             byte[0] ^= 1 << (bit % 8);
+            if Change::Write(offset, byte.into()).new_pages(&inode.content) > 0 {
+                return;
+            }
             inode.content.write(&byte, offset);
             inode.synced.write(&byte, offset);
         }

@@ -53,6 +53,8 @@ pub(crate) enum Fate {
     Kept,
     /// Nobody keeps it. It may be there until it is freed.
     GivenUp,
+    /// Nobody keeps it, nor knows of it. It may be there until its volume is swept.
+    Forgotten,
     /// It must not be there.
     Freed,
 }

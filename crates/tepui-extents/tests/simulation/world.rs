@@ -298,12 +298,19 @@ impl World {
             Outcome::Wrote(content, Ok(extent)) => {
                 self.say(&format!("  wrote {extent:?}"));
                 // Some find nobody who keeps them.
-                let is_kept = self.random.u8(..8) > 0;
-                let fate = if is_kept { Fate::Kept } else { Fate::GivenUp };
+                let fate = match self.random.u8(..16) {
+                    0 => Fate::Forgotten,
+                    1 => Fate::GivenUp,
+                    _ => Fate::Kept,
+                };
                 self.model.add(extent, content, fate);
-                match is_kept && self.random.bool() {
-                    true => self.extents.iter().for_each(|extents| extents.settle(extent)),
-                    false => self.unsettled.push(extent),
+                let is_settled = self.random.bool();
+                match fate {
+                    Fate::Forgotten => {}
+                    Fate::Kept if is_settled => {
+                        self.extents.iter().for_each(|extents| extents.settle(extent));
+                    }
+                    _ => self.unsettled.push(extent),
                 }
             }
             Outcome::Wrote(_, Err(error)) => {
@@ -426,13 +433,17 @@ impl World {
         }
         self.open();
         let extents = self.extents.clone().expect("it is open");
-        if is_closed && is_settled && !had_trouble && !had_leftovers {
+        let is_all_known = self.model.all(Fate::Forgotten).is_empty();
+        if is_closed && is_settled && is_all_known && !had_trouble && !had_leftovers {
             assert_eq!(extents.leftovers(), [], "it was closed");
         }
         self.check_kept();
         self.begin_to_sweep(&extents);
         self.drain();
         assert_eq!(extents.leftovers(), []);
+        for which in self.model.all(Fate::Forgotten) {
+            self.model.extents[which].fate = Fate::Freed;
+        }
         let given_up = self.model.all(Fate::GivenUp);
         let places = given_up.iter().map(|which| self.model.extents[*which].extent).collect();
         self.files.complete(extents.free(places)).expect("extents can be freed");
