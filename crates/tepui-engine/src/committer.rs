@@ -257,7 +257,8 @@ enum State {
 impl<S: Store> Committer<S> {
     /// `version` is the one that `shared` was created with.
     pub(crate) fn new(shared: Arc<Shared>, store: S, version: Version) -> Self {
-        Self {
+        let failed = store.failed();
+        let mut committer = Self {
             shared,
             store,
             recent: Recent::new(version),
@@ -265,7 +266,13 @@ impl<S: Store> Committer<S> {
             catalogue_version: version,
             state: State::Open,
             healed: None,
+        };
+        match failed {
+            Some(why) => committer.fail(why),
+            // So that health is right from the start.
+            None => drop(committer.check()),
         }
+        committer
     }
 
     /// Runs until the queue is closed and empty.
@@ -427,7 +434,7 @@ impl<S: Store> Committer<S> {
     }
 
     fn fail(&mut self, why: EngineError) {
-        let why = EngineError::Unavailable(format!("read-only until the disk takes writes again: {why}"));
+        let why = read_only(why);
         let wait = match self.healed {
             Some((when, wait)) if when.elapsed() < SOON => (wait * 2).min(HEAL_WAIT.1),
             _ => HEAL_WAIT.0,
@@ -450,7 +457,7 @@ impl<S: Store> Committer<S> {
             }
             Err(error) => {
                 tracing::warn!(%error, "the disk does not take writes yet");
-                let why = EngineError::Unavailable(error.to_string());
+                let why = read_only(error);
                 self.state = State::Failed { why: why.clone(), retry_at: Instant::now() + wait, wait };
                 Err(why)
             }
@@ -469,6 +476,13 @@ impl<S: Store> Drop for Committer<S> {
         let status = Status { all: Some(stopped.clone()), ordinary: None };
         *self.shared.status.write().unwrap_or_else(PoisonError::into_inner) = status;
         answer(left, &Err(stopped.into()));
+    }
+}
+
+fn read_only(why: EngineError) -> EngineError {
+    match why {
+        EngineError::NoSpace(why) => EngineError::NoSpace(why),
+        why => EngineError::Unavailable(format!("read-only until the disk takes writes again: {why}")),
     }
 }
 

@@ -51,7 +51,8 @@ pub(crate) struct Journal {
     growth: u64,
     /// Segments that are needed and no longer written to, the oldest first.
     full: VecDeque<(u64, Place)>,
-    current: Current,
+    /// `None`: the journal was read, and nothing was written to it yet.
+    current: Option<Current>,
     /// Segments that are in tables. The present head still names them, so that they stay until the next one is there.
     released: Vec<Place>,
     spare: Vec<Place>,
@@ -59,6 +60,11 @@ pub(crate) struct Journal {
     uncertain: Vec<Place>,
     /// The highest number that any segment has had.
     highest: u64,
+    /// How many groups the last of `full` has.
+    groups: u32,
+    /// The last batch that was read, if it may not have reached the disk: a process that was killed leaves it with the operating
+    /// system.
+    carried: Option<Batch>,
     group: Group,
 }
 
@@ -88,22 +94,7 @@ impl Begun {
     }
 }
 
-/// What was found in a folder, before anything is written to it.
-pub(crate) struct Recovered {
-    files: Arc<dyn FileSystem>,
-    folder: PathBuf,
-    growth: u64,
-    full: VecDeque<(u64, Place)>,
-    released: Vec<Place>,
-    spare: Vec<Place>,
-    highest: u64,
-    /// What the next head has to say about the last segment.
-    groups: u32,
-    /// The last batch, if it may not have reached the disk: a process that was killed leaves it with the operating system.
-    carried: Option<Batch>,
-}
-
-impl Recovered {
+impl Journal {
     /// Reads the journal. `each` gets every batch that is not in tables, in order: those up to `flushed` are. The journal must
     /// be the one that the manifest names; if nothing is expected, it must be empty.
     pub(crate) fn read(
@@ -123,16 +114,19 @@ impl Recovered {
                 recovery::check_no_batches(&**files, &file.path)?;
             }
         }
-        let mut recovered = Self {
+        let mut journal = Self {
             files: Arc::clone(files),
             folder: folder.to_owned(),
             growth: segment_bytes.clamp(PAGE as u64, GROWTH).next_multiple_of(PAGE as u64),
             full: VecDeque::new(),
+            current: None,
             released: Vec::new(),
             spare: Vec::new(),
+            uncertain: Vec::new(),
             highest,
             groups: 0,
             carried: None,
+            group: Group::default(),
         };
         let mut last_number = None;
         for Link { file, head, extent, carries } in recovery::chain(&mut found, end, folder)? {
@@ -149,7 +143,7 @@ impl Recovered {
                 gap |= !is_again && !follows;
                 last_number = Some(batch.number);
                 if is_last && end.groups.is_none() {
-                    recovered.carried = (batch.number > flushed).then(|| batch.clone());
+                    journal.carried = (batch.number > flushed).then(|| batch.clone());
                 }
                 if batch.number > flushed && !is_again {
                     each(batch);
@@ -158,77 +152,41 @@ impl Recovered {
             if gap {
                 return Err(recovery::corrupt("commits are missing before those in this file", &file.path));
             }
-            recovered.groups = groups;
+            journal.groups = groups;
             let place = Place { path: file.path, length: file.length };
             // Everything in it is in tables, and everything before it too.
-            if newest <= flushed && recovered.full.is_empty() {
-                recovered.released.push(place);
+            if newest <= flushed && journal.full.is_empty() {
+                journal.released.push(place);
             } else {
-                recovered.full.push_back((head.segment, place));
+                journal.full.push_back((head.segment, place));
             }
         }
         let place = |file: Found| Place { path: file.path, length: file.length };
-        recovered.spare = found.into_iter().map(place).collect();
-        Ok(recovered)
+        journal.spare = found.into_iter().map(place).collect();
+        Ok(journal)
     }
 
-    /// Begins a segment. Nothing counts that is in it before the manifest names it.
-    pub(crate) fn begin(self) -> Result<Journal, EngineError> {
-        let Self { files, folder, growth, full, released, mut spare, highest, groups, carried } = self;
-        let segment = highest + 1;
-        let (oldest, previous) = match (full.front(), full.back()) {
-            (Some((oldest, _)), Some((newest, _))) => (*oldest, *newest),
-            _ => (segment, 0),
-        };
-        let carried = carried.filter(|_| !full.is_empty());
-        let head = Head { segment, oldest, previous, groups_before: groups, carries: carried.is_some() };
-        let in_use = full.iter().map(|(_, place)| place).chain(&released);
-        let place = next_place(&folder, &mut spare, in_use);
-        let mut group = Group::default();
-        let begin = || {
-            let mut current = Current::begin(&*files, &folder, growth, head, place, &mut group)?;
-            if let Some(Batch { number, writes }) = &carried {
-                current.append(&mut group, *number, writes)?;
-                current.sync()?;
-            }
-            Ok(current)
-        };
-        let current = begin().map_err(|error| failed("begin", &folder, &error))?;
-        Ok(Journal {
-            files,
-            folder,
-            growth,
-            full,
-            current,
-            released,
-            spare,
-            uncertain: Vec::new(),
-            highest: segment,
-            group,
-        })
-    }
-}
-
-impl Journal {
     /// Writes a batch, which is on disk when this returns. After a failure nothing more can be written to this segment.
     pub(crate) fn write(&mut self, number: u64, writes: &[Write]) -> io::Result<()> {
-        self.current.append(&mut self.group, number, writes)?;
-        self.current.sync()
+        let current = self.current.as_mut().ok_or_else(|| io::Error::other("the journal was not begun"))?;
+        current.append(&mut self.group, number, writes)?;
+        current.sync()
     }
 
-    /// The number of the segment that is written to.
+    /// The number of the segment that is written to; 0 if there is none yet.
     pub(crate) fn segment(&self) -> u64 {
-        self.current.segment
+        self.current.as_ref().map_or(0, |current| current.segment)
     }
 
     /// The segment that is written to, and how far.
-    pub(crate) fn end(&self) -> JournalEnd {
-        JournalEnd { segment: self.current.segment, groups: Some(self.current.groups) }
+    pub(crate) fn end(&self) -> Option<JournalEnd> {
+        let current = self.current.as_ref()?;
+        Some(JournalEnd { segment: current.segment, groups: Some(current.groups) })
     }
 
     /// How much was written to this segment.
     pub(crate) fn bytes(&self) -> u64 {
-        self.current.end
+        self.current.as_ref().map_or(0, |current| current.end)
     }
 
     /// How many segments are needed.
@@ -240,33 +198,42 @@ impl Journal {
     pub(crate) fn begin(&mut self) -> io::Result<Begun> {
         // Never the same number twice: it is not known what became of the one before on disk.
         self.highest += 1;
-        let head = Head {
-            segment: self.highest,
-            oldest: self.full.front().map_or(self.current.segment, |(oldest, _)| *oldest),
-            previous: self.current.segment,
-            groups_before: self.current.groups,
-            carries: false,
-        };
-        let in_use = self.full.iter().map(|(_, place)| place).chain([&self.current.place]);
+        let last = self.full.back().map(|(last, _)| (*last, self.groups));
+        let last = self.current.as_ref().map(|current| (current.segment, current.groups)).or(last);
+        let (previous, groups_before) = last.unwrap_or((0, 0));
+        let carried = self.carried.as_ref().filter(|_| self.current.is_none() && last.is_some());
+        let oldest = self.full.front().map(|(oldest, _)| *oldest);
+        let oldest = oldest.or(last.map(|(last, _)| last)).unwrap_or(self.highest);
+        let head =
+            Head { segment: self.highest, oldest, previous, groups_before, carries: carried.is_some() };
+        let in_use =
+            self.full.iter().map(|(_, place)| place).chain(self.current.iter().map(|current| &current.place));
         let in_use = in_use.chain(&self.released).chain(&self.uncertain);
         let place = next_place(&self.folder, &mut self.spare, in_use);
         let kept = Place { path: place.path.clone(), length: 0 };
-        let begun = Current::begin(&*self.files, &self.folder, self.growth, head, place, &mut self.group);
+        let begin = || {
+            let mut next =
+                Current::begin(&*self.files, &self.folder, self.growth, head, place, &mut self.group)?;
+            if let Some(Batch { number, writes }) = carried {
+                next.append(&mut self.group, *number, writes)?;
+                next.sync()?;
+            }
+            Ok(Begun(next))
+        };
+        let begun = begin();
         if begun.is_err() {
             self.spare.push(kept);
         }
-        begun.map(Begun)
+        begun
     }
 
     /// Goes on in a segment that the manifest names.
     pub(crate) fn go_on(&mut self, Begun(next): Begun) {
-        let done = std::mem::replace(&mut self.current, next);
-        self.full.push_back((done.segment, done.place));
-        self.drop_spare();
-    }
-
-    /// The manifest names the present segment: what the one before named is not needed any more.
-    pub(crate) fn drop_spare(&mut self) {
+        self.carried = None;
+        if let Some(done) = self.current.replace(next) {
+            self.full.push_back((done.segment, done.place));
+        }
+        // What only the segment before has named is not needed any more.
         self.spare.append(&mut self.released);
         self.spare.append(&mut self.uncertain);
         for place in self.spare.drain(SPARE_FILES.min(self.spare.len())..) {
@@ -323,6 +290,8 @@ impl Current {
     }
 
     fn put_head(&mut self, group: &mut Group, head: Head) -> io::Result<()> {
+        // Also if it was tried before and the end of the file was already thought to be further on.
+        self.end = 0;
         group.clear();
         group.put(&head.content());
         self.put(group)

@@ -3,7 +3,7 @@
 use crate::background::Background;
 use crate::directory::Directory;
 use crate::disk::DiskOptions;
-use crate::journal::{Journal, Recovered};
+use crate::journal::Journal;
 use crate::tree::{CacheLimits, Expect, JournalEnd, Memtable, Sizes, Tree};
 use crate::view::{Published, View};
 use crate::{EngineError, Version, Write};
@@ -61,6 +61,9 @@ pub(crate) trait Store: Send {
     /// Whether background work goes on.
     fn check_alive(&self) -> Result<(), EngineError>;
 
+    /// Why nothing can be written from the start.
+    fn failed(&self) -> Option<EngineError>;
+
     /// After a write that may or may not be there: makes sure that it is not, and goes on without it.
     fn heal(&mut self) -> Result<(), EngineError>;
 
@@ -74,6 +77,13 @@ pub(crate) enum Threads {
     Own,
     /// Whoever calls the steps of [`Background`].
     None,
+}
+
+/// What ends with a segment of the journal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seals {
+    Nothing,
+    Memtable,
 }
 
 pub(crate) struct TreeStore {
@@ -90,6 +100,8 @@ pub(crate) struct TreeStore {
     /// Free bytes when they were last asked for. `None`: that is not known.
     free: Option<u64>,
     space_checked: Option<Instant>,
+    /// Why nothing can be written before [`Store::heal`].
+    failed: Option<EngineError>,
     // Dropped last: it has the lock.
     directory: Directory,
 }
@@ -97,7 +109,7 @@ pub(crate) struct TreeStore {
 impl TreeStore {
     pub(crate) fn open(options: DiskOptions, threads: Threads) -> Result<Self, EngineError> {
         let files = &options.files;
-        let mut directory = Directory::open(files, &options.path)?;
+        let directory = Directory::open(files, &options.path)?;
         let sizes = Sizes {
             memtable_bytes: options.memtable_bytes,
             block_bytes: options.block_bytes as usize,
@@ -112,22 +124,18 @@ impl TreeStore {
         let mut number = found.flushed;
         let segment_bytes = options.journal_bytes / 4;
         let expected = (directory.expect(), found.journal);
-        let recovered =
-            Recovered::read(files, &directory.journal(), segment_bytes, expected, found.flushed, |batch| {
+        let journal =
+            Journal::read(files, &directory.journal(), segment_bytes, expected, found.flushed, |batch| {
                 number = batch.number;
                 memtable.insert(batch.number, batch.writes);
             })?;
-        let mut journal = recovered.begin()?;
-        tree.record_journal(JournalEnd { segment: journal.segment(), groups: None })?;
-        journal.drop_spare();
-        directory.set_complete()?;
         let tree = Arc::new(tree);
         let background = match threads {
             Threads::Own => Background::start(&tree, options.merge_threads)
                 .map_err(|error| EngineError::Failed(format!("cannot start background work: {error}")))?,
             Threads::None => Background::stepped(&tree),
         };
-        Ok(Self {
+        let mut store = Self {
             background,
             tree,
             memtable,
@@ -137,8 +145,18 @@ impl TreeStore {
             options,
             free: None,
             space_checked: None,
+            failed: None,
             directory,
-        })
+        };
+        match store.begin_segment(Seals::Nothing) {
+            Ok(()) => store.directory.set_complete()?,
+            // What is there can be read, and then deleted.
+            Err(error @ EngineError::NoSpace(_)) if store.directory.expect() == Expect::Everything => {
+                store.failed = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(store)
     }
 
     pub(crate) fn background(&self) -> &Background {
@@ -154,13 +172,13 @@ impl TreeStore {
             || progress.waiting_memtables == 0 && self.journal.segments() > MAX_SEGMENTS;
         if is_full {
             self.background.wait_for_room(MAX_WAITING_MEMTABLES, MAX_WAITING_TABLES)?;
-            self.begin_segment(true)?;
+            self.begin_segment(Seals::Memtable)?;
         }
         Ok(())
     }
 
-    /// Begins a new segment of the journal; with a new memtable, hands on the full one.
-    fn begin_segment(&mut self, seals: bool) -> Result<(), EngineError> {
+    /// Begins a new segment of the journal. With a new memtable, hands on the full one.
+    fn begin_segment(&mut self, seals: Seals) -> Result<(), EngineError> {
         let full = self.journal.segment();
         let begun = self
             .journal
@@ -172,7 +190,7 @@ impl TreeStore {
             return Err(error.into());
         }
         self.journal.go_on(begun);
-        if seals {
+        if seals == Seals::Memtable {
             self.memtable = self.tree.seal();
             self.background.flush(full);
         }
@@ -251,14 +269,21 @@ impl Store for TreeStore {
         }
     }
 
+    fn failed(&self) -> Option<EngineError> {
+        self.failed.clone()
+    }
+
     fn heal(&mut self) -> Result<(), EngineError> {
-        self.begin_segment(false)
+        self.begin_segment(Seals::Nothing)?;
+        self.failed = None;
+        Ok(())
     }
 
     fn close(&mut self) {
         self.background.stop();
         // The next start knows how far the journal goes. Without this it only cannot tell a lost end from a crash.
-        if let Err(error) = self.tree.record_journal(self.journal.end()) {
+        let closed = self.journal.end().map_or(Ok(()), |end| self.tree.record_journal(end));
+        if let Err(error) = closed {
             let error = EngineError::from(error);
             tracing::warn!(%error, "cannot say that the store was closed in good order");
         }

@@ -344,6 +344,31 @@ impl SimulatedFiles {
         Self::with_names(state, names, inodes)
     }
 
+    /// What the next process finds after this one was killed: everything that was written, synced or not. Nothing that is left of the
+    /// process that was killed reaches the disk any more. Calls are counted on.
+    pub fn kill(&self) -> Self {
+        let mut state = self.state();
+        let unfinished = std::mem::take(&mut state.work);
+        let (names, inodes) = (std::mem::take(&mut state.names), std::mem::take(&mut state.inodes));
+        let after = Self::with_names(&mut state, names, BTreeMap::new());
+        let mut next = after.state();
+        next.inodes = inodes;
+        next.inodes.values_mut().for_each(|inode| inode.handles = 0);
+        let linked = next.inodes.values().filter(|inode| inode.links > 0);
+        next.used = linked.map(|inode| inode.content.pages()).sum();
+        next.synced_names = std::mem::take(&mut state.synced_names);
+        next.unsynced_names = std::mem::take(&mut state.unsynced_names);
+        next.calls = state.calls;
+        next.failures = std::mem::take(&mut state.failures);
+        next.crash_at = state.crash_at;
+        next.trace = state.trace.take();
+        state.has_crashed = true;
+        drop((state, next));
+        // Whatever it holds is closed, which asks for the lock.
+        drop(unfinished);
+        after
+    }
+
     /// A disk with the same content, all of it synced, on which nothing fails.
     pub fn copy(&self) -> Self {
         let mut state = self.state();

@@ -26,13 +26,11 @@ impl Bench {
         let mut numbers = Vec::new();
         let (files, expected) = (Self::files(), (Expect::Everything, self.end.get()));
         let flushed = self.flushed.get();
-        let recovered = Recovered::read(&files, self.folder.path(), 64 << 20, expected, flushed, |batch| {
+        let mut journal = Journal::read(&files, self.folder.path(), 64 << 20, expected, flushed, |batch| {
             assert_eq!(batch, Batch { number: batch.number, writes: writes(batch.number) });
             numbers.push(batch.number);
         })?;
-        let mut journal = recovered.begin()?;
-        self.end.set(JournalEnd { segment: journal.segment(), groups: None });
-        journal.drop_spare();
+        self.begin(&mut journal);
         Ok((journal, numbers))
     }
 
@@ -44,7 +42,7 @@ impl Bench {
 
     /// Ends in good order.
     fn close(&self, journal: Journal) {
-        self.end.set(journal.end());
+        self.end.set(journal.end().unwrap());
     }
 
     fn numbers(&self) -> Vec<u64> {
@@ -69,6 +67,13 @@ fn append(journal: &mut Journal, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
         journal.write(number, &writes(number)).unwrap();
     }
+}
+
+/// A journal that was begun, and is named from here on.
+fn begun(mut journal: Journal) -> Journal {
+    let begun = journal.begin().unwrap();
+    journal.go_on(begun);
+    journal
 }
 
 fn is_corrupt<T>(result: Result<T, EngineError>) -> bool {
@@ -164,7 +169,7 @@ proptest! {
         let first = bench.flushed.get() + 1;
         let last = first + before;
         append(&mut journal, first..=last - 1);
-        let (path, start) = (journal.current.place.path.clone(), journal.bytes() as usize);
+        let (path, start) = (journal.current.as_ref().unwrap().place.path.clone(), journal.bytes() as usize);
         let old = std::fs::read(&path).unwrap();
         append(&mut journal, last..=last);
         drop(journal);
@@ -278,7 +283,7 @@ fn a_new_directory_has_no_batches() {
     let bench = Bench::new();
     let open = |end| {
         let expected = (Expect::Nothing, end);
-        Recovered::read(&Bench::files(), bench.folder.path(), 64 << 20, expected, 0, |_| {}).map(drop)
+        Journal::read(&Bench::files(), bench.folder.path(), 64 << 20, expected, 0, |_| {}).map(drop)
     };
     let mut journal = bench.open().unwrap().0;
     assert_eq!(open(JournalEnd::default()), Ok(()), "one that was interrupted");
@@ -293,7 +298,7 @@ fn the_last_batch_is_written_again() {
     let bench = Bench::new();
     let mut journal = bench.open().unwrap().0;
     append(&mut journal, 1..=3);
-    let (path, before) = (journal.current.place.path.clone(), journal.bytes() as usize);
+    let (path, before) = (journal.current.as_ref().unwrap().place.path.clone(), journal.bytes() as usize);
     append(&mut journal, 4..=4);
     drop(journal);
     assert_eq!(bench.numbers(), [1, 2, 3, 4]);
@@ -317,8 +322,8 @@ fn what_failed_is_left_out_for_good() {
     let open = |end: JournalEnd| {
         let mut numbers = Vec::new();
         let expected = (Expect::Everything, end);
-        let read = Recovered::read(&shared, folder, 1 << 20, expected, 0, |batch| numbers.push(batch.number));
-        (read.unwrap().begin().unwrap(), numbers)
+        let read = Journal::read(&shared, folder, 1 << 20, expected, 0, |batch| numbers.push(batch.number));
+        (begun(read.unwrap()), numbers)
     };
     let mut journal = open(JournalEnd::default()).0;
     let end = JournalEnd { segment: journal.segment(), groups: None };
@@ -345,8 +350,8 @@ fn direct_writes_that_are_refused_late_are_done_otherwise() {
     for number in 1..5 {
         let mut numbers = Vec::new();
         let expected = (Expect::Everything, end);
-        let read = Recovered::read(&shared, folder, 1 << 20, expected, 0, |batch| numbers.push(batch.number));
-        let mut journal = read.unwrap().begin().unwrap();
+        let read = Journal::read(&shared, folder, 1 << 20, expected, 0, |batch| numbers.push(batch.number));
+        let mut journal = begun(read.unwrap());
         assert_eq!(numbers, (1..number).collect::<Vec<_>>());
         append(&mut journal, number..=number);
         end = JournalEnd { segment: journal.segment(), groups: None };

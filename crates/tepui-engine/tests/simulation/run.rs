@@ -95,7 +95,8 @@ pub(crate) async fn drive<T>(files: &SimulatedFiles, future: impl Future<Output 
 pub(crate) fn simulated<T>(future: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().expect("a runtime can be built");
-    runtime.block_on(future)
+    // The runtime must not make anything wait for the sake of others: there are none.
+    runtime.block_on(tokio::task::unconstrained(future))
 }
 
 impl Run {
@@ -335,6 +336,7 @@ impl Run {
 
     /// The process ends here.
     pub(crate) fn kill(&mut self) {
+        self.files = self.files.kill();
         self.held.clear();
         self.store = None;
         self.give_up_waiting();
@@ -394,9 +396,8 @@ impl Run {
 
     /// The power fails, and comes back.
     pub(crate) async fn crash(&mut self, outcome: CrashOutcome) -> Result<(), String> {
-        let after = self.files.crash(outcome);
         self.kill();
-        self.files = after;
+        self.files = self.files.crash(outcome);
         self.note(|| format!("crashed: {outcome:?}"));
         self.restart().await
     }
