@@ -92,6 +92,11 @@ impl Directory {
     }
 }
 
+/// Whether an engine was made in this directory, so that everything that belongs to it must be there.
+pub fn is_used(files: &dyn FileSystem, path: &Path) -> io::Result<bool> {
+    files.exists(&path.join("FORMAT"))
+}
+
 fn check_format(files: &dyn FileSystem, path: &Path) -> Result<Expect, EngineError> {
     let file = path.join("FORMAT");
     match read_file(files, &file) {

@@ -25,6 +25,7 @@ mod tree;
 mod view;
 
 pub use chain::Chain;
+pub use directory::is_used;
 pub use disk::{DiskEngine, DiskOptions, DiskSnapshot, Stepper};
 pub use limits::{MAX_COMMIT_BYTES, MAX_KEY_BYTES};
 pub use memory::{MemoryEngine, MemorySnapshot};

@@ -215,9 +215,20 @@ impl Data {
         }
         let directory = config.data_dir().map_err(StartError::Config)?;
         let open = move || {
-            let engine = DiskEngine::open(DiskOptions::new(&directory)).map_err(StartError::Data)?;
-            let extents = tepui_extents::DiskOptions::new(directory.join("extents"));
+            let engine = DiskOptions::new(&directory);
+            let mut extents = tepui_extents::DiskOptions::new(directory.join("extents"));
+            // Both are made before the engine says that everything is there: from then on, what is missing is damage.
+            extents.must_exist = tepui_engine::is_used(&*engine.files, &directory).unwrap_or(true);
+            let is_new = !extents.must_exist;
             let extents = DiskExtents::open(extents).map_err(StartError::Extents)?;
+            if is_new && !extents.leftovers().is_empty() {
+                let message = format!(
+                    "there are bytes of blobs, but the file FORMAT is missing, and perhaps more: {}",
+                    directory.display()
+                );
+                return Err(StartError::Data(EngineError::Corrupt(message)));
+            }
+            let engine = DiskEngine::open(engine).map_err(StartError::Data)?;
             Ok(Self::Disk(Arc::new(engine), Arc::new(extents)))
         };
         let opened = tokio::task::spawn_blocking(open).await;
