@@ -309,6 +309,9 @@ impl<S: Served> FrontDoor<S> {
         };
         let mut response = error_body::encode(error, dress, S::SERVICE, known.request_id, known.now);
         self.served.dress_refusal(known, error, version, &mut response);
+        if known.head.method == Method::HEAD {
+            error_body::remove_body(&mut response);
+        }
         response.map(ReplyBody::from)
     }
 
