@@ -45,8 +45,8 @@ impl Signed<'_> {
     /// What the queue and blob services sign: twelve lines, the `x-ms-` headers, and the whole query.
     pub(crate) fn storage_shared_key(&self, headers: &[(String, String)], query: &str) -> String {
         let header = |name: &str| {
-            let found = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-            found.map(|(_, value)| value.clone()).unwrap_or_default()
+            let lines = headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+            lines.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(",")
         };
         let length = Some(header("Content-Length")).filter(|length| length != "0").unwrap_or_default();
         let lines = [

@@ -70,6 +70,15 @@ async def test_conditions_on_tags(container):
     assert await names(container) == []
 
 
+async def test_condition_beyond_ascii(container):
+    """The blocking client sends it in Latin-1, the other one in UTF-8. No tag can be so, but the condition counts."""
+    blob = await put(container, "a", tags={"city": "Berlin"})
+    with pytest.raises(HttpResponseError) as info:
+        await blob.delete_blob(if_tags_match_condition="\"city\"='Köln'")
+    assert info.value.status_code in (400, 412)
+    assert await blob.get_blob_tags() == {"city": "Berlin"}
+
+
 async def test_tiers(container):
     blob = await put(container, "a")
     found = await blob.get_blob_properties()

@@ -35,6 +35,8 @@ impl Timestamp {
     /// 1601-01-01, the earliest moment that a DateTime property may hold.
     pub const EARLIEST_STORABLE: Self = Self(584_388 * SECONDS_PER_DAY * TICKS_PER_SECOND);
 
+    const UNIX_EPOCH: Self = Self(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY * TICKS_PER_SECOND);
+
     /// `None` beyond the year 9999.
     pub fn from_ticks(ticks: u64) -> Option<Self> {
         (ticks <= MAX_TICKS).then_some(Self(ticks))
@@ -196,9 +198,12 @@ impl Timestamp {
         }
     }
 
-    /// Parses a date of HTTP: `Tue, 10 Mar 2026 08:15:30 GMT`.
+    /// Parses a date of HTTP: `Tue, 10 Mar 2026 08:15:30 GMT`, or one of the two older forms that are still to be
+    /// read, `Tuesday, 10-Mar-26 08:15:30 GMT` and `Tue Mar 10 08:15:30 2026`.
     pub fn parse_http(text: &str) -> Option<Self> {
-        Self::parse_usual_http(text.as_bytes()).or_else(|| Self::parse_any_http(text))
+        Self::parse_usual_http(text.as_bytes())
+            .or_else(|| Self::parse_standard_http(text))
+            .or_else(|| Self::parse_any_http(text))
     }
 
     /// The form that every request is dated in, exactly as [`Self::to_http`] writes it.
@@ -220,13 +225,21 @@ impl Timestamp {
         })
     }
 
+    /// Any of the three forms of RFC 9110.
+    fn parse_standard_http(text: &str) -> Option<Self> {
+        let since_epoch =
+            httpdate::parse_http_date(text.trim()).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(Self::UNIX_EPOCH.saturating_add(since_epoch))
+    }
+
+    /// The usual form as it is written carelessly.
     fn parse_any_http(text: &str) -> Option<Self> {
         let (_, rest) = text.trim().split_once(", ")?;
         let mut parts = rest.split([' ', '-']).filter(|part| !part.is_empty());
         let day = parts.next()?.parse().ok()?;
         let month = parts.next()?;
         let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))? as u32 + 1;
-        let year = parts.next()?.parse().ok()?;
+        let year = digits(parts.next()?, 4)?;
         let mut clock = parts.next()?.split(':');
         let mut field = || digits(clock.next()?, 2);
         let (hour, minute, second) = (field()?, field()?, field()?);
@@ -384,7 +397,7 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is given")]
     fn now(&self) -> Timestamp {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Timestamp(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY * TICKS_PER_SECOND).saturating_add(since_epoch)
+        Timestamp::UNIX_EPOCH.saturating_add(since_epoch)
     }
 
     fn tick(&self) -> Timestamp {
@@ -492,9 +505,13 @@ mod tests {
             "Tue, 10 MAR 2026 08:15:30 GMT",
             "Tue, 10-Mar-2026 08:15:30 GMT",
             "1st, 10 Mar 2026 08:15:30 GMT",
+            "Tuesday, 10-Mar-26 08:15:30 GMT",
+            "Tue Mar 10 08:15:30 2026",
         ] {
             assert_eq!(Timestamp::parse_http(text), Some(moment), "{text}");
         }
+        let other_century = Timestamp::parse_http("Sunday, 06-Nov-94 08:49:37 GMT").unwrap();
+        assert_eq!(other_century.to_string(), "1994-11-06T08:49:37Z");
         for text in [
             "",
             "10 Mar 2026",
@@ -504,6 +521,9 @@ mod tests {
             "Tue, 10 Mar 2026 24:15:30 GMT",
             "Tue, 29 Feb 2026 08:15:30 GMT",
             ", a, 10 Mar 2026 08:15:30 GMT",
+            "Tue, 10 Mar 26 08:15:30 GMT",
+            "Tue Mar 10 08:15:30 26",
+            "Tue Mar 32 08:15:30 2026",
         ] {
             assert_eq!(Timestamp::parse_http(text), None, "{text}");
         }

@@ -24,7 +24,12 @@ impl<'a> RequestHeaders<'a> {
 
     /// The first value of a header, its name in lower case.
     pub(crate) fn get(&self, name: &str) -> Option<&'a HeaderValue> {
-        self.listed.iter().find(|(sent, _)| *sent == name).map(|(_, value)| *value)
+        self.all(name).next()
+    }
+
+    /// All values of a header, its name in lower case, in the order in which they were sent.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &'a HeaderValue> {
+        self.listed.iter().filter(move |(sent, _)| *sent == name).map(|(_, value)| *value)
     }
 
     /// Whether there is such a header, be it empty.

@@ -201,10 +201,13 @@ pub fn negotiate(
     policy: VersionPolicy,
 ) -> Result<ServiceVersion, ServiceError> {
     let in_query = sas_version.and_then(|_| query.get_ignore_case("api-version"));
-    let asked = match (in_query, headers.get("x-ms-version")) {
-        (Some(text), _) => text,
-        (None, Some(value)) => value.to_str().unwrap_or_default().trim(),
-        (None, None) => return Ok(sas_version.unwrap_or(ServiceVersion::NEWEST)),
+    let mut sent = headers.get_all("x-ms-version").into_iter();
+    let asked = match (in_query, sent.next(), sent.next()) {
+        (Some(text), ..) => text,
+        (None, Some(value), None) => value.to_str().unwrap_or_default().trim(),
+        // Two of them name none.
+        (None, Some(_), Some(_)) => "",
+        (None, None, _) => return Ok(sas_version.unwrap_or(ServiceVersion::NEWEST)),
     };
     match (ServiceVersion::parse(asked), policy) {
         (Some(version), _) => Ok(version),

@@ -49,13 +49,17 @@ pub enum Credentials {
 
 /// Checks the signature of a request.
 pub fn authenticate(request: &Signed<'_>) -> Result<Credentials, ServiceError> {
-    let Some(authorization) = request.headers.get(AUTHORIZATION) else {
+    let mut sent = request.headers.get_all(AUTHORIZATION).into_iter();
+    let Some(authorization) = sent.next() else {
         return match request.query.get("sig") {
             Some(_) => sas::authenticate(request).map(|token| Credentials::Sas(Box::new(token))),
             None if request.service == Service::Blob => Ok(Credentials::Anonymous),
             None => Err(no_credentials(request.version)),
         };
     };
+    if sent.next().is_some() {
+        return Err(ErrorCode::InvalidAuthenticationInfo.into());
+    }
     let text = authorization.to_str().map_err(|_| ErrorCode::InvalidAuthenticationInfo)?.trim();
     let (scheme, value) = text.split_once(' ').unwrap_or((text, ""));
     match scheme {

@@ -5,6 +5,7 @@ use super::string_to_sign::{self, Blanks};
 use super::{Signed, failed};
 use crate::address::Service;
 use crate::percent;
+use http::{HeaderMap, HeaderValue};
 use std::time::Duration;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
@@ -37,7 +38,7 @@ pub(super) fn check(request: &Signed<'_>, scheme: Scheme, value: &str) -> Result
 }
 
 fn check_date(request: &Signed<'_>) -> Result<(), ServiceError> {
-    let date = std::str::from_utf8(string_to_sign::date(request)).ok().and_then(Timestamp::parse_http);
+    let date = std::str::from_utf8(&string_to_sign::date(request)).ok().and_then(Timestamp::parse_http);
     match date {
         Some(date) if request.now.since(date) <= MAX_SKEW && date.since(request.now) <= MAX_SKEW => Ok(()),
         _ => Err(failed("The Date header in the request is incorrect.")),
@@ -46,6 +47,28 @@ fn check_date(request: &Signed<'_>) -> Result<(), ServiceError> {
 
 /// Whether the signature is that of the request, in any of the forms that clients sign.
 fn verifies(request: &Signed<'_>, scheme: Scheme, signature: &Signature) -> bool {
+    verifies_as_sent(request, scheme, signature)
+        || latin_1_as_utf_8(request.headers).is_some_and(|headers| {
+            verifies_as_sent(&Signed { headers: &headers, ..*request }, scheme, signature)
+        })
+}
+
+/// Headers with their values in Latin-1 written in UTF-8: Python's blocking client sends the one and signs the other.
+/// `None` if there are none.
+fn latin_1_as_utf_8(headers: &HeaderMap) -> Option<HeaderMap> {
+    let is_latin_1 = |value: &HeaderValue| std::str::from_utf8(value.as_bytes()).is_err();
+    if !headers.values().any(is_latin_1) {
+        return None;
+    }
+    let mut headers = headers.clone();
+    for value in headers.values_mut().filter(|value| is_latin_1(value)) {
+        let text: String = value.as_bytes().iter().map(|byte| char::from(*byte)).collect();
+        *value = HeaderValue::from_bytes(text.as_bytes()).ok()?;
+    }
+    Some(headers)
+}
+
+fn verifies_as_sent(request: &Signed<'_>, scheme: Scheme, signature: &Signature) -> bool {
     let with = |path: &str, blanks| {
         request.keys.verify(signature, &string_to_sign::text(request, scheme, path, blanks))
     };

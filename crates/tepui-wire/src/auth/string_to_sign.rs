@@ -4,6 +4,7 @@ use super::Signed;
 use super::shared_key::Scheme;
 use crate::address::Service;
 use http::header::{self, HeaderName};
+use std::borrow::Cow;
 
 const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
@@ -26,19 +27,19 @@ fn write(out: &mut Vec<u8>, request: &Signed<'_>, scheme: Scheme, path: &str, bl
     match (request.service, scheme) {
         (Service::Table, Scheme::SharedKey) => {
             line(out, request.method.as_str().as_bytes());
-            line(out, value(request, &CONTENT_MD5));
-            line(out, value(request, &header::CONTENT_TYPE));
-            line(out, date(request));
+            line(out, &value(request, &CONTENT_MD5));
+            line(out, &value(request, &header::CONTENT_TYPE));
+            line(out, &date(request));
             resource_with_comp(out, request, path);
         }
         (Service::Table, Scheme::SharedKeyLite) => {
-            line(out, date(request));
+            line(out, &date(request));
             resource_with_comp(out, request, path);
         }
         (Service::Queue | Service::Blob, Scheme::SharedKey) => {
             line(out, request.method.as_str().as_bytes());
             for name in &SIGNED_HEADERS {
-                line(out, signed_value(request, name));
+                line(out, &signed_value(request, name));
             }
             x_ms_headers(out, request, blanks);
             resource_with_query(out, request, path);
@@ -46,7 +47,7 @@ fn write(out: &mut Vec<u8>, request: &Signed<'_>, scheme: Scheme, path: &str, bl
         (Service::Queue | Service::Blob, Scheme::SharedKeyLite) => {
             line(out, request.method.as_str().as_bytes());
             for name in &[CONTENT_MD5, header::CONTENT_TYPE, header::DATE] {
-                line(out, signed_value(request, name));
+                line(out, &signed_value(request, name));
             }
             x_ms_headers(out, request, blanks);
             resource_with_comp(out, request, path);
@@ -69,23 +70,24 @@ static SIGNED_HEADERS: [HeaderName; 11] = [
 ];
 
 /// When the request was made, in the words of the client: `x-ms-date`, else `Date`.
-pub(super) fn date<'a>(request: &Signed<'a>) -> &'a [u8] {
-    match value(request, &X_MS_DATE) {
-        b"" => value(request, &header::DATE),
-        date => date,
-    }
+pub(super) fn date<'a>(request: &Signed<'a>) -> Cow<'a, [u8]> {
+    let date = value(request, &X_MS_DATE);
+    if date.is_empty() { value(request, &header::DATE) } else { date }
 }
 
-fn value<'a>(request: &Signed<'a>, name: &HeaderName) -> &'a [u8] {
-    request.headers.get(name).map(|value| value.as_bytes().trim_ascii()).unwrap_or_default()
+/// What a header says. Lines of it are one list, all of which is signed.
+fn value<'a>(request: &Signed<'a>, name: &HeaderName) -> Cow<'a, [u8]> {
+    let mut lines = request.headers.get_all(name).into_iter().map(|value| value.as_bytes().trim_ascii());
+    let first = Cow::Borrowed(lines.next().unwrap_or_default());
+    lines.fold(first, |all, line| Cow::Owned([&all, line].join(&b',')))
 }
 
 /// A standard header as queues and blobs sign it.
-fn signed_value<'a>(request: &Signed<'a>, name: &HeaderName) -> &'a [u8] {
+fn signed_value<'a>(request: &Signed<'a>, name: &HeaderName) -> Cow<'a, [u8]> {
     let sent = value(request, name);
     let left_out = (*name == header::DATE && request.headers.contains_key(X_MS_DATE))
-        || (*name == header::CONTENT_LENGTH && sent == b"0" && request.version.signs_no_zero_length());
-    if left_out { b"" } else { sent }
+        || (*name == header::CONTENT_LENGTH && *sent == *b"0" && request.version.signs_no_zero_length());
+    if left_out { Cow::Borrowed(b"") } else { sent }
 }
 
 fn line(out: &mut Vec<u8>, bytes: &[u8]) {

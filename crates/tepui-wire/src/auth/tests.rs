@@ -271,6 +271,45 @@ fn queues_and_blobs_sign_headers_and_parameters() {
 }
 
 #[test]
+fn all_lines_of_a_header_are_signed() {
+    let signed = |list: &str| {
+        let before = format!("DELETE\n\n\n\n\n\n\n\n{list}\n\n\n\n");
+        let text = format!("{before}x-ms-date:{DATE}\n/devstoreaccount1/devstoreaccount1/c/b");
+        let mut request = table("DELETE", "/devstoreaccount1/c/b")
+            .service(Service::Blob)
+            .with("x-ms-date", DATE)
+            .with("authorization", &authorization("SharedKey", &sign(&text)));
+        for line in ["\"a\"", "\"b\""] {
+            request.headers.append("if-match", line.parse().unwrap());
+        }
+        request
+    };
+    assert_eq!(signed("\"a\",\"b\"").authenticate(), Ok(()));
+    assert_eq!(signed("\"a\"").authenticate(), Err(ErrorCode::AuthenticationFailed));
+    let mut twice = signed("\"a\",\"b\"");
+    let again = twice.headers["authorization"].clone();
+    twice.headers.append("authorization", again);
+    assert_eq!(twice.authenticate(), Err(ErrorCode::InvalidAuthenticationInfo));
+}
+
+#[test]
+fn headers_in_latin_1_are_signed_in_utf_8() {
+    let before = "DELETE\n\n\n\n\n\n\n\n\n\n\n\n";
+    let text =
+        format!("{before}x-ms-date:{DATE}\nx-ms-if-tags:c='Köln'\n/devstoreaccount1/devstoreaccount1/c/b");
+    for (value, good) in
+        [(&b"c='K\xF6ln'"[..], true), ("c='Köln'".as_bytes(), true), (&b"c='K\xFCln'"[..], false)]
+    {
+        let mut request = table("DELETE", "/devstoreaccount1/c/b")
+            .service(Service::Blob)
+            .with("x-ms-date", DATE)
+            .with("authorization", &authorization("SharedKey", &sign(&text)));
+        request.headers.insert("x-ms-if-tags", http::HeaderValue::from_bytes(value).unwrap());
+        assert_eq!(request.authenticate().is_ok(), good, "{value:?}");
+    }
+}
+
+#[test]
 fn callers_of_queues_are_told_what_was_signed_but_no_signature() {
     let signature = sign("something else");
     let request = table("GET", "/devstoreaccount1/q")

@@ -1,7 +1,7 @@
 //! Which operation a request is: resource, parameters, method and a few headers, one row each.
 
 use super::headers::{
-    BLOB_TYPE, COPY_SOURCE, LEASE_ACTION, PAGE_WRITE, PREVIOUS_SNAPSHOT_URL, REQUIRES_SYNC, given,
+    BLOB_TYPE, COPY_SOURCE, LEASE_ACTION, PAGE_WRITE, PREVIOUS_SNAPSHOT_URL, REQUIRES_SYNC,
 };
 use super::resource::Resource;
 use crate::parameters;
@@ -83,7 +83,7 @@ fn container(method: &Method, comp: &str, headers: &RequestHeaders<'_>) -> Found
         ("metadata", "PUT") => SetContainerMetadata,
         ("acl", "GET" | "HEAD") => GetContainerAcl,
         ("acl", "PUT") => SetContainerAcl,
-        ("lease", "PUT") if breaks(headers) => BreakContainerLease,
+        ("lease", "PUT") if says(headers, LEASE_ACTION, "break") => BreakContainerLease,
         ("lease", "PUT") => LeaseContainer,
         ("undelete", "PUT") => RestoreContainer,
         ("rename", "PUT") => RenameContainer,
@@ -105,7 +105,7 @@ fn blob(method: &Method, comp: &str, query: &Query, headers: &RequestHeaders<'_>
         ("", "GET") => GetBlob,
         ("", "HEAD") => GetBlobProperties,
         ("", "PUT") if copies && headers.has(BLOB_TYPE) => PutBlobFromUrl,
-        ("", "PUT") if copies && is_true(headers, REQUIRES_SYNC) => CopyBlobFromUrl,
+        ("", "PUT") if copies && says(headers, REQUIRES_SYNC, "true") => CopyBlobFromUrl,
         ("", "PUT") if copies => CopyBlob,
         ("", "PUT") => PutBlob,
         ("", "DELETE") if has("deletetype") => DeleteBlobPermanently,
@@ -114,7 +114,7 @@ fn blob(method: &Method, comp: &str, query: &Query, headers: &RequestHeaders<'_>
         ("metadata", "GET" | "HEAD") => GetBlobMetadata,
         ("metadata", "PUT") => SetBlobMetadata,
         ("properties", "PUT") => SetBlobProperties,
-        ("lease", "PUT") if breaks(headers) => BreakBlobLease,
+        ("lease", "PUT") if says(headers, LEASE_ACTION, "break") => BreakBlobLease,
         ("lease", "PUT") => LeaseBlob,
         ("snapshot", "PUT") => SnapshotBlob,
         ("undelete", "PUT") => UndeleteBlob,
@@ -136,7 +136,7 @@ fn blob(method: &Method, comp: &str, query: &Query, headers: &RequestHeaders<'_>
         ("appendblock", "PUT") => AppendBlock,
         ("seal", "PUT") => SealBlob,
         ("page", "PUT") if copies => PutPagesFromUrl,
-        ("page", "PUT") if clears(headers) => ClearPages,
+        ("page", "PUT") if says(headers, PAGE_WRITE, "clear") => ClearPages,
         ("page", "PUT") => PutPages,
         ("pagelist", "GET") if has("prevsnapshot") || headers.has(PREVIOUS_SNAPSHOT_URL) => GetPageRangesDiff,
         ("pagelist", "GET") => GetPageRanges,
@@ -167,16 +167,9 @@ fn blob(method: &Method, comp: &str, query: &Query, headers: &RequestHeaders<'_>
     })
 }
 
-fn breaks(headers: &RequestHeaders<'_>) -> bool {
-    given(headers, LEASE_ACTION).is_some_and(|action| action.eq_ignore_ascii_case("break"))
-}
-
-fn clears(headers: &RequestHeaders<'_>) -> bool {
-    given(headers, PAGE_WRITE).is_some_and(|write| write.eq_ignore_ascii_case("clear"))
-}
-
-fn is_true(headers: &RequestHeaders<'_>, name: &str) -> bool {
-    given(headers, name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+/// Whether a header says this. One that cannot be read is refused when the request is decoded.
+fn says(headers: &RequestHeaders<'_>, name: &str, word: &str) -> bool {
+    headers.get(name).is_some_and(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
 }
 
 #[cfg(test)]

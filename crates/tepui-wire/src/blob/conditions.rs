@@ -1,6 +1,6 @@
 //! Conditional headers as conditions. Which ones may be there depends on the operation.
 
-use super::headers::{self, given, lenient_date};
+use super::headers::{self, date, given_list, given_text};
 use super::tag_filter_text;
 use crate::request_headers::RequestHeaders;
 use tepui_model::blob::{
@@ -43,18 +43,19 @@ const OF_TAGGED_BLOB: Names = Names {
 };
 
 fn all(headers: &RequestHeaders<'_>, names: &Names) -> Result<Conditions, ServiceError> {
-    let tags = match given(headers, names.tags) {
-        Some(text) => Some(tag_filter_text::parse_condition(text).map_err(|error| {
+    let tags = match given_text(headers, names.tags)? {
+        Some(text) => Some(tag_filter_text::parse_condition(&text).map_err(|error| {
             headers::invalid(headers, names.tags)
                 .with_cause(format!("position {}: {}", error.position, error.reason))
         })?),
         None => None,
     };
+    let etags = |name| Ok::<_, ServiceError>(given_list(headers, name)?.as_deref().map(EtagMatch::parse));
     Ok(Conditions {
-        if_match: given(headers, names.if_match).map(EtagMatch::parse),
-        if_none_match: given(headers, names.if_none_match).map(EtagMatch::parse),
-        modified_since: lenient_date(headers, names.modified_since),
-        unmodified_since: lenient_date(headers, names.unmodified_since),
+        if_match: etags(names.if_match)?,
+        if_none_match: etags(names.if_none_match)?,
+        modified_since: date(headers, names.modified_since)?,
+        unmodified_since: date(headers, names.unmodified_since)?,
         tags,
     })
 }
@@ -206,6 +207,66 @@ mod tests {
         }
         assert_eq!(code(of_container_metadata, &[UNTIL]), unsupported);
         assert_eq!(code(of_lease_only, &[SINCE]), unsupported);
+    }
+
+    /// A header as clients in other alphabets send it.
+    fn raw(name: &'static str, lines: &[&[u8]]) -> http::HeaderMap {
+        let mut headers = http::HeaderMap::new();
+        for line in lines {
+            headers.append(name, http::HeaderValue::from_bytes(line).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn no_condition_is_dropped() {
+        let of = |names: &Names| {
+            [names.if_match, names.if_none_match, names.modified_since, names.unmodified_since, names.tags]
+        };
+        for (names, read) in [
+            (of(&OF_BLOB), of_write as fn(&RequestHeaders<'_>) -> _),
+            (of(&OF_TAGGED_BLOB), of_tags),
+            (of(&OF_SOURCE), |headers| of_source(headers).map(|_| Preconditions::default())),
+        ] {
+            for name in names {
+                for value in ["ö".as_bytes(), b"\xF6", b"\xFF\xFE"] {
+                    let headers = raw(name, &[value]);
+                    let read = read(&RequestHeaders::new(&headers)).map_err(|error| error.code);
+                    assert_eq!(read, Err(InvalidHeaderValue), "{name}: {value:?}");
+                }
+            }
+        }
+        let twice = raw(headers::IF_UNMODIFIED_SINCE, &[UNTIL.1.as_bytes(), UNTIL.1.as_bytes()]);
+        assert_eq!(
+            of_write(&RequestHeaders::new(&twice)).map_err(|error| error.code),
+            Err(InvalidHeaderValue)
+        );
+    }
+
+    #[test]
+    fn tags_are_read_in_utf_8_and_in_latin_1() {
+        let both = ["\"city\"='Köln'".as_bytes(), b"\"city\"='K\xF6ln'"];
+        let [utf_8, latin_1] = both.map(|value| {
+            let headers = raw(headers::IF_TAGS, &[value]);
+            of_write(&RequestHeaders::new(&headers)).map(|preconditions| preconditions.conditions.tags)
+        });
+        // Tags have no such characters: whether that makes a condition bad or one that never holds, both are alike.
+        assert_eq!(utf_8.as_ref().map_err(|error| error.code), latin_1.as_ref().map_err(|error| error.code));
+        assert_ne!(utf_8.ok(), Some(None));
+    }
+
+    #[test]
+    fn lines_are_one_list() {
+        let headers = raw(headers::IF_NONE_MATCH, &[b"\"0x1\"", b"", b"\"0x2\", \"0x3\""]);
+        let read = of_read(&RequestHeaders::new(&headers)).unwrap();
+        assert_eq!(read.conditions.if_none_match, Some(EtagMatch::parse("\"0x1\", \"0x2\", \"0x3\"")));
+    }
+
+    #[test]
+    fn secrets_are_not_repeated() {
+        let headers = raw(headers::ENCRYPTION_KEY, &["sëcret".as_bytes()]);
+        let refused = headers::given(&RequestHeaders::new(&headers), headers::ENCRYPTION_KEY).unwrap_err();
+        assert!(!format!("{refused:?}").contains("cret"), "{refused:?}");
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Prepared, ServiceError> {
         (_, resource) => {
             let names = [header::IF_TAGS, header::TAGS];
             matches!(resource, Resource::Blob(..))
-                && names.into_iter().any(|name| header::given(request.headers, name).is_some())
+                && names.into_iter().any(|name| header::is_given(request.headers, name))
         }
     };
     Ok(Prepared { operation, version: request.version, checksums, asks_for_tags })
@@ -237,7 +237,7 @@ fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
             revision,
             policy: new_blob::immutability(headers, Some(ImmutabilityMode::Unlocked))?
                 .ok_or_else(|| header::missing(header::IMMUTABILITY_UNTIL))?,
-            unmodified_since: header::lenient_date(headers, header::IF_UNMODIFIED_SINCE),
+            unmodified_since: header::date(headers, header::IF_UNMODIFIED_SINCE)?,
         },
         DeleteImmutabilityPolicy => Operation::DeleteImmutabilityPolicy { blob, revision },
         SetLegalHold => Operation::SetLegalHold {
@@ -367,7 +367,7 @@ fn public_access(headers: &RequestHeaders<'_>) -> Result<Option<PublicAccess>, S
 
 fn container_encryption(headers: &RequestHeaders<'_>) -> Result<ContainerEncryption, ServiceError> {
     let unsaid = ContainerEncryption::default();
-    let scope = header::given(headers, header::DEFAULT_ENCRYPTION_SCOPE).map(str::to_owned);
+    let scope = header::given(headers, header::DEFAULT_ENCRYPTION_SCOPE)?.map(str::to_owned);
     Ok(ContainerEncryption {
         default_scope: scope.unwrap_or(unsaid.default_scope),
         deny_override: header::flag(headers, header::DENY_SCOPE_OVERRIDE)?.unwrap_or(unsaid.deny_override),
@@ -431,8 +431,8 @@ fn delete(request: &Request<'_>, blob: BlobPath, revision: Revision) -> Result<D
         None => false,
     };
     let tier_conditions = TierConditions {
-        modified_since: header::lenient_date(headers, header::TIER_IF_MODIFIED_SINCE),
-        unmodified_since: header::lenient_date(headers, header::TIER_IF_UNMODIFIED_SINCE),
+        modified_since: header::date(headers, header::TIER_IF_MODIFIED_SINCE)?,
+        unmodified_since: header::date(headers, header::TIER_IF_UNMODIFIED_SINCE)?,
     };
     let preconditions = conditions::of_write(headers)?;
     Ok(DeleteBlob { blob, revision, snapshots, tier_conditions, permanently, preconditions })
@@ -471,7 +471,7 @@ fn page_ranges(
     revision: Revision,
 ) -> Result<GetPageRanges, ServiceError> {
     let Request { query, headers, .. } = *request;
-    let since = match (given(query, "prevsnapshot"), header::given(headers, header::PREVIOUS_SNAPSHOT_URL)) {
+    let since = match (given(query, "prevsnapshot"), header::given(headers, header::PREVIOUS_SNAPSHOT_URL)?) {
         (Some(text), _) => {
             let moment = Revision::parse_moment(text);
             Some(PreviousSnapshot::At(moment.ok_or_else(|| invalid_value("prevsnapshot", text, ""))?))
@@ -488,7 +488,7 @@ fn page_ranges(
         blob,
         revision,
         since,
-        range: pieces::range(headers),
+        range: pieces::range(headers)?,
         from,
         page_size: page_size.map(|size| size.min(MAX_PAGE_RANGES) as usize),
         preconditions: conditions::of_read(headers)?,

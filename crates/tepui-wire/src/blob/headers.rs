@@ -1,6 +1,8 @@
 //! Headers of the Blob service: their names, and reading what they say.
 
 use crate::request_headers::RequestHeaders;
+use http::HeaderValue;
+use std::borrow::Cow;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 macro_rules! names {
@@ -80,21 +82,82 @@ names! {
     X_MS_RANGE = "x-ms-range";
 }
 
-/// The value of a header, trimmed. An empty one counts as absent: generated clients send them.
-pub(crate) fn given<'a>(headers: &RequestHeaders<'a>, name: &str) -> Option<&'a str> {
-    let value = headers.get(name)?.to_str().ok()?.trim();
-    (!value.is_empty()).then_some(value)
+/// The only value of a header that is not blank. An empty one counts as absent: generated clients send them.
+///
+/// A header that is given is never overlooked, for it may be the condition of a deletion. One that was sent twice
+/// has no value that can be read, unless it is a list: see [`given_list`].
+fn only<'a>(
+    headers: &RequestHeaders<'a>,
+    name: &'static str,
+) -> Result<Option<&'a HeaderValue>, ServiceError> {
+    let mut lines = headers.all(name);
+    let Some(value) = lines.next() else { return Ok(None) };
+    match lines.next() {
+        Some(_) => Err(invalid(headers, name)),
+        None => Ok((!value.as_bytes().trim_ascii().is_empty()).then_some(value)),
+    }
+}
+
+/// The value of a header, trimmed. Beyond ASCII there is nothing that it could say.
+pub(crate) fn given<'a>(
+    headers: &RequestHeaders<'a>,
+    name: &'static str,
+) -> Result<Option<&'a str>, ServiceError> {
+    let Some(value) = only(headers, name)? else { return Ok(None) };
+    value.to_str().map(|text| Some(text.trim())).map_err(|_| invalid(headers, name))
+}
+
+/// The value of a header that may be UTF-8, trimmed.
+pub(crate) fn given_utf8<'a>(
+    headers: &RequestHeaders<'a>,
+    name: &'static str,
+) -> Result<Option<&'a str>, ServiceError> {
+    let Some(value) = only(headers, name)? else { return Ok(None) };
+    let text = std::str::from_utf8(value.as_bytes());
+    text.map(|text| Some(text.trim())).map_err(|_| invalid(headers, name))
+}
+
+/// The value of a header that is written by people, trimmed: UTF-8 if it is that, and else Latin-1. Python's
+/// blocking client sends the one where the asynchronous one sends the other.
+pub(crate) fn given_text<'a>(
+    headers: &RequestHeaders<'a>,
+    name: &'static str,
+) -> Result<Option<Cow<'a, str>>, ServiceError> {
+    let Some(value) = only(headers, name)? else { return Ok(None) };
+    let bytes = value.as_bytes().trim_ascii();
+    Ok(Some(match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect()),
+    }))
+}
+
+/// The value of a header that is a list. Lines of it are one list.
+pub(crate) fn given_list<'a>(
+    headers: &RequestHeaders<'a>,
+    name: &'static str,
+) -> Result<Option<Cow<'a, str>>, ServiceError> {
+    let mut list: Option<Cow<'a, str>> = None;
+    for line in headers.all(name) {
+        let line = line.to_str().map_err(|_| invalid(headers, name))?.trim();
+        list = match list {
+            _ if line.is_empty() => list,
+            None => Some(Cow::Borrowed(line)),
+            Some(before) => Some(Cow::Owned(format!("{before}, {line}"))),
+        };
+    }
+    Ok(list)
+}
+
+/// Whether there is such a header and it is not blank, whether it can be read or not.
+pub(crate) fn is_given(headers: &RequestHeaders<'_>, name: &str) -> bool {
+    headers.all(name).any(|value| !value.as_bytes().trim_ascii().is_empty())
 }
 
 pub(crate) fn required<'a>(
     headers: &RequestHeaders<'a>,
     name: &'static str,
 ) -> Result<&'a str, ServiceError> {
-    match given(headers, name) {
-        Some(value) => Ok(value),
-        None if headers.get(name).is_some_and(|value| !value.is_empty()) => Err(invalid(headers, name)),
-        None => Err(missing(name)),
-    }
+    given(headers, name)?.ok_or_else(|| missing(name))
 }
 
 /// A value read by a function that knows which there are.
@@ -103,13 +166,9 @@ pub(crate) fn word<T>(
     name: &'static str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Result<Option<T>, ServiceError> {
-    match headers.get(name) {
+    match given(headers, name)? {
         None => Ok(None),
-        Some(value) if value.as_bytes().trim_ascii().is_empty() => Ok(None),
-        Some(value) => {
-            let read = value.to_str().ok().and_then(|text| parse(text.trim()));
-            read.map(Some).ok_or_else(|| invalid(headers, name))
-        }
+        Some(text) => parse(text).map(Some).ok_or_else(|| invalid(headers, name)),
     }
 }
 
@@ -137,19 +196,30 @@ pub(crate) fn flag(headers: &RequestHeaders<'_>, name: &'static str) -> Result<O
     })
 }
 
-/// A date of a condition. One that cannot be read is as good as none: clients send `null`, and the real
-/// service does not mind.
-pub(crate) fn lenient_date(headers: &RequestHeaders<'_>, name: &str) -> Option<Timestamp> {
-    Timestamp::parse_http(given(headers, name)?)
+/// A date of a condition.
+///
+/// Fidelity: some clients send `null` for a condition that they do not have. scenario: write-conditions-met
+pub(crate) fn date(
+    headers: &RequestHeaders<'_>,
+    name: &'static str,
+) -> Result<Option<Timestamp>, ServiceError> {
+    match given(headers, name)? {
+        None | Some("null") => Ok(None),
+        Some(text) => Timestamp::parse_http(text).map(Some).ok_or_else(|| invalid(headers, name)),
+    }
 }
 
 pub(crate) fn missing(name: &'static str) -> ServiceError {
     ServiceError::new(ErrorCode::MissingRequiredHeader).with_detail("HeaderName", shown(name))
 }
 
-/// The value of this header, whatever it is, will not do.
+/// The value of this header, whatever it is, will not do. Secrets are not repeated, not even to who sent them.
 pub(crate) fn invalid(headers: &RequestHeaders<'_>, name: &'static str) -> ServiceError {
-    let value = headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes())).unwrap_or_default();
+    let mut value = String::new();
+    for line in headers.all(name).filter(|_| !matches!(name, ENCRYPTION_KEY | COPY_SOURCE_AUTHORIZATION)) {
+        value.push_str(if value.is_empty() { "" } else { "," });
+        value.push_str(&String::from_utf8_lossy(line.as_bytes()));
+    }
     invalid_value(ErrorCode::InvalidHeaderValue, name, &value)
 }
 
@@ -162,6 +232,10 @@ fn shown(name: &'static str) -> &'static str {
     match name {
         "content-md5" => "Content-MD5",
         "content-length" => "Content-Length",
+        "if-match" => "If-Match",
+        "if-modified-since" => "If-Modified-Since",
+        "if-none-match" => "If-None-Match",
+        "if-unmodified-since" => "If-Unmodified-Since",
         "range" => "Range",
         other => other,
     }

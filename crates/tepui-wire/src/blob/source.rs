@@ -1,7 +1,7 @@
 //! Where the bytes of a copy come from: the URL in `x-ms-copy-source`, read like the target of a request.
 
 use super::conditions;
-use super::headers::{self, COPY_SOURCE, COPY_SOURCE_AUTHORIZATION, given};
+use super::headers::{self, COPY_SOURCE, COPY_SOURCE_AUTHORIZATION, given, given_utf8};
 use super::resource::Resource;
 use crate::address::{self, AddressRules, Target};
 use crate::metadata;
@@ -25,11 +25,11 @@ pub(super) fn decode(
     target: &Target,
     rules: &AddressRules,
 ) -> Result<CopySource, ServiceError> {
-    let Some(value) = headers.get(COPY_SOURCE).filter(|value| !value.is_empty()) else {
+    let Some(text) = given_utf8(headers, COPY_SOURCE)? else {
         return Err(headers::missing(COPY_SOURCE));
     };
-    let url = std::str::from_utf8(value.as_bytes()).ok().map(|text| ascii(text.trim()));
-    let located = url.filter(|url| url.len() <= MAX_URL_BYTES).and_then(|url| {
+    let url = Some(ascii(text)).filter(|url| url.len() <= MAX_URL_BYTES);
+    let located = url.and_then(|url| {
         let place = locate(&url, target, rules)?;
         Some((url, place))
     });
@@ -37,7 +37,7 @@ pub(super) fn decode(
     Ok(CopySource {
         url,
         place,
-        authorization: given(headers, COPY_SOURCE_AUTHORIZATION).map(str::to_owned),
+        authorization: given(headers, COPY_SOURCE_AUTHORIZATION)?.map(str::to_owned),
         conditions: conditions::of_source(headers)?,
     })
 }
@@ -45,8 +45,9 @@ pub(super) fn decode(
 /// What the server of a source says of it in the headers of its answer. What is no use to a blob is left out.
 pub fn head(headers: &HeaderMap) -> SourceHead {
     let headers = &RequestHeaders::new(headers);
-    let text = |name: &str| given(headers, name).map(str::to_owned);
-    let md5 = given(headers, headers::BLOB_CONTENT_MD5).or_else(|| given(headers, headers::CONTENT_MD5));
+    let said = |name| given(headers, name).ok().flatten();
+    let text = |name| said(name).map(str::to_owned);
+    let md5 = said(headers::BLOB_CONTENT_MD5).or_else(|| said(headers::CONTENT_MD5));
     let mut metadata = metadata::decode(headers.map()).unwrap_or_default();
     if metadata.iter().any(|(_, value)| value.trim().is_empty()) {
         metadata = Metadata::default();
@@ -61,7 +62,7 @@ pub fn head(headers: &HeaderMap) -> SourceHead {
             content_md5: md5.and_then(|text| Md5Sum::parse(text).ok()).map(ContentMd5::from),
         },
         metadata,
-        bytes: given(headers, headers::CONTENT_LENGTH).and_then(|text| text.parse().ok()),
+        bytes: said(headers::CONTENT_LENGTH).and_then(|text| text.parse().ok()),
     }
 }
 

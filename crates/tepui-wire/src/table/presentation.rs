@@ -9,8 +9,8 @@ use crate::version::ServiceVersion;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use std::borrow::Cow;
-use tepui_model::ServiceError;
 use tepui_model::table::OperationKind;
+use tepui_model::{ErrorCode, ServiceError};
 
 /// What `Prefer` says about the body of an answer to an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +54,11 @@ impl Presentation {
         use OperationKind::*;
         let gates = gates(version);
         let understood = DataServiceVersion::parse(
-            text(headers, &HeaderName::from_static("dataserviceversion")),
-            text(headers, &HeaderName::from_static("maxdataserviceversion")),
+            text(headers, &HeaderName::from_static("dataserviceversion"))?,
+            text(headers, &HeaderName::from_static("maxdataserviceversion"))?,
         )?;
+        check_readable(headers, &ACCEPT)?;
+        check_readable(headers, &HeaderName::from_static("prefer"))?;
         let prefer = match kind {
             InsertEntity | CreateTable if version.has_prefer() && understood == DataServiceVersion::V3 => {
                 prefer(headers)
@@ -78,7 +80,7 @@ impl Presentation {
                 | InsertOrMergeEntity
         );
         let body_format = if has_body {
-            format::request_format(text(headers, &CONTENT_TYPE), gates)?
+            format::request_format(text(headers, &CONTENT_TYPE)?, gates)?
         } else {
             BodyFormat::Json
         };
@@ -146,6 +148,21 @@ fn gates(version: ServiceVersion) -> VersionGates {
     VersionGates { json: version.has_json(), atom: !version.atom_removed() }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
+/// The value of a header that is no list. One that is given and cannot be read is refused.
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ServiceError> {
+    check_readable(headers, name)?;
+    let mut lines = headers.get_all(name).into_iter();
+    match (lines.next(), lines.next()) {
+        (Some(_), Some(_)) => Err(unreadable(name)),
+        (value, _) => Ok(value.and_then(|value| value.to_str().ok())),
+    }
+}
+
+fn check_readable(headers: &HeaderMap, name: &HeaderName) -> Result<(), ServiceError> {
+    let readable = headers.get_all(name).into_iter().all(|value| value.to_str().is_ok());
+    if readable { Ok(()) } else { Err(unreadable(name)) }
+}
+
+fn unreadable(name: &HeaderName) -> ServiceError {
+    ServiceError::new(ErrorCode::InvalidHeaderValue).with_detail("HeaderName", name.as_str())
 }

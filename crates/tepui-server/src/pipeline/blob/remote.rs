@@ -133,8 +133,8 @@ fn ask(
         asked.insert(AUTHORIZATION, HeaderValue::from_str(authorization).map_err(unreachable)?);
     }
     for (of_source, name) in CONDITIONS {
-        if let Some(value) = headers.get(of_source) {
-            asked.insert(HeaderName::from_static(name), value.clone());
+        for value in headers.get_all(of_source) {
+            asked.append(HeaderName::from_static(name), value.clone());
         }
     }
     Ok(())

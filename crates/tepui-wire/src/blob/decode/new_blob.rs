@@ -1,6 +1,6 @@
 //! What a blob is to be made with, beside its content.
 
-use crate::blob::headers::{self, flag, given, invalid, required, word};
+use crate::blob::headers::{self, flag, given, given_utf8, invalid, is_given, required, word};
 use crate::blob::tags_text;
 use crate::metadata;
 use crate::request_headers::RequestHeaders;
@@ -34,21 +34,19 @@ pub(super) fn new_blob(
     })
 }
 
-/// A header's own, or else that of the request itself.
-fn text_of(headers: &RequestHeaders<'_>, name: &str) -> Option<String> {
-    let value = std::str::from_utf8(headers.get(name)?.as_bytes()).ok()?.trim();
-    (!value.is_empty()).then(|| value.to_owned())
+fn text_of(headers: &RequestHeaders<'_>, name: &'static str) -> Result<Option<String>, ServiceError> {
+    Ok(given_utf8(headers, name)?.map(str::to_owned))
 }
 
 /// Those that are said of the blob: `x-ms-blob-content-type` and its like.
 pub(super) fn http_properties_of_blob(headers: &RequestHeaders<'_>) -> Result<HttpProperties, ServiceError> {
     Ok(HttpProperties {
-        content_type: text_of(headers, headers::BLOB_CONTENT_TYPE),
-        content_encoding: text_of(headers, headers::BLOB_CONTENT_ENCODING),
-        content_language: text_of(headers, headers::BLOB_CONTENT_LANGUAGE),
-        content_disposition: text_of(headers, headers::BLOB_CONTENT_DISPOSITION),
-        cache_control: text_of(headers, headers::BLOB_CACHE_CONTROL),
-        content_md5: match given(headers, headers::BLOB_CONTENT_MD5) {
+        content_type: text_of(headers, headers::BLOB_CONTENT_TYPE)?,
+        content_encoding: text_of(headers, headers::BLOB_CONTENT_ENCODING)?,
+        content_language: text_of(headers, headers::BLOB_CONTENT_LANGUAGE)?,
+        content_disposition: text_of(headers, headers::BLOB_CONTENT_DISPOSITION)?,
+        cache_control: text_of(headers, headers::BLOB_CACHE_CONTROL)?,
+        content_md5: match given(headers, headers::BLOB_CONTENT_MD5)? {
             Some(text) => Some(
                 ContentMd5::parse(text)
                     .map_err(|code| headers::invalid_value(code, headers::BLOB_CONTENT_MD5, text))?,
@@ -61,20 +59,23 @@ pub(super) fn http_properties_of_blob(headers: &RequestHeaders<'_>) -> Result<Ht
 /// Those that are said of the blob, and where they are not, of the request.
 pub(super) fn http_properties(headers: &RequestHeaders<'_>) -> Result<HttpProperties, ServiceError> {
     let of_blob = http_properties_of_blob(headers)?;
-    let or = |said: Option<String>, name| said.or_else(|| text_of(headers, name));
+    let or = |said: Option<String>, name| match said {
+        Some(said) => Ok(Some(said)),
+        None => text_of(headers, name),
+    };
     Ok(HttpProperties {
-        content_type: or(of_blob.content_type, "content-type")
+        content_type: or(of_blob.content_type, "content-type")?
             .or_else(|| Some(DEFAULT_CONTENT_TYPE.to_owned())),
-        content_encoding: or(of_blob.content_encoding, "content-encoding"),
-        content_language: or(of_blob.content_language, "content-language"),
-        content_disposition: or(of_blob.content_disposition, "content-disposition"),
-        cache_control: or(of_blob.cache_control, "cache-control"),
+        content_encoding: or(of_blob.content_encoding, "content-encoding")?,
+        content_language: or(of_blob.content_language, "content-language")?,
+        content_disposition: or(of_blob.content_disposition, "content-disposition")?,
+        cache_control: or(of_blob.cache_control, "cache-control")?,
         content_md5: of_blob.content_md5,
     })
 }
 
 pub(super) fn md5(headers: &RequestHeaders<'_>, name: &'static str) -> Result<Option<Md5Sum>, ServiceError> {
-    let Some(text) = given(headers, name) else { return Ok(None) };
+    let Some(text) = given(headers, name)? else { return Ok(None) };
     Md5Sum::parse(text).map(Some).map_err(|code| headers::invalid_value(code, name, text))
 }
 
@@ -86,7 +87,7 @@ pub(super) fn metadata(headers: &RequestHeaders<'_>) -> Result<Metadata, Service
 }
 
 pub(super) fn tags(headers: &RequestHeaders<'_>) -> Result<Tags, ServiceError> {
-    match given(headers, headers::TAGS) {
+    match given(headers, headers::TAGS)? {
         Some(text) => Ok(tags_text::parse_header(text)?),
         None => Ok(Tags::default()),
     }
@@ -127,9 +128,9 @@ pub(super) fn immutability(
 
 /// The caller's key, all three headers of it, and the scope.
 pub(super) fn encryption(headers: &RequestHeaders<'_>) -> Result<Encryption, ServiceError> {
-    let scope = given(headers, headers::ENCRYPTION_SCOPE).map(str::to_owned);
+    let scope = given(headers, headers::ENCRYPTION_SCOPE)?.map(str::to_owned);
     let parts = [headers::ENCRYPTION_KEY, headers::ENCRYPTION_KEY_SHA256, headers::ENCRYPTION_ALGORITHM];
-    if parts.iter().all(|name| given(headers, name).is_none()) {
+    if !parts.iter().any(|name| is_given(headers, name)) {
         return Ok(Encryption { key: None, scope });
     }
     let bytes = |name| {

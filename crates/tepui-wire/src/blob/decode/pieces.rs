@@ -97,9 +97,10 @@ pub(super) fn from_url(request: &Request<'_>, max_bytes: u64) -> Result<Piece, S
 }
 
 /// The range that a read asks for. One that cannot be read is none, and so is one from the end.
-pub(super) fn range(headers: &RequestHeaders<'_>) -> Option<ByteRange> {
-    let text = given(headers, headers::X_MS_RANGE).or_else(|| given(headers, headers::RANGE))?;
-    ByteRange::parse(text)
+pub(super) fn range(headers: &RequestHeaders<'_>) -> Result<Option<ByteRange>, ServiceError> {
+    let of_service = given(headers, headers::X_MS_RANGE)?;
+    let of_http = given(headers, headers::RANGE)?;
+    Ok(of_service.or(of_http).and_then(ByteRange::parse))
 }
 
 pub(super) fn get(
@@ -108,7 +109,7 @@ pub(super) fn get(
     revision: Revision,
 ) -> Result<GetBlob, ServiceError> {
     let headers = request.headers;
-    let range = range(headers);
+    let range = range(headers)?;
     let wanted = |name| Ok::<_, ServiceError>(flag(headers, name)?.unwrap_or(false));
     let range_checksum = match (wanted(headers::RANGE_GET_MD5)?, wanted(headers::RANGE_GET_CRC64)?) {
         (true, true) => return Err(ErrorCode::BothCrc64AndMd5HeaderPresent.into()),

@@ -119,6 +119,7 @@ fn copy_tags(headers: &RequestHeaders<'_>) -> Result<CopyTags, ServiceError> {
 
 pub(super) fn copy_blob(request: &Request<'_>, blob: BlobPath) -> Result<CopyBlob, ServiceError> {
     let Request { headers, version, target, rules, .. } = *request;
+    headers::given(headers, headers::REQUIRES_SYNC)?;
     let pace = match request.kind {
         OperationKind::CopyBlobFromUrl => CopyPace::Waiting(source_checksums(headers)?),
         _ => CopyPace::Background,
@@ -191,9 +192,9 @@ pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<PutPage
         _ if text.eq_ignore_ascii_case("clear") => Some(true),
         _ => None,
     })?;
-    let name = match headers::given(headers, headers::X_MS_RANGE) {
-        Some(_) => headers::X_MS_RANGE,
-        None => headers::RANGE,
+    let name = match headers::is_given(headers, headers::X_MS_RANGE) {
+        true => headers::X_MS_RANGE,
+        false => headers::RANGE,
     };
     let page_range = |text: &str| PageRange::new(ByteRange::parse(text)?);
     let pages = required_word(headers, name, page_range)?;
@@ -202,7 +203,7 @@ pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<PutPage
             no_body(headers)?;
             // There are no bytes that a checksum could be of.
             for name in [headers::CONTENT_MD5, headers::CONTENT_CRC64] {
-                if headers::given(headers, name).is_some() {
+                if headers::is_given(headers, name) {
                     return Err(invalid(headers, name));
                 }
             }
