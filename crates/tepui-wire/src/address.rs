@@ -129,6 +129,10 @@ pub fn parse(
         Some(account) => (account, true),
         None => (name, false),
     };
+    let path = match host_account {
+        None if secondary => after_doubled_account(path, account, rules.service, uri.query()),
+        _ => path,
+    };
     let scheme = if secure { "https://" } else { "http://" };
     let mut base = String::with_capacity(scheme.len() + host.len() + 1 + addressed.len());
     base.push_str(scheme);
@@ -146,6 +150,17 @@ pub fn parse(
         path: path.strip_prefix('/').unwrap_or(path).to_owned(),
         host_style: host_account.is_some(),
     })
+}
+
+/// The path behind the account, where that is there twice: Python puts the secondary address, which ends with the
+/// account, before the primary's path, which begins with it. Where the second one could be the name of a queue
+/// or container, it counts as that unless the service is asked for.
+///
+/// Fidelity: scenario: address-secondary-account-twice
+fn after_doubled_account<'a>(path: &'a str, account: &str, service: Service, query: Option<&str>) -> &'a str {
+    let Some(rest) = path.strip_prefix(account).and_then(|rest| rest.strip_prefix('/')) else { return path };
+    let asks_service = rest.is_empty() && query.is_some_and(|query| query.contains("restype=service"));
+    if service == Service::Table || asks_service { rest } else { path }
 }
 
 /// The account that a host names, if it is one of the hosts that do.
@@ -218,6 +233,10 @@ mod tests {
             ("/", "d1.table.core.windows.net", "d1", "http://d1.table.core.windows.net", ""),
             ("/T", "d1-secondary.table.local", "d1*", "http://d1-secondary.table.local", "T"),
             ("/d1-secondary/T", "localhost", "d1*", "http://localhost/d1-secondary", "T"),
+            ("/d1-secondary/d1/", "localhost", "d1*", "http://localhost/d1-secondary", ""),
+            ("/d1-secondary/d1/T", "localhost", "d1*", "http://localhost/d1-secondary", "T"),
+            ("/d1-secondary/d1()", "localhost", "d1*", "http://localhost/d1-secondary", "d1()"),
+            ("/d1/d1/T", "localhost", "d1", "http://localhost/d1", "d1/T"),
             ("/T", "d1-ipv6.table.local", "d1", "http://d1-ipv6.table.local", "T"),
             (
                 "/T",
@@ -235,6 +254,14 @@ mod tests {
             assert_eq!(found.secondary, account.ends_with('*'), "{uri} {host}");
             assert_eq!((found.base.as_str(), found.path.as_str()), (base, path), "{uri} {host}");
             assert_eq!(found.host_style, found.base.matches('/').count() == 2, "{uri} {host}");
+        }
+        let of_blobs = AddressRules::new(Service::Blob);
+        for (uri, path) in [
+            ("/d1-secondary/d1/?restype=service&comp=stats", ""),
+            ("/d1-secondary/d1/blob", "d1/blob"),
+            ("/d1-secondary/d1?restype=container", "d1"),
+        ] {
+            assert_eq!(target(uri, "localhost", &of_blobs).unwrap().path, path, "{uri}");
         }
         rules.product_style_urls = false;
         assert_eq!(target("/d2/T", "d1.table.local", &rules).unwrap().account, "d2");

@@ -3,7 +3,7 @@
 use super::keys::{Signature, SignatureError};
 use super::string_to_sign::{self, Blanks};
 use super::{Signed, failed};
-use crate::address::Service;
+use crate::address::{SECONDARY_SUFFIX, Service};
 use crate::percent;
 use http::{HeaderMap, HeaderValue};
 use std::time::Duration;
@@ -84,7 +84,7 @@ fn verifies_as_sent(request: &Signed<'_>, scheme: Scheme, signature: &Signature)
 fn other_forms(request: &Signed<'_>) -> Vec<String> {
     let as_sent = request.target.raw_path.as_str();
     let mut forms = Vec::new();
-    for path in [Some(as_sent.to_owned()), without_secondary(request)].into_iter().flatten() {
+    for path in std::iter::once(as_sent.to_owned()).chain(without_secondary(request)) {
         forms.push(decode_some(&path, |byte| percent::is_unreserved(byte) || is_sub_delimiter(byte)));
         forms.push(path.replace('\'', "%27"));
         forms.push(decode_some(&path, |_| false));
@@ -93,14 +93,19 @@ fn other_forms(request: &Signed<'_>) -> Vec<String> {
     forms
 }
 
-/// With the account in the path as it is called, not as it is addressed.
-fn without_secondary(request: &Signed<'_>) -> Option<String> {
+/// With the account in the path as it is called, not as it is addressed. Where the path of the primary follows the
+/// secondary address, that path alone.
+fn without_secondary(request: &Signed<'_>) -> Vec<String> {
     let target = request.target;
-    let after = target.raw_path.strip_prefix('/')?.strip_prefix(target.account.as_str())?;
-    (target.secondary && !target.host_style)
-        .then(|| after.strip_prefix("-secondary"))
-        .flatten()
-        .map(|after| format!("/{}{after}", target.account))
+    let account = format!("/{}", target.account);
+    let after = target.raw_path.strip_prefix(&account).and_then(|after| after.strip_prefix(SECONDARY_SUFFIX));
+    match after {
+        Some(after) if target.secondary && !target.host_style => {
+            let primary = after.starts_with(&format!("{account}/")).then(|| after.to_owned());
+            std::iter::once(format!("{account}{after}")).chain(primary).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Decodes the escapes of some characters, and writes those of the others in upper case.

@@ -44,7 +44,7 @@ fn entries() {
         ("", ""),
         ("<d:PartitionKey>p</d:PartitionKey><d:RowKey></d:RowKey>", r#"PartitionKey="p" RowKey="""#),
         ("<d:PartitionKey m:type=\"Edm.String\">p</d:PartitionKey>", r#"PartitionKey="p""#),
-        ("<d:PartitionKey m:type=\"Edm.Int32\">1</d:PartitionKey>", "InvalidInput"),
+        ("<d:PartitionKey m:type=\"Edm.Int32\">1</d:PartitionKey>", r#"PartitionKey="1""#),
         ("<d:PartitionKey m:null=\"true\" />", ""),
         ("<d:RowKey>a</d:RowKey><d:RowKey>b</d:RowKey>", "DuplicatePropertiesSpecified"),
         ("<d:Timestamp m:type=\"Edm.DateTime\">0001-01-01T00:00:00</d:Timestamp>", ""),
@@ -75,6 +75,8 @@ fn entries() {
     ] {
         assert_eq!(decoded(properties), expected, "{properties}");
     }
+    let typed = entry("<d:PartitionKey m:type=\"Edm.Int32\">1</d:PartitionKey><d:RowKey>r</d:RowKey>");
+    assert!(decode_entry(typed.as_bytes(), KeysIn::Body).is_err(), "the keys of an insert are texts");
     let many = (0..253).map(|i| format!("<d:P{i}>1</d:P{i}>")).collect::<String>();
     assert_eq!(decoded(&many), "TooManyProperties");
 }

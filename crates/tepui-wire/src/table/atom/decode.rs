@@ -37,7 +37,7 @@ pub fn decode_entry(body: &[u8], keys: KeysIn) -> Result<DecodedEntity, ServiceE
         }
         let kind = property.kind()?;
         if let Some(key) = key {
-            if kind != EdmType::String {
+            if kind != EdmType::String && keys == KeysIn::Body {
                 return Err(unreadable_body());
             }
             if key.replace(property.text).is_some() {

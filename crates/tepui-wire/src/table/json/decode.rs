@@ -40,7 +40,7 @@ pub fn decode_entity(body: &[u8], keys: KeysIn) -> Result<DecodedEntity, Service
     let mut reader = Reader::open(body)?;
     let mut members = Members::default();
     while let Some((name, value)) = reader.next()? {
-        members.add(name, value)?;
+        members.add(name, value, keys)?;
     }
     members.into_entity(body.len(), keys)
 }
@@ -94,7 +94,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn add(&mut self, name: Cow<'a, str>, value: Value<'a>) -> Result<(), ServiceError> {
+    fn add(&mut self, name: Cow<'a, str>, value: Value<'a>, keys: KeysIn) -> Result<(), ServiceError> {
         match &*name {
             "PartitionKey" => self.partition_key.set(value, &mut self.refusal)?,
             "RowKey" => self.row_key.set(value, &mut self.refusal)?,
@@ -103,7 +103,7 @@ impl<'a> Members<'a> {
             other if other.starts_with("odata.") => {}
             // Any other `@` makes a property of it, with a name that is refused.
             other => match memchr::memchr(b'@', other.as_bytes()).map(|at| (at, &other[at..])) {
-                Some((at, "@odata.type")) => self.add_annotation(cut(name, at), &value)?,
+                Some((at, "@odata.type")) => self.add_annotation(cut(name, at), &value, keys)?,
                 Some((_, annotation)) if annotation.starts_with("@odata.") => {}
                 _ => self.add_property(name, value)?,
             },
@@ -142,14 +142,23 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    fn add_annotation(&mut self, name: Cow<'a, str>, value: &Value<'a>) -> Result<(), ServiceError> {
+    fn add_annotation(
+        &mut self,
+        name: Cow<'a, str>,
+        value: &Value<'a>,
+        keys: KeysIn,
+    ) -> Result<(), ServiceError> {
         if name == "Timestamp" {
             return Ok(());
         }
         let Value::Text(kind) = value else { return Err(unreadable_body()) };
         let kind = EdmType::parse(kind).ok_or_else(unreadable_body)?;
         if name == "PartitionKey" || name == "RowKey" {
-            return if kind == EdmType::String { Ok(()) } else { Err(unreadable_body()) };
+            // Fidelity: a key that does not count may have any type. scenario: upsert-typed-keys-in-body
+            return match keys {
+                KeysIn::Body if kind != EdmType::String => Err(unreadable_body()),
+                _ => Ok(()),
+            };
         }
         // Some clients write the annotation right behind its value.
         match self.properties.last_mut() {

@@ -130,7 +130,9 @@ fn members_that_are_not_properties() {
         (r#","odata.etag":"W/\"x\"","odata.metadata":{"x":[]},"odata.type":"d1.Orders""#, ""),
         (r#","A@odata.other":"x","A":1"#, "A=Int32(1)"),
         (r#","PartitionKey@odata.type":"Edm.String","RowKey@odata.type":"Edm.String""#, ""),
-        (r#","PartitionKey@odata.type":"Edm.Int32""#, "InvalidInput"),
+        (r#","PartitionKey@odata.type":"Edm.Int32""#, ""),
+        (r#","RowKey@odata.type":"Edm.Guid""#, ""),
+        (r#","RowKey@odata.type":"Edm.Nothing""#, "InvalidInput"),
         (r#","A@odata.type":"Edm.Int64""#, ""),
         (r#","A@odata.type":"Edm.Int64","A":null"#, ""),
         (r#","A":null,"A@odata.type":"Edm.Binary","B@odata.type":"Edm.Int64","B":"1""#, "B=Int64(1)"),
@@ -153,6 +155,11 @@ fn keys() {
         (r#"{"RowKey":"r"}"#, Ok((None, some("r")))),
         (r#"{"PartitionKey":null,"RowKey":""}"#, Ok((None, some("")))),
         (r#"{"PartitionKey":"a/b","RowKey":"\u00e4"}"#, Ok((some("a/b"), some("ä")))),
+        (
+            r#"{"PartitionKey@odata.type":"Edm.Guid","PartitionKey":"x","RowKey@odata.type":"Edm.DateTime"}"#,
+            Ok((some("x"), None)),
+        ),
+        (r#"{"PartitionKey@odata.type":"Edm.Nothing","PartitionKey":"x"}"#, Err("InvalidInput")),
         (r#"{"PartitionKey":1,"RowKey":"r"}"#, Err("InvalidInput")),
         (r#"{"PartitionKey":"p","RowKey":true}"#, Err("InvalidInput")),
         (r#"{"PartitionKey":["p"]}"#, Err("InvalidInput")),
@@ -160,6 +167,14 @@ fn keys() {
         (r#"{"RowKey":null,"RowKey":"p"}"#, Err("DuplicatePropertiesSpecified")),
     ] {
         assert_eq!(keys(body), expected, "{body}");
+    }
+}
+
+#[test]
+fn keys_of_an_insert_are_texts() {
+    for (kind, good) in [("Edm.String", true), ("Edm.Guid", false), ("Edm.DateTime", false)] {
+        let body = format!(r#"{{"PartitionKey":"p","RowKey@odata.type":"{kind}","RowKey":"r"}}"#);
+        assert_eq!(decode_entity(body.as_bytes(), KeysIn::Body).is_ok(), good, "{kind}");
     }
 }
 
