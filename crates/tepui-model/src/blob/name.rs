@@ -11,8 +11,6 @@ pub const LOGS: &str = "$logs";
 /// Names that the rules for names would not allow.
 const WEB: &str = "$web";
 const SPECIAL: [&str; 4] = [ROOT, LOGS, WEB, "$blobchangefeed"];
-/// What is said of a name that is too short or too long.
-const BAD_LENGTH: &str = "The specified resource name length is not within the permissible limits.";
 const MAX_BLOB_NAME_UNITS: usize = 1024;
 const MAX_SEGMENTS: usize = 254;
 
@@ -32,11 +30,8 @@ impl ContainerName {
         if SPECIAL.contains(&text) {
             return Ok(Self(text.to_owned()));
         }
-        match label::check(text) {
-            Ok(()) => Ok(Self(text.to_owned())),
-            Err(code @ ErrorCode::OutOfRangeInput) => Err(ServiceError::new(code).with_message(BAD_LENGTH)),
-            Err(code) => Err(code.into()),
-        }
+        label::check(text)?;
+        Ok(Self(text.to_owned()))
     }
 
     pub fn as_str(&self) -> &str {

@@ -1,6 +1,6 @@
 //! Names of tables.
 
-use crate::{ErrorCode, ServiceError};
+use crate::{ErrorCode, ServiceError, label};
 use std::fmt;
 
 /// The name of a table as its creator wrote it. Two names that differ in case only mean the same table.
@@ -23,9 +23,7 @@ impl TableName {
             return Err(ErrorCode::InvalidResourceName.into());
         }
         if !(3..=63).contains(&text.len()) {
-            return Err(ServiceError::new(ErrorCode::OutOfRangeInput)
-                .at_stage(crate::Stage::Store)
-                .with_message("The specified resource name length is not within the permissible limits."));
+            return Err(label::bad_length().at_stage(crate::Stage::Store));
         }
         if text.eq_ignore_ascii_case("tables") {
             return Err(ServiceError::new(ErrorCode::InvalidInput).at_stage(crate::Stage::Store));

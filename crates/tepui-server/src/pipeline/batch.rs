@@ -147,6 +147,7 @@ impl<E: Engine> Tables<E> {
             return Err(ErrorCode::InvalidInput.into());
         }
         access::check(grant, kind, resource.table())?;
+        resource.check_name()?;
         let outer_accept = accept(&known.head.headers);
         let accept = Some(part_accept(outer_accept.as_deref(), version));
         let presentation = Presentation::negotiate(kind, &query, &inner.headers, version, accept)?;
@@ -202,6 +203,7 @@ fn decode_part(
         return Err(unclear(ErrorCode::InvalidInput.into()));
     }
     access::check(grant, kind, resource.table()).map_err(|code| unclear(code.into()))?;
+    resource.check_name().map_err(unclear)?;
     let table = resource.table().unwrap_or_default().to_owned();
     let refused = |error: ServiceError| Box::new((Some(table.clone()), error));
     let presentation = match before {

@@ -111,6 +111,7 @@ impl<E: Engine> Served for Tables<E> {
         // What a batch does is known once it is decoded.
         door.check_secondary(target, if kind == EntityGroupTransaction { QueryEntities } else { kind })?;
         access::check(grant, kind, resource.table())?;
+        resource.check_name()?;
         let presentation = Presentation::negotiate(kind, &known.query, &head.headers, version, None)?;
         let wants_body = kind.effect() == Effect::Write && !matches!(kind, DeleteEntity | DeleteTable);
         let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await?;

@@ -1,7 +1,7 @@
 //! What the path of a request names: the service, a table, entities, a batch.
 
 use crate::percent;
-use tepui_model::table::EntityKey;
+use tepui_model::table::{EntityKey, TableName};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// The resource of a request. Names of tables are as the caller spelled them and may name none.
@@ -31,7 +31,7 @@ impl Resource {
         let decoded = percent::decode(path).ok_or_else(syntax_error)?;
         match &*decoded {
             "" => return Ok(Self::Service),
-            "$batch" => return Ok(Self::Batch),
+            "$batch" | "$batch/" => return Ok(Self::Batch),
             "$metadata" => return Ok(Self::Metadata),
             _ => {}
         }
@@ -56,6 +56,17 @@ impl Resource {
                 )));
             }
         })
+    }
+
+    /// Refuses the name of a table that no table can have, where entities or policies are asked for. What asks for the
+    /// table itself is told that there is none.
+    ///
+    /// Fidelity: before anything else is judged. scenario: table-bad-names
+    pub fn check_name(&self) -> Result<(), ServiceError> {
+        match self {
+            Self::Entities(table) | Self::Entity(table, _) => TableName::parse(table).map(drop),
+            Self::Service | Self::Metadata | Self::Tables | Self::Table(_) | Self::Batch => Ok(()),
+        }
     }
 
     /// The table that the resource belongs to, if it is one.
