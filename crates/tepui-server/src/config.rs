@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tepui_model::account::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 
+/// As many as the signatures have that are made with it. Azure's keys have 64.
+const MIN_KEY_BYTES: usize = 32;
 /// The longest that Azure keeps what was deleted.
 const MAX_RETENTION_DAYS: u32 = 365;
 
@@ -252,7 +254,11 @@ fn account(name: &str, keys: &[&str]) -> Result<Account, ConfigError> {
         )));
     }
     let decode = |key: &&str| match BASE64.decode(key.trim()) {
-        Ok(bytes) if !bytes.is_empty() => Ok(AccountKey::new(bytes)),
+        Ok(bytes) if bytes.len() >= MIN_KEY_BYTES => Ok(AccountKey::new(bytes)),
+        Ok(bytes) if !bytes.is_empty() => Err(ConfigError(format!(
+            "a key has {} bytes and needs {MIN_KEY_BYTES} or more (`openssl rand -base64 64` makes one), for account: {name}",
+            bytes.len()
+        ))),
         _ => Err(ConfigError(format!("a key is not base64, for account: {name}"))),
     };
     Ok(Account { name: name.to_owned(), keys: keys.iter().map(decode).collect::<Result<_, _>>()? })
@@ -335,7 +341,7 @@ mod tests {
             log-format = "json"
             [[account]]
             name = "people"
-            keys = ["c2VjcmV0", "b3RoZXI="]
+            keys = ["c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=", "b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcm90aGVyISE="]
             [limits]
             max-connections = 9
         "#;
@@ -344,7 +350,7 @@ mod tests {
         assert_eq!(config.log_format, LogFormat::Json);
         assert_eq!(config.limits.max_connections, 9);
         assert_eq!(config.accounts[0].name, "people");
-        assert_eq!(config.accounts[0].keys[1].bytes(), b"other");
+        assert_eq!(config.accounts[0].keys[1].bytes(), b"otherotherotherotherotherother!!");
         assert_eq!(config.table_host, "127.0.0.1");
     }
 
@@ -365,7 +371,7 @@ mod tests {
 
     #[test]
     fn accounts_as_the_environment_has_them() {
-        let accounts = parse_accounts("one:c2VjcmV0; two:c2VjcmV0:b3RoZXI=;").unwrap();
+        let accounts = parse_accounts("one:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=; two:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=:b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcm90aGVyISE=;").unwrap();
         let shape: Vec<_> = accounts.iter().map(|a| (a.name.as_str(), a.keys.len())).collect();
         assert_eq!(shape, [("one", 1), ("two", 2)]);
         for (case, text, says) in [
@@ -373,6 +379,8 @@ mod tests {
             ("three keys", "one:YQ==:YQ==:YQ==", "one or two keys"),
             ("not base64", "one:hunter2!", "not base64"),
             ("an empty key", "one:", "not base64"),
+            ("a key that can be guessed", "one:c2VjcmV0", "a key has 6 bytes and needs 32 or more"),
+            ("one byte too few", "one:MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMQ==", "a key has 31 bytes"),
             ("no name", ":YQ==", "name"),
             ("a name that means another account", "one-secondary:YQ==", "-secondary"),
         ] {
@@ -397,7 +405,7 @@ mod tests {
 
     #[test]
     fn an_account_given_twice_is_refused() {
-        let accounts = parse_accounts("one:YQ==;one:YQ==").unwrap();
+        let accounts = parse_accounts("one:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=;one:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=").unwrap();
         let error = Config { accounts, ..Config::default() }.check().unwrap_err();
         assert_eq!(error.to_string(), "an account is given twice: one");
     }

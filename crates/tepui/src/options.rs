@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(format!("{said:?}"), format!("{:?}", Config::default()));
 
         // What is commented out works as well.
-        let all = FILE.replace("# ", "").replace("base64", "YQ==");
+        let all = FILE.replace("# ", "").replace("base64", "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=");
         let all: String =
             all.lines().filter(|line| line.contains(['=', '['])).map(|line| format!("{line}\n")).collect();
         std::fs::write(&file, all).unwrap();
@@ -414,15 +414,23 @@ mod tests {
     fn a_flag_wins_over_the_environment_and_that_over_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tepui.toml");
-        std::fs::write(&file, "loose = true\n[[account]]\nname = 'file'\nkeys = ['YQ==']\n").unwrap();
+        std::fs::write(&file, "loose = true\n[[account]]\nname = 'file'\nkeys = ['c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=']\n").unwrap();
         let file = format!("tepui --config {}", file.display());
-        let environment = [("TEPUI_ACCOUNTS", "ours:YQ=="), ("AZURITE_ACCOUNTS", "theirs:YQ==")];
+        let environment = [
+            ("TEPUI_ACCOUNTS", "ours:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE="),
+            ("AZURITE_ACCOUNTS", "theirs:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE="),
+        ];
         for (case, line, environment, account) in [
             ("the default", "tepui", &[][..], "devstoreaccount1"),
             ("the file", &file, &[], "file"),
             ("Azurite's variable", &file, &environment[1..], "theirs"),
             ("our variable", &file, &environment[..], "ours"),
-            ("a flag", &format!("{file} --account flag:YQ=="), &environment[..], "flag"),
+            (
+                "a flag",
+                &format!("{file} --account flag:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE="),
+                &environment[..],
+                "flag",
+            ),
         ] {
             let config = config(line, environment).unwrap();
             assert_eq!(config.effective_accounts()[0].name, account, "{case}");

@@ -28,6 +28,24 @@ pub(crate) fn greeting(config: &Config, addresses: &[(ServiceName, SocketAddr)],
     text
 }
 
+/// What is said if others than this machine can reach an account whose key everybody knows. Nobody is to miss it.
+pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, SocketAddr)]) -> Option<String> {
+    let known = development_account().keys;
+    let accounts = config.effective_accounts();
+    let account = accounts.iter().find(|account| account.keys.iter().any(|key| known.contains(key)))?;
+    let (_, address) = addresses.iter().find(|(_, address)| !address.ip().to_canonical().is_loopback())?;
+    let line = "!".repeat(78);
+    Some(format!(
+        "{line}\n\
+         !! WARNING: everybody who can reach {address} can read, change and delete all data.\n\
+         !! The account {name} is served with the development key, which is public.\n\
+         !! Listen on 127.0.0.1 only, or choose a key: TEPUI_ACCOUNTS={name}:KEY\n\
+         !! (`openssl rand -base64 64` makes one).\n\
+         {line}\n",
+        name = account.name
+    ))
+}
+
 /// The ports as JSON.
 pub(crate) fn ports(addresses: &[(ServiceName, SocketAddr)]) -> String {
     let mut text = format!("{{\"pid\":{}", std::process::id());
@@ -112,12 +130,12 @@ mod tests {
             at(ServiceName::Queue, "127.0.0.1:10001"),
             at(ServiceName::Table, "127.0.0.1:10002"),
         ];
-        let own = parse_account("people:c2VjcmV0").unwrap();
-        let renamed = parse_account("devstoreaccount1:c2VjcmV0").unwrap();
+        let own = parse_account("people:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=").unwrap();
+        let renamed = parse_account("devstoreaccount1:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=").unwrap();
         for (case, account, show, key) in [
             ("development", &development_account(), false, "AccountKey=Eby8vdM02xNOcqFlqUwJPLlm"),
             ("configured", &own, false, "AccountKey=<key>;"),
-            ("configured, shown", &own, true, "AccountKey=c2VjcmV0;"),
+            ("configured, shown", &own, true, "AccountKey=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=;"),
             ("the development account with a key of its own", &renamed, false, "AccountKey=<key>;"),
         ] {
             let text = connection_string(account, &all, show);
@@ -125,10 +143,37 @@ mod tests {
         }
         assert_eq!(
             connection_string(&own, &all, true),
-            "DefaultEndpointsProtocol=http;AccountName=people;AccountKey=c2VjcmV0;\
+            "DefaultEndpointsProtocol=http;AccountName=people;AccountKey=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=;\
              BlobEndpoint=http://127.0.0.1:10000/people;\
              QueueEndpoint=http://127.0.0.1:10001/people;TableEndpoint=http://127.0.0.1:10002/people;"
         );
+    }
+
+    #[test]
+    fn a_public_key_at_a_public_address_is_warned_of() {
+        let known = key_text(&development_account().keys[0]);
+        let own = "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=";
+        let public = |address: &str| vec![(ServiceName::Blob, address.parse().unwrap())];
+        for (address, account, warned) in [
+            ("127.0.0.1:1", None, false),
+            ("127.8.0.1:1", None, false),
+            ("[::1]:1", None, false),
+            ("[::ffff:127.0.0.1]:1", None, false),
+            ("0.0.0.0:1", None, true),
+            ("[::]:1", None, true),
+            ("10.0.0.7:1", None, true),
+            ("0.0.0.0:1", Some(format!("mine:{own}")), false),
+            ("0.0.0.0:1", Some(format!("devstoreaccount1:{own}")), false),
+            ("0.0.0.0:1", Some(format!("mine:{own}:{known}")), true),
+        ] {
+            let accounts = account.iter().map(|account| parse_account(account).unwrap()).collect();
+            let config = Config { accounts, ..Config::default() };
+            assert_eq!(
+                open_to_everybody(&config, &public(address)).is_some(),
+                warned,
+                "{address} {account:?}"
+            );
+        }
     }
 
     #[test]

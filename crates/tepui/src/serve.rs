@@ -41,6 +41,11 @@ async fn run(options: &Options, config: Config) -> Result<(), Failure> {
     // Nobody reads it if it cannot be written, and that is no reason to stop.
     let _ = io::stdout().write_all(ready::greeting(&config, &addresses, options.show_keys).as_bytes());
     let _ = io::stdout().flush();
+    if let Some(warning) = ready::open_to_everybody(&config, &addresses) {
+        // Also to those who want no log, and in the log to those who read nothing else.
+        let _ = io::stderr().write_all(warning.as_bytes());
+        tracing::warn!("an account with the public development key can be reached from other machines");
+    }
     for (service, address) in &addresses {
         tracing::info!(service = service.name(), %address, "listening");
     }

@@ -251,6 +251,23 @@ fn many_clients_may_come_before_it_has_time_for_them() {
 }
 
 #[test]
+fn a_public_key_at_a_public_address_cannot_be_missed() {
+    let data = TempDir::new().unwrap();
+    let base = ["--in-memory", "--log-level=off", "--blob-port=0", "--queue-port=0", "--table-port=0"];
+    let (_, _, log) = start(&base, data.path()).stop();
+    assert!(!log.contains("WARNING"), "{log}");
+    let (_, _, log) = start(&[&base[..], &["--blob-host=0.0.0.0"]].concat(), data.path()).stop();
+    assert!(log.contains("!! WARNING: everybody who can reach 0.0.0.0:"), "{log}");
+    let own = "--account=devstoreaccount1:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=";
+    let (_, _, log) = start(&[&base[..], &["--blob-host=0.0.0.0", own]].concat(), data.path()).stop();
+    assert!(!log.contains("WARNING"), "{log}");
+    let output = refused(&["--account", "one:c2VjcmV0"], data.path());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("a key has 6 bytes and needs 32 or more"), "{error}");
+}
+
+#[test]
 fn keys_of_configured_accounts_are_printed_only_on_request() {
     let data = TempDir::new().unwrap();
     let base = [
@@ -258,7 +275,7 @@ fn keys_of_configured_accounts_are_printed_only_on_request() {
         "--queue-port=0",
         "--table-port=0",
         "--account",
-        "people:c2VjcmV0",
+        "people:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=",
         "--blobPort",
         "0",
         "--extentMemoryLimit",
@@ -268,23 +285,26 @@ fn keys_of_configured_accounts_are_printed_only_on_request() {
     assert!(out.contains("AccountName=people;AccountKey=<key>;"), "{out}");
     assert!(log.contains("--extentMemoryLimit has no effect"), "{log}");
     let (_, out, _) = start(&[&base[..], &["--show-keys"]].concat(), data.path()).stop();
-    assert!(out.contains("AccountName=people;AccountKey=c2VjcmV0;"), "{out}");
+    assert!(
+        out.contains("AccountName=people;AccountKey=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=;"),
+        "{out}"
+    );
 }
 
-/// Signatures like [`SAS`], of two accounts with keys `alpha one`, `alpha two` and `beta one` in base64.
-const KEYS: &str = "alpha:YWxwaGEgb25l:YWxwaGEgdHdv;beta:YmV0YSBvbmU=";
-const ALPHA_1: &str = "BVgjLpFR57UYez2vfHGMBh8YQiU94MEwO%2BMTGIyvy6U%3D";
-const ALPHA_2: &str = "zG1mg6bCxxPx73cWgvQ7BuHUDd7UBujom%2F%2F%2F2Ro8DPc%3D";
-const BETA_1: &str = "xti5MX6vDyJZAkNpD7pd3GXi5dtslU1Cu%2B6UpTGwClg%3D";
+/// Signatures like [`SAS`], of two accounts: `alpha` with two keys, and `beta` with one.
+const KEYS: &str = "alpha:YWxwaGEgb25lLCBvZiB0aGlydHktdHdvIGxldHRlcnM=:YWxwaGEgdHdvLCBvZiB0aGlydHktdHdvIGxldHRlcnM=;beta:YmV0YSBvbmUsIHdpdGggdGhpcnR5LXR3byBsZXR0ZXI=";
+const ALPHA_1: &str = "eMsI3E4YVS1328A4RuBiQnu8CKJtsmj%2BRniHdgNuZ4Y%3D";
+const ALPHA_2: &str = "ak1qB4gDXGnNMWxOtmsN13cnEa1MorpQM%2FDEJD4q3u0%3D";
+const BETA_1: &str = "FFFI7a0jljZeUWr4CTodR2aztNIS8Y3mH98rnF1zykY%3D";
 /// Of `beta`, but with a key of `alpha`.
-const BETA_BY_ALPHA: &str = "7jG67CxurXOVyKGKOCf0Ni%2FMzfcByrw4507hMkDq25M%3D";
+const BETA_BY_ALPHA: &str = "B9f9ySwY4%2FV9rLvkc%2FBcWQMcWUIcX9K0sil6s3KxaBI%3D";
 
 #[test]
 fn accounts_are_apart_and_either_key_opens_one() {
     let data = TempDir::new().unwrap();
     let file = data.path().join("tepui.toml");
-    let accounts = "[[account]]\nname = 'alpha'\nkeys = ['YWxwaGEgb25l', 'YWxwaGEgdHdv']\n\
-                    [[account]]\nname = 'beta'\nkeys = ['YmV0YSBvbmU=']\n";
+    let accounts = "[[account]]\nname = 'alpha'\nkeys = ['YWxwaGEgb25lLCBvZiB0aGlydHktdHdvIGxldHRlcnM=', 'YWxwaGEgdHdvLCBvZiB0aGlydHktdHdvIGxldHRlcnM=']\n\
+                    [[account]]\nname = 'beta'\nkeys = ['YmV0YSBvbmUsIHdpdGggdGhpcnR5LXR3byBsZXR0ZXI=']\n";
     std::fs::write(&file, accounts).unwrap();
     let base = ["--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"];
     let by_file = tepui(&[&base[..], &["--config", file.to_str().unwrap()]].concat(), data.path());

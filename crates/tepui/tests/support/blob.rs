@@ -11,12 +11,12 @@ pub(crate) const BLOB_SAS: &str = "sv=2021-12-02&ss=b&srt=sco&sp=rwdxlactfi&se=2
 
 /// The same for an account of another name, and the option that makes a server know both.
 pub(crate) const BETA_SAS: &str = "sv=2021-12-02&ss=b&srt=sco&sp=rwdxlactfi&se=2099-01-01\
-    &sig=p0XRDq4ccz1sCKDeiDobUDUEFkD9cfplz8dPp88TV6w%3D";
+    &sig=I6wFRC5a1%2BFGgwyb6HY4uXi7rBM1AgQyIu7VfQeObvk%3D";
 pub(crate) const TWO_ACCOUNTS: &[&str] = &[
     "--account",
     "devstoreaccount1:Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
     "--account",
-    "beta:YmV0YSBvbmU=",
+    "beta:YmV0YSBvbmUsIHdpdGggdGhpcnR5LXR3byBsZXR0ZXI=",
 ];
 
 /// What makes a request one for a block blob.
