@@ -17,9 +17,9 @@ use crate::accept::{Handler, Peer};
 use crate::body::{Body, BodyError, ReplyBody};
 use crate::config::Config;
 use crate::ids::RequestIds;
-use crate::telemetry::{RequestLine, request_line};
+use crate::telemetry::{RequestLine, request_line, trace_headers};
 use bytes::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
 use hyper::http::{HeaderMap, Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -31,6 +31,7 @@ use tepui_model::account::Accounts;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::CorsRule;
+use tepui_model::table::QueryCost;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, Signed, SigningKeys};
@@ -116,7 +117,7 @@ pub struct Known<'a, K> {
     version: Option<ServiceVersion>,
     kind: Option<K>,
     /// What the answer cost, for the log.
-    plan: Option<String>,
+    plan: Option<QueryCost>,
     /// What the answer holds of the memory for replies.
     memory: Option<OwnedSemaphorePermit>,
     error_code: Option<&'static str>,
@@ -233,7 +234,16 @@ impl<S: Served> FrontDoor<S> {
             known.version = version.as_ref().ok().copied();
         }
         let grant = self.resolve(credentials, &signed).await?;
-        known.version = Some(version?);
+        let version = version?;
+        known.version = Some(version);
+        tracing::debug!(
+            request_id = known.request_id,
+            version = %version,
+            grant = ?grant,
+            base = target.base,
+            secondary = target.secondary,
+            "authenticated"
+        );
         Ok(grant)
     }
 
@@ -245,7 +255,7 @@ impl<S: Served> FrontDoor<S> {
 
     // Fidelity: there is no such account, so there is nothing to ask it. scenario: unknown-account
     fn keys_of(&self, target: &Target) -> Result<&SigningKeys, ServiceError> {
-        Ok(self.keys.get(&target.account).ok_or(ErrorCode::ResourceNotFound)?)
+        self.keys.get(&target.account).ok_or_else(|| unknown_account(target))
     }
 
     fn signed<'a>(&'a self, presented: &Presented<'a>) -> Result<Signed<'a>, ServiceError> {
@@ -296,9 +306,7 @@ impl<S: Served> FrontDoor<S> {
 
     fn refuse(&self, known: &mut Known<'_, S::Kind>, error: &ServiceError) -> Response<ReplyBody> {
         known.error_code = Some(error.code.name());
-        if error.status() >= 500 || error.cause.is_some() {
-            tracing::debug!(request_id = known.request_id, %error, "request failed");
-        }
+        tracing::debug!(request_id = known.request_id, %error, "refused");
         if error.code == ErrorCode::InternalError {
             tracing::error!(request_id = known.request_id, %error, "internal error");
         }
@@ -355,6 +363,7 @@ impl<S: Served> Handler for FrontDoor<S> {
             memory: None,
             error_code: None,
         };
+        trace_headers(&request_id, "request headers", &head.headers);
         let target = address::parse(&head.uri, &head.headers, peer.tls, &self.addresses);
         let mut response = match &target {
             Err(AddressError::InvalidUrl { close }) => {
@@ -381,8 +390,13 @@ impl<S: Served> Handler for FrontDoor<S> {
                 unread.discard().await;
             }
         }
+        trace_headers(&request_id, "answer headers", response.headers());
+        let user_agent = head.headers.get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()));
         request_line(&RequestLine {
             request_id: &request_id,
+            client: peer.address,
+            user_agent: user_agent.as_deref().unwrap_or_default(),
+            method: head.method.as_str(),
             account: target.as_ref().map_or("", |target| &target.account),
             operation: known.kind.map_or("", Kind::name),
             path: head.uri.path(),
@@ -390,7 +404,7 @@ impl<S: Served> Handler for FrontDoor<S> {
             error_code: known.error_code,
             bytes: response.body().len(),
             microseconds: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-            plan: known.plan.as_deref(),
+            plan: known.plan,
         });
         let memory = known.memory.take();
         response.map(|body| body.holding(memory))
@@ -413,6 +427,20 @@ impl Admitted<'_> {
             Err(_) => Err(ErrorCode::OperationTimedOut.into()),
         }
     }
+}
+
+/// Most who see it have left the account out of the address.
+fn unknown_account(target: &Target) -> ServiceError {
+    const SHOWN_CHARS: usize = 63;
+    let name: String = target.account.chars().take(SHOWN_CHARS).collect();
+    let whence = match target.host_style {
+        true => "It was taken from the host.",
+        false => "It was taken from the path, which begins with the account: http://HOST:PORT/ACCOUNT/...",
+    };
+    ServiceError::new(ErrorCode::ResourceNotFound).with_message(format!(
+        "{} This server has no account '{name}'. {whence}",
+        ErrorCode::ResourceNotFound.message()
+    ))
 }
 
 /// The names by which a server is surely reached that listens at an address.

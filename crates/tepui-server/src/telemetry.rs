@@ -5,13 +5,16 @@
 //! that cannot be written fast enough loses lines, and says how many; it never holds up a request.
 
 use crate::config::{Config, LogFormat, LogLevel};
+use hyper::http::HeaderMap;
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tepui_model::table::QueryCost;
 use tepui_model::time::{Clock, SystemClock, Timestamp};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -25,8 +28,12 @@ const REQUESTS: &str = "tepui::request";
 #[derive(Debug, Clone, Copy)]
 pub struct RequestLine<'a> {
     pub request_id: &'a str,
+    pub client: SocketAddr,
+    /// What the client says of itself.
+    pub user_agent: &'a str,
     pub account: &'a str,
     pub operation: &'a str,
+    pub method: &'a str,
     pub path: &'a str,
     pub status: u16,
     pub error_code: Option<&'a str>,
@@ -34,23 +41,80 @@ pub struct RequestLine<'a> {
     pub bytes: u64,
     pub microseconds: u64,
     /// How a query was run.
-    pub plan: Option<&'a str>,
+    pub plan: Option<QueryCost>,
 }
+
+/// More of what a client says of itself is not logged.
+const MAX_USER_AGENT_CHARS: usize = 200;
 
 /// Writes the line about one request.
 pub fn request_line(line: &RequestLine<'_>) {
     tracing::info!(
         target: REQUESTS,
         request_id = line.request_id,
+        client = %line.client,
+        user_agent = cut(line.user_agent),
         account = line.account,
         operation = line.operation,
+        method = line.method,
         path = line.path,
         status = line.status,
         error_code = line.error_code,
         bytes = line.bytes,
         microseconds = line.microseconds,
-        plan = line.plan,
+        plan = line.plan.map(|cost| tracing::field::debug(Plan(cost))),
     );
+}
+
+fn cut(user_agent: &str) -> &str {
+    let end = user_agent.char_indices().nth(MAX_USER_AGENT_CHARS).map_or(user_agent.len(), |(at, _)| at);
+    &user_agent[..end]
+}
+
+/// The name of the field that holds a [`Plan`].
+const PLAN: &str = "plan";
+
+/// How a query was run: an object of JSON as `{:?}`, and a text as `{:#?}`.
+struct Plan(QueryCost);
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let QueryCost { kind, ranges, entities_scanned, entities_returned } = self.0;
+        if f.alternate() {
+            return fmt::Display::fmt(&self.0, f);
+        }
+        write!(
+            f,
+            r#"{{"kind":"{kind}","ranges":{ranges},"scanned":{entities_scanned},"returned":{entities_returned}}}"#
+        )
+    }
+}
+
+/// Headers that are never logged: they are secrets, or URLs that hold some.
+const SECRET_HEADERS: &[&str] = &[
+    "authorization",
+    "cookie",
+    "x-ms-copy-source",
+    "x-ms-copy-source-authorization",
+    "x-ms-encryption-key",
+    "x-ms-previous-snapshot-url",
+];
+
+/// Logs the headers of a request or of its answer, at the level `trace`.
+pub fn trace_headers(request_id: &str, message: &'static str, headers: &HeaderMap) {
+    if !tracing::event_enabled!(Level::TRACE) {
+        return;
+    }
+    let mut text = String::new();
+    for (name, value) in headers {
+        text.push_str(if text.is_empty() { "" } else { "; " });
+        let value = match SECRET_HEADERS.contains(&name.as_str()) {
+            true => "(secret)".into(),
+            false => String::from_utf8_lossy(value.as_bytes()),
+        };
+        let _ = write!(text, "{name}: {value}");
+    }
+    tracing::trace!(request_id, headers = text, "{message}");
 }
 
 /// Writes the log out until it is dropped, and then what is left.
@@ -294,6 +358,13 @@ impl Line {
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == PLAN {
+            match self.format {
+                LogFormat::Json => self.display(PLAN, format_args!("{value:?}")),
+                LogFormat::Text => self.text(PLAN, &format!("{value:#?}")),
+            }
+            return;
+        }
         self.text(field.name(), &format!("{value:?}"));
     }
 
@@ -375,6 +446,7 @@ pub(crate) fn push_json_string(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tepui_model::table::PlanKind;
 
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -404,33 +476,52 @@ mod tests {
 
     const LINE: RequestLine<'static> = RequestLine {
         request_id: "0001",
+        client: SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 50123),
+        user_agent: "azsdk-python 1.0",
         account: "people",
         operation: "QueryEntities",
+        method: "GET",
         path: "/people/Orders()",
         status: 200,
         error_code: None,
         bytes: 1234,
         microseconds: 56,
-        plan: Some("one partition"),
+        plan: Some(QueryCost {
+            kind: PlanKind::Partition,
+            ranges: 1,
+            entities_scanned: 30,
+            entities_returned: 2,
+        }),
     };
 
     #[test]
     fn a_request_is_one_line() {
         let text = logged(&Config::default(), || request_line(&LINE));
         let says = concat!(
-            r#" INFO  request request_id=0001 account=people operation=QueryEntities path=/people/Orders() "#,
-            r#"status=200 bytes=1234 microseconds=56 plan="one partition""#
+            r#" INFO  request request_id=0001 client=127.0.0.1:50123 user_agent="azsdk-python 1.0" account=people "#,
+            r#"operation=QueryEntities method=GET path=/people/Orders() status=200 bytes=1234 microseconds=56 "#,
+            r#"plan="partition ranges=1 scanned=30 returned=2""#
         );
         assert_eq!(text, [says]);
 
         let json = Config { log_format: LogFormat::Json, ..Config::default() };
         let error = RequestLine { error_code: Some("TableNotFound"), plan: None, ..LINE };
-        let says = concat!(
-            r#"{"time":"","level":"info","message":"request","request_id":"0001","account":"people","#,
-            r#""operation":"QueryEntities","path":"/people/Orders()","status":200,"#,
-            r#""error_code":"TableNotFound","bytes":1234,"microseconds":56}"#
+        let before = concat!(
+            r#"{"time":"","level":"info","message":"request","request_id":"0001","client":"127.0.0.1:50123","#,
+            r#""user_agent":"azsdk-python 1.0","account":"people","#,
+            r#""operation":"QueryEntities","method":"GET","path":"/people/Orders()","status":200,"#,
         );
+        let says = format!(r#"{before}"error_code":"TableNotFound","bytes":1234,"microseconds":56}}"#);
         assert_eq!(logged(&json, || request_line(&error)), [says]);
+
+        let plan = r#"{"kind":"partition","ranges":1,"scanned":30,"returned":2}"#;
+        let says = format!(r#"{before}"bytes":1234,"microseconds":56,"plan":{plan}}}"#);
+        assert_eq!(logged(&json, || request_line(&LINE)), [says]);
+
+        let long = "x".repeat(5000);
+        let of_anybody = RequestLine { user_agent: &long, ..LINE };
+        let text = logged(&Config::default(), || request_line(&of_anybody));
+        assert!(text[0].contains(&format!(" user_agent={} ", "x".repeat(200))), "{}", text[0]);
     }
 
     #[test]
@@ -446,6 +537,27 @@ mod tests {
                 r#"error="broken\u000d\n""#
             )]
         );
+    }
+
+    #[test]
+    fn headers_are_traced_without_their_secrets() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("x-ms-version", "2021-12-02"),
+            ("authorization", "SharedKey a:hunter2"),
+            ("x-ms-encryption-key", "hunter2"),
+            ("x-ms-copy-source", "http://h/c/b?sig=hunter2"),
+            ("x-ms-copy-source-authorization", "Bearer hunter2"),
+        ] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        let work = || trace_headers("0001", "request headers", &headers);
+        let trace = Config { log_level: LogLevel::Trace, ..Config::default() };
+        let text = logged(&trace, work);
+        assert!(text[0].starts_with(" TRACE request headers request_id=0001 headers="), "{}", text[0]);
+        assert!(text[0].contains("x-ms-version: 2021-12-02") && !text[0].contains("hunter2"), "{}", text[0]);
+        let debug = Config { log_level: LogLevel::Debug, ..Config::default() };
+        assert_eq!(logged(&debug, work), [""; 0]);
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl<E: Engine> Tables<E> {
                 .query_entities(context.account, query, bounds, admitted.time, &mut writer)
                 .await?;
             let response = writer.finish(&page);
-            known.plan = Some(page.cost.to_string());
+            known.plan = Some(page.cost);
             known.memory = ReplyMemory::keep(memory, response.body().len());
             return Ok(response);
         }
