@@ -58,8 +58,6 @@ pub struct Config {
     pub rehydration_seconds: u64,
     /// Answer reads at the secondary endpoint, `ACCOUNT-secondary`.
     pub secondary: bool,
-    /// Ignore what a request asks for beyond what the server does, rather than refuse it.
-    pub loose: bool,
     /// Serve requests whatever version of the protocol they name.
     pub skip_api_version_check: bool,
     /// Take the account from the path always, never from the host name.
@@ -134,7 +132,6 @@ impl Default for Config {
             container_retention_days: 0,
             rehydration_seconds: 5,
             secondary: true,
-            loose: false,
             skip_api_version_check: false,
             disable_product_style_url: false,
             log_format: LogFormat::default(),

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Without a command, `tepui` is `tepui serve`: it serves the development account on the ports that
 /// Azure's tools expect. Options of `serve` may follow at once: `tepui --table-port 0`.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = false)]
+#[command(version = version(), arg_required_else_help = false)]
 struct Command {
     #[command(subcommand)]
     what: What,
@@ -34,8 +34,26 @@ const FAILED: u8 = 1;
 /// What was asked for makes no sense. Also clap's code for wrong arguments.
 const USAGE: u8 = 2;
 
+/// The version, and the commit if it is known.
+pub(crate) fn version() -> &'static str {
+    match env!("TEPUI_COMMIT") {
+        "" => env!("CARGO_PKG_VERSION"),
+        _ => concat!(env!("CARGO_PKG_VERSION"), " (", env!("TEPUI_COMMIT"), ")"),
+    }
+}
+
 fn main() -> ExitCode {
-    let What::Serve(options) = Command::parse_from(with_serve(std::env::args_os())).what;
+    let command = match Command::try_parse_from(with_serve(std::env::args_os())) {
+        Ok(command) => command,
+        Err(error) => match options::bad_variable(&error) {
+            Some(message) => {
+                eprintln!("tepui: {message}");
+                return ExitCode::from(USAGE);
+            }
+            None => error.exit(),
+        },
+    };
+    let What::Serve(options) = command.what;
     match serve::serve(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

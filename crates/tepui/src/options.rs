@@ -5,7 +5,8 @@
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use std::path::PathBuf;
+use clap::error::{ContextKind, ContextValue};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tepui_model::account::Account;
 use tepui_server::config::{self, Config, ConfigError, LogFormat, LogLevel, ServiceName};
@@ -59,7 +60,11 @@ pub(crate) struct Options {
     )]
     services: Vec<ServiceName>,
 
-    /// Listen on this address for the Blob service [default: 127.0.0.1]
+    /// Listen on this address for all services [default: 127.0.0.1]
+    #[arg(long, value_name = "HOST", env = "TEPUI_HOST", help_heading = "Network")]
+    host: Option<String>,
+
+    /// Listen on this address for the Blob service [default: that of --host]
     #[arg(long, alias = "blobHost", value_name = "HOST", env = "TEPUI_BLOB_HOST", help_heading = "Network")]
     blob_host: Option<String>,
 
@@ -67,7 +72,7 @@ pub(crate) struct Options {
     #[arg(long, alias = "blobPort", value_name = "PORT", env = "TEPUI_BLOB_PORT", help_heading = "Network")]
     blob_port: Option<u16>,
 
-    /// Listen on this address for the Queue service [default: 127.0.0.1]
+    /// Listen on this address for the Queue service [default: that of --host]
     #[arg(
         long,
         alias = "queueHost",
@@ -87,7 +92,7 @@ pub(crate) struct Options {
     )]
     queue_port: Option<u16>,
 
-    /// Listen on this address for the Table service [default: 127.0.0.1]
+    /// Listen on this address for the Table service [default: that of --host]
     #[arg(
         long,
         alias = "tableHost",
@@ -156,12 +161,6 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SECONDS", env = "TEPUI_REHYDRATION_SECONDS", help_heading = "Blobs")]
     rehydration_seconds: Option<u64>,
 
-    /// Ignore what a request asks for beyond what the server does, rather than refuse it
-    #[arg(long, short = 'L', env = "TEPUI_LOOSE", help_heading = "Protocol",
-        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
-        value_parser = BoolishValueParser::new(), value_name = "BOOL")]
-    loose: Option<bool>,
-
     /// Serve requests whatever version of the protocol they name
     #[arg(long, alias = "skipApiVersionCheck", env = "TEPUI_SKIP_API_VERSION_CHECK", help_heading = "Protocol",
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
@@ -208,7 +207,8 @@ Azurite's options:
   --tablePort, --skipApiVersionCheck, --disableProductStyleUrl: as above, in our spelling
   --blobKeepAliveTimeout, --queueKeepAliveTimeout, --tableKeepAliveTimeout: one for all,
   --keep-alive-timeout
-  --silent, --loose, --debug: as above
+  --silent, --debug: as above
+  --loose: without effect, as headers and parameters that mean nothing here are overlooked always
   --disableTelemetry: there is none
   --extentMemoryLimit: without effect, as there is no such limit
   --oauth, --cert, --key, --pwd: refused, as OAuth and TLS are not supported yet";
@@ -224,6 +224,8 @@ fn long_help() -> String {
 struct AzuriteOptions {
     #[arg(long = "extentMemoryLimit", hide = true)]
     extent_memory_limit: Option<String>,
+    #[arg(long, short = 'L', hide = true)]
+    loose: bool,
     #[arg(long = "disableTelemetry", hide = true)]
     disable_telemetry: bool,
     #[arg(long, hide = true)]
@@ -244,13 +246,16 @@ impl Options {
             Some(path) => Config::from_file(path).map_err(|error| error.to_string())?,
             None => Config::default(),
         };
-        let accounts = self.accounts(environment).map_err(|error| error.to_string())?;
+        let accounts = self.accounts(&environment)?;
         if !accounts.is_empty() {
             config.accounts = accounts;
         }
         put(&mut config.in_memory, self.in_memory);
         if !self.services.is_empty() {
             config.services = self.services.clone();
+        }
+        for host in [&mut config.blob_host, &mut config.queue_host, &mut config.table_host] {
+            put(host, self.host.clone());
         }
         put(&mut config.blob_host, self.blob_host.clone());
         put(&mut config.blob_port, self.blob_port);
@@ -268,7 +273,6 @@ impl Options {
         }
         put(&mut config.container_retention_days, self.container_retention_days);
         put(&mut config.rehydration_seconds, self.rehydration_seconds);
-        put(&mut config.loose, self.loose);
         put(&mut config.skip_api_version_check, self.skip_api_version_check);
         put(&mut config.secondary, self.secondary);
         put(&mut config.log_format, self.log_format);
@@ -277,14 +281,32 @@ impl Options {
         put(&mut config.log_level, self.log_level);
         config.data_dir = self.data_dir.clone().or(config.data_dir);
         config.log_file = self.log_file.clone().or(self.debug.clone()).or(config.log_file);
+        for path in [&mut config.data_dir, &mut config.log_file].into_iter().flatten() {
+            *path = in_home(path, &environment)?;
+        }
         config.log_requests &= !self.silent;
         config.check().map_err(|error| error.to_string())?;
         Ok(config)
     }
 
-    /// What the user should know about options that have no effect.
-    pub(crate) fn warnings(&self, config: &Config) -> Vec<String> {
-        let mut warnings = Vec::new();
+    /// What the user should know about what was given and has no effect. `variables`: the names of all there are.
+    pub(crate) fn warnings(&self, config: &Config, variables: impl Iterator<Item = String>) -> Vec<String> {
+        let mut warnings = unknown_variables(variables);
+        if self.azurite.loose {
+            warnings.push(
+                "headers and parameters that mean nothing here are overlooked always: --loose has no effect"
+                    .to_owned(),
+            );
+        }
+        if let Some(directory) = config.data_dir().ok().filter(|_| !config.in_memory)
+            && holds_data_of_azurite(&directory)
+        {
+            warnings.push(format!(
+                "here is data of Azurite, which Tepui does not read: copy it with both running (AzCopy, for \
+                 instance), or choose another directory: {}",
+                directory.display()
+            ));
+        }
         if self.azurite.extent_memory_limit.is_some() {
             warnings.push(
                 "there is no limit for what is kept in memory: --extentMemoryLimit has no effect".to_owned(),
@@ -296,13 +318,16 @@ impl Options {
         warnings
     }
 
-    fn accounts(&self, environment: impl Fn(&str) -> Option<String>) -> Result<Vec<Account>, ConfigError> {
+    fn accounts(&self, environment: impl Fn(&str) -> Option<String>) -> Result<Vec<Account>, String> {
         if !self.account.is_empty() {
-            return self.account.iter().map(|text| config::parse_account(text)).collect();
+            let accounts = self.account.iter().map(|text| config::parse_account(text));
+            return accounts.collect::<Result<_, ConfigError>>().map_err(|error| error.to_string());
         }
-        let from = |name: &str| environment(name).filter(|text| !text.trim().is_empty());
-        match from("TEPUI_ACCOUNTS").or_else(|| from("AZURITE_ACCOUNTS")) {
-            Some(text) => config::parse_accounts(&text),
+        let from = |name: &'static str| {
+            environment(name).filter(|text| !text.trim().is_empty()).map(|text| (name, text))
+        };
+        match from(ACCOUNTS).or_else(|| from("AZURITE_ACCOUNTS")) {
+            Some((name, text)) => config::parse_accounts(&text).map_err(|error| format!("{error} ({name})")),
             None => Ok(Vec::new()),
         }
     }
@@ -324,6 +349,64 @@ impl AzuriteOptions {
         }
         Ok(())
     }
+}
+
+/// A path that begins with the sign of the user's own directory. Shells replace it; files and variables have none.
+fn in_home(path: &Path, environment: impl Fn(&str) -> Option<String>) -> Result<PathBuf, String> {
+    let Ok(inside) = path.strip_prefix("~") else { return Ok(path.to_owned()) };
+    match environment("HOME").filter(|home| !home.is_empty()) {
+        Some(home) => Ok(Path::new(&home).join(inside)),
+        None => Err(format!("there is no HOME that ~ could stand for: {}", path.display())),
+    }
+}
+
+/// Whether Azurite has kept its data in a directory.
+fn holds_data_of_azurite(directory: &Path) -> bool {
+    let Ok(entries) = directory.read_dir() else { return false };
+    entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("__azurite_db_"))
+}
+
+/// The only variable that is no option.
+const ACCOUNTS: &str = "TEPUI_ACCOUNTS";
+
+/// Variables that begin like ours: of tests, and those that Kubernetes sets for a service of our name.
+const OTHER_VARIABLES: &[&str] =
+    &["TEPUI_TEST_", "TEPUI_CRASH_", "TEPUI_FUZZ_", "TEPUI_ENDPOINT", "TEPUI_SERVICE_", "TEPUI_PORT"];
+
+/// Complains of variables that would be ours if they meant anything.
+fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
+    let command = Options::augment_args(clap::Command::new("serve"));
+    let known: Vec<String> = command
+        .get_arguments()
+        .filter_map(|argument| argument.get_env())
+        .map(|name| name.to_string_lossy().into_owned())
+        .chain([ACCOUNTS.to_owned()])
+        .collect();
+    let is_unknown = |name: &String| {
+        name.starts_with("TEPUI_")
+            && !known.contains(name)
+            && (!OTHER_VARIABLES.iter().any(|other| name.starts_with(other)))
+    };
+    let mut unknown: Vec<String> = names.filter(is_unknown).collect();
+    unknown.sort_unstable();
+    unknown.iter().map(|name| format!("there is no such variable, so it has no effect: {name}")).collect()
+}
+
+/// What is wrong with a variable, if it is one that clap complains of: it speaks of the flag.
+pub(crate) fn bad_variable(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind)? {
+        ContextValue::String(text) => Some(text.as_str()),
+        _ => None,
+    };
+    let (flag, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
+    let mut command = Options::augment_args(clap::Command::new("serve"));
+    command.build();
+    let argument = command.get_arguments().find(|argument| argument.to_string() == flag)?;
+    let name = argument.get_env()?.to_str()?;
+    let given = std::env::var(name).ok()?;
+    given.split(argument.get_value_delimiter().unwrap_or('\0')).find(|part| *part == value)?;
+    let why = std::error::Error::source(error).map(|why| format!(" ({why})")).unwrap_or_default();
+    Some(format!("a variable has a value that does not do{why}: {name}={value}"))
 }
 
 fn put<T>(into: &mut T, given: Option<T>) {
@@ -359,7 +442,7 @@ mod tests {
         assert_eq!((config.table_host.as_str(), config.table_port), ("0.0.0.0", 1));
         assert_eq!((config.blob_host.as_str(), config.blob_port), ("b", 2));
         assert_eq!((config.queue_host.as_str(), config.queue_port), ("h", 3));
-        assert!(config.loose && config.skip_api_version_check && config.disable_product_style_url);
+        assert!(config.skip_api_version_check && config.disable_product_style_url);
         assert!(!config.log_requests);
         assert_eq!((config.log_level, config.log_file), (LogLevel::Debug, Some("log".into())));
         assert_eq!(config.limits.idle_timeout, Duration::from_secs(5));
@@ -403,18 +486,36 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_is_said() {
-        let line = "tepui --extentMemoryLimit 1 --in-memory -l x";
+        let line = "tepui --extentMemoryLimit 1 --in-memory --loose -l x";
         let options = Line::try_parse_from(line.split_whitespace()).unwrap().options;
         let config = options.config(|_| None).unwrap();
-        assert_eq!(options.warnings(&config).len(), 2);
-        assert!(Options::default().warnings(&config).is_empty());
+        let none = std::iter::empty;
+        assert_eq!(options.warnings(&config, none()).len(), 3);
+        assert!(Options::default().warnings(&config, none()).is_empty());
+
+        let names = [
+            "PATH",
+            "TEPUI_TABEL_PORT",
+            "TEPUI_TABLE_PORT",
+            "TEPUI_ACCOUNTS",
+            "TEPUI_TEST_SEED",
+            "TEPUI_SERVICE_HOST",
+            "TEPUI_PORT_10000_TCP",
+            "TEPUI_LOOSE",
+        ];
+        let warnings = Options::default().warnings(&config, names.into_iter().map(str::to_owned));
+        assert_eq!(
+            warnings,
+            ["TEPUI_LOOSE", "TEPUI_TABEL_PORT"]
+                .map(|name| format!("there is no such variable, so it has no effect: {name}"))
+        );
     }
 
     #[test]
     fn a_flag_wins_over_the_environment_and_that_over_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tepui.toml");
-        std::fs::write(&file, "loose = true\n[[account]]\nname = 'file'\nkeys = ['c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=']\n").unwrap();
+        std::fs::write(&file, "secondary = false\n[[account]]\nname = 'file'\nkeys = ['c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=']\n").unwrap();
         let file = format!("tepui --config {}", file.display());
         let environment = [
             ("TEPUI_ACCOUNTS", "ours:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE="),
@@ -435,7 +536,47 @@ mod tests {
             let config = config(line, environment).unwrap();
             assert_eq!(config.effective_accounts()[0].name, account, "{case}");
         }
-        assert!(config(&file, &[]).unwrap().loose);
-        assert!(!config(&format!("{file} --loose=false"), &[]).unwrap().loose);
+        assert!(!config(&file, &[]).unwrap().secondary);
+        assert!(config(&format!("{file} --secondary=true"), &[]).unwrap().secondary);
+    }
+
+    #[test]
+    fn one_host_for_all_services_and_one_for_each() {
+        let hosts = |line: &str| {
+            let config = config(line, &[]).unwrap();
+            [config.blob_host, config.queue_host, config.table_host]
+        };
+        assert_eq!(hosts("tepui"), ["127.0.0.1"; 3]);
+        assert_eq!(hosts("tepui --host ::1"), ["::1"; 3]);
+        assert_eq!(hosts("tepui --queue-host a --host b"), ["b", "a", "b"]);
+    }
+
+    #[test]
+    fn a_path_in_the_home_of_the_user() {
+        let home = [("HOME", "/home/ada")];
+        for (given, expected) in [
+            ("~/data", "/home/ada/data"),
+            ("~", "/home/ada"),
+            ("data/~/x", "data/~/x"),
+            ("~other/x", "~other/x"),
+        ] {
+            let config = config(&format!("tepui --data-dir {given} --log-file {given}"), &home).unwrap();
+            assert_eq!(config.data_dir, Some(expected.into()), "{given}");
+            assert_eq!(config.log_file, Some(expected.into()), "{given}");
+        }
+        let error = config("tepui --data-dir ~/data", &[]).unwrap_err();
+        assert_eq!(error, "there is no HOME that ~ could stand for: ~/data");
+    }
+
+    #[test]
+    fn data_of_azurite_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = format!("tepui --data-dir {}", dir.path().display());
+        let options = Line::try_parse_from(line.split_whitespace()).unwrap().options;
+        let config = options.config(|_| None).unwrap();
+        assert!(options.warnings(&config, std::iter::empty()).is_empty());
+        std::fs::write(dir.path().join("__azurite_db_blob__.json"), "{}").unwrap();
+        let warnings = options.warnings(&config, std::iter::empty());
+        assert!(warnings[0].starts_with("here is data of Azurite"), "{warnings:?}");
     }
 }

@@ -10,7 +10,7 @@ use tepui_server::config::{ServiceName, development_account, key_text};
 
 /// The text that is printed at the start: where the server is, and how to reach it.
 pub(crate) fn greeting(config: &Config, addresses: &[(ServiceName, SocketAddr)], show_keys: bool) -> String {
-    let mut text = format!("Tepui {}\n", env!("CARGO_PKG_VERSION"));
+    let mut text = format!("Tepui {}\n", crate::version());
     let accounts = config.effective_accounts();
     for account in &accounts {
         for (service, address) in addresses {

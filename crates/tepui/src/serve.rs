@@ -18,7 +18,8 @@ pub(crate) fn serve(options: &Options) -> Result<(), Failure> {
         Some(path) => usage(format!("cannot write the log ({error}): {}", path.display())),
         None => usage(format!("cannot start the log: {error}")),
     })?;
-    for warning in options.warnings(&config) {
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for warning in options.warnings(&config, variables) {
         eprintln!("tepui: {warning}");
     }
     fit_open_files(&mut config);

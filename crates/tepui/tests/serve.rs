@@ -268,6 +268,45 @@ fn a_public_key_at_a_public_address_cannot_be_missed() {
 }
 
 #[test]
+fn what_the_environment_says_wrong_is_told_by_its_name() {
+    let data = TempDir::new().unwrap();
+    for (name, value, says) in [
+        ("TEPUI_TABLE_PORT", "many", "invalid digit found in string): TEPUI_TABLE_PORT=many"),
+        ("TEPUI_IN_MEMORY", "perhaps", "TEPUI_IN_MEMORY=perhaps"),
+        ("TEPUI_SERVICES", "table,file", "a service is blob, queue or table: file): TEPUI_SERVICES=file"),
+        ("TEPUI_LOG_LEVEL", "loud", "trace: loud): TEPUI_LOG_LEVEL=loud"),
+        ("TEPUI_ACCOUNTS", "one:hunter2!", "a key is not base64, for account: one (TEPUI_ACCOUNTS)"),
+    ] {
+        let output = tepui(&["--blob-port=0"], data.path()).env(name, value).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}: {error}");
+        assert!(error.contains(says) && !error.contains("hunter2"), "{name}: {error}");
+    }
+    let mut mistyped = tepui(&[&["--in-memory"], support::FREE_PORTS].concat(), data.path());
+    mistyped.env("TEPUI_TABEL_PORT", "1").env("TEPUI_SERVICE_HOST", "10.0.0.1");
+    let (_, _, log) = Server::run(mistyped).stop();
+    assert!(log.contains("has no effect: TEPUI_TABEL_PORT"), "{log}");
+    assert!(!log.contains("TEPUI_SERVICE_HOST"), "{log}");
+}
+
+#[test]
+fn the_version_says_from_which_commit_it_is() {
+    let data = TempDir::new().unwrap();
+    let output = refused(&["-V"], data.path());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let version = text.trim().strip_prefix("tepui ").unwrap();
+    let commit = match version.split_once(" (") {
+        Some((number, commit)) => {
+            assert_eq!(number, env!("CARGO_PKG_VERSION"));
+            commit.strip_suffix(')').unwrap()
+        }
+        // Built from an archive.
+        None => return assert_eq!(version, env!("CARGO_PKG_VERSION")),
+    };
+    assert!(commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{text}");
+}
+
+#[test]
 fn keys_of_configured_accounts_are_printed_only_on_request() {
     let data = TempDir::new().unwrap();
     let base = [
