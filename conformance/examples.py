@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the examples of README.md as they stand there, against a server that is listening.
+"""Runs the examples of README.md as they stand there, twice each, against a server that is listening.
 
     conformance/examples.py --endpoint http://127.0.0.1:PORT/devstoreaccount1 \\
         --queue-endpoint http://127.0.0.1:PORT/devstoreaccount1 \\
@@ -27,6 +27,10 @@ BLOBS_IN_README = "http://127.0.0.1:10000/devstoreaccount1"
 
 def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+
+
+def block(language, beginning):
+    return next(code for code in blocks(language) if re.match(beginning, code, re.S))
 
 
 def run(command, folder, **options):
@@ -65,14 +69,14 @@ def shell(code, folder):
     return run(["bash", "-euo", "pipefail", "-c", code], folder)
 
 
-# The language's tool, its mark in README.md, which block with that mark, how to run it, what it must print.
+# The language's tool, its mark in README.md, how the block with that mark begins, how to run it, what it must print.
 EXAMPLES = [
-    ("python3", "python", 0, python, "Ada 36"),
-    ("python3", "python", 1, queue_python, "resize photo 7"),
-    ("python3", "python", 2, blob_python, "2026/ada.jpg 20 b'not really a picture'"),
-    ("node", "js", 0, javascript, "Ada 36"),
-    ("go", "go", 0, go, '"Name":"Ada"'),
-    ("curl", "sh", 1, shell, '"Name":"Ada","Age":36'),
+    ("python3", "python", "from azure.data.tables", python, "Ada 36"),
+    ("python3", "python", r".*QueueClient\b", queue_python, "resize photo 7"),
+    ("python3", "python", r".*ContainerClient\b", blob_python, "2026/ada.jpg 20 b'not really a picture'"),
+    ("node", "js", "", javascript, "Ada 36"),
+    ("go", "go", "", go, '"Name":"Ada"'),
+    ("curl", "sh", "SAS=", shell, '"Name":"Ada","Age":36'),
 ]
 
 
@@ -86,17 +90,22 @@ def main():
     # Only what is missing.
     suites = ["python-sync", "queue-python-sync", "blob-python-sync", "javascript", "go"]
     subprocess.run([HERE / "sdk" / "run", "--prepare", *suites], check=True)
-    for tool, mark, index, runner, expected in EXAMPLES:
+    for tool, mark, beginning, runner, expected in EXAMPLES:
         if shutil.which(tool) is None:
             missing = "failed" if os.environ.get("CI") == "true" else "skipped"
             print(f"example in {mark}: {missing}, {tool} is not on this machine")
             skipped, failed = skipped + (missing == "skipped"), failed + (missing == "failed")
             continue
-        code = blocks(mark)[index].replace(TABLES_IN_README, endpoints.endpoint)
+        code = block(mark, beginning).replace(TABLES_IN_README, endpoints.endpoint)
         code = code.replace(QUEUES_IN_README, endpoints.queue_endpoint).replace(BLOBS_IN_README, endpoints.blob_endpoint)
-        with tempfile.TemporaryDirectory() as folder:
-            status, output = runner(code, Path(folder))
-        if status == 0 and expected in output:
+        # Twice: people try what they have tried before, and then what it makes is there already.
+        for _ in range(2):
+            with tempfile.TemporaryDirectory() as folder:
+                status, output = runner(code, Path(folder))
+            good = status == 0 and expected in output and "odata.error" not in output
+            if not good:
+                break
+        if good:
             passed += 1
             print(f"example in {mark}: ok")
         else:
