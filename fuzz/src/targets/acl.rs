@@ -1,7 +1,7 @@
 //! The body of Set Table ACL.
 
 use crate::checks::refused;
-use tepui_model::access_policy::{MAX_ID_CHARS, MAX_POLICIES};
+use tepui_model::access_policy::{AccessPolicy, MAX_ID_CHARS, MAX_POLICIES, SignedIdentifier};
 use tepui_wire::address::Service;
 use tepui_wire::xml::{parse_signed_identifiers, print_signed_identifiers};
 
@@ -49,5 +49,11 @@ pub fn acl(data: &[u8]) {
     assert!(identifiers.len() <= MAX_POLICIES);
     assert!(identifiers.iter().all(|each| (1..=MAX_ID_CHARS).contains(&each.id.chars().count())));
     let body = print_signed_identifiers(&identifiers, Service::Table);
+    // A policy that says nothing is not printed.
+    let says = |policy: &AccessPolicy| *policy != AccessPolicy::default();
+    let identifiers: Vec<_> = identifiers
+        .into_iter()
+        .map(|each| SignedIdentifier { policy: each.policy.filter(says), ..each })
+        .collect();
     assert_eq!(parse_signed_identifiers(&body), Ok(identifiers), "{}", String::from_utf8_lossy(&body));
 }

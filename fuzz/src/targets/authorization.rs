@@ -78,15 +78,21 @@ fn string_to_sign(request: &Signed<'_>, error: &ServiceError) -> Option<Vec<u8>>
     if detail != "the signature does not match" {
         return None;
     }
-    let header = |name: &str| request.headers.get(name).map(|value| value.as_bytes().trim_ascii());
-    let date = header("x-ms-date").filter(|date| !date.is_empty()).or(header(DATE.as_str()));
+    // Lines of a header are one list.
+    let header = |name: &str| {
+        let lines = request.headers.get_all(name).into_iter().map(|value| value.as_bytes().trim_ascii());
+        lines.collect::<Vec<_>>().join(&b',')
+    };
+    let date =
+        Some(header("x-ms-date")).filter(|date| !date.is_empty()).unwrap_or_else(|| header(DATE.as_str()));
+    let (md5, content_type) = (header("content-md5"), header("content-type"));
     let lite = request.headers[AUTHORIZATION].as_bytes().trim_ascii().starts_with(b"SharedKeyLite");
-    let head = [request.method.as_str().as_bytes(), header("content-md5").unwrap_or_default()];
+    let head = [request.method.as_str().as_bytes(), &md5];
     let mut lines: Vec<&[u8]> = if lite { vec![] } else { head.to_vec() };
     if !lite {
-        lines.push(header("content-type").unwrap_or_default());
+        lines.push(&content_type);
     }
-    lines.push(date.unwrap_or_default());
+    lines.push(&date);
     let mut resource = format!("/{}{}", request.target.account, request.target.raw_path);
     if let Some(comp) = request.query.get_ignore_case("comp") {
         resource += &format!("?comp={comp}");
