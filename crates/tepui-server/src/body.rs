@@ -215,8 +215,8 @@ pub struct ReplyBody {
     /// What is there already.
     waiting: Run,
     unread: Option<Unread>,
-    /// Given back when the reply is gone.
-    memory: Option<OwnedSemaphorePermit>,
+    /// Travels with the bytes, and is given back when the last of them is on the socket.
+    memory: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// The part of a reply that is still to be read.
@@ -259,7 +259,7 @@ impl ReplyBody {
 
     /// Holds on to its share of the memory for replies until it is sent.
     pub fn holding(mut self, memory: Option<OwnedSemaphorePermit>) -> Self {
-        self.memory = memory.or(self.memory);
+        self.memory = memory.map(Arc::new).or(self.memory);
         self
     }
 
@@ -304,6 +304,9 @@ pub struct Run {
     /// Empty only if there is nothing left.
     first: Bytes,
     rest: VecDeque<Bytes>,
+    /// What the reply holds of the memory for replies: hyper queues the pieces until the client reads them, and may
+    /// have dropped the body long before that.
+    _memory: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Run {
@@ -369,7 +372,8 @@ impl hyper::body::Body for ReplyBody {
             }
             ready!(self.poll_next(cx)?);
         }
-        let run = std::mem::take(&mut self.waiting);
+        let mut run = std::mem::take(&mut self.waiting);
+        run._memory.clone_from(&self.memory);
         if self.unread.as_ref().is_some_and(|unread| unread.is_slow && unread.source.may_read_ahead()) {
             let _ = self.poll_next(cx)?;
         }

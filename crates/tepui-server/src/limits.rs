@@ -43,8 +43,9 @@ pub struct Limits {
     /// Memory for request bodies of more than 64 KiB, over all connections. One that is streamed takes a MiB.
     pub body_memory_bytes: usize,
     /// Memory for pages of entities that are being made or wait to be read, over all connections. A page
-    /// takes up to 5 MiB. As much again for blobs that are being sent, each of which takes up to 2 MiB, and for
-    /// lists of them, which are pages; and once more for messages, 32 of which take up to 10 MiB.
+    /// takes up to 5 MiB. As much again for blobs that are being sent, each of which takes up to 768 KiB, for lists
+    /// of them, which are pages, and for lists of blocks, which take up to 22 MB; and once more for messages, 32 of
+    /// which take up to 10 MiB. An answer keeps its share until the client has read it.
     pub reply_memory_bytes: usize,
     /// How long a request waits for its share of that memory before it is answered with "server busy".
     #[serde(rename = "body-memory-timeout-seconds", with = "seconds")]

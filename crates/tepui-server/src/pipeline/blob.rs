@@ -29,7 +29,7 @@ use tepui_engine::Engine;
 use tepui_extents::Extents;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::{self, Allowed};
-use tepui_model::blob::{ContainerName, HttpProperties, ListBlobs, Operation, OperationKind};
+use tepui_model::blob::{ContainerName, HttpProperties, ListBlobs, Operation, OperationKind, Reply};
 use tepui_model::grant::Grant;
 use tepui_model::service_properties::CorsRule;
 use tepui_model::{ErrorCode, ServiceError};
@@ -117,9 +117,13 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let memory = self.memory.reserve_page().await?;
+        let mut memory = self.memory.reserve_page().await?;
         let answer = self.service.execute(caller, operation, None);
         let answer = admitted.in_time(pin!(answer)).await?;
+        if let Reply::BlockList(list) = &answer.reply {
+            // There is no other answer that is read whole and may be longer than a page.
+            self.memory.grow(&mut memory, encode::most_block_list_bytes(list)).await?;
+        }
         let response = encode(&context(known, admitted, None), operation, answer.reply)?;
         known.memory = ReplyMemory::keep(memory, response.body().len());
         Ok(response.map(ReplyBody::from))
@@ -258,6 +262,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
                     (
                         Operation::ListContainers(_)
                         | Operation::FindBlobsByTags(_)
+                        | Operation::GetPageRanges(_)
                         | Operation::GetBlockList { .. },
                         _,
                     ) => Box::pin(self.answer_page(known, admitted, caller, &operation)).await,

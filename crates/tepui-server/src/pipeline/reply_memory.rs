@@ -34,10 +34,29 @@ impl ReplyMemory {
         let permit = Arc::clone(&self.kib).acquire_many_owned(kib(bytes).min(self.all_kib));
         match tokio::time::timeout(self.patience, permit).await {
             Ok(Ok(permit)) => Ok(permit),
-            _ => {
-                Err(ServiceError::new(ErrorCode::ServerBusy)
-                    .with_cause("there is no memory for the answer now"))
-            }
+            _ => Err(busy()),
+        }
+    }
+
+    /// Adds to what is reserved, so that it is enough for so many bytes.
+    pub(super) async fn grow(
+        &self,
+        reserved: &mut OwnedSemaphorePermit,
+        bytes: usize,
+    ) -> Result<(), ServiceError> {
+        let more = (kib(bytes).min(self.all_kib) as usize).saturating_sub(reserved.num_permits());
+        if more > 0 {
+            reserved.merge(self.reserve(more * 1024).await?);
+        }
+        Ok(())
+    }
+
+    /// For an answer of this size that is there already, if it counts and only reads: it is given up if there is
+    /// no memory for it, rather than kept until there is.
+    pub(super) fn hold(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, ServiceError> {
+        match bytes <= SMALL_BODY_BYTES {
+            true => Ok(None),
+            false => self.try_reserve(bytes).map(Some).ok_or_else(busy),
         }
     }
 
@@ -56,6 +75,10 @@ impl ReplyMemory {
     }
 }
 
+fn busy() -> ServiceError {
+    ServiceError::new(ErrorCode::ServerBusy).with_cause("there is no memory for the answer now")
+}
+
 fn kib(bytes: usize) -> u32 {
-    u32::try_from(bytes / 1024).unwrap_or(u32::MAX)
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }

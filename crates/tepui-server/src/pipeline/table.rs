@@ -3,7 +3,7 @@
 use super::reply_memory::ReplyMemory;
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
-use crate::limits::Limits;
+use crate::limits::{Limits, SMALL_BODY_BYTES};
 use hyper::header::HeaderValue;
 use hyper::http::Response;
 use std::pin::pin;
@@ -115,6 +115,13 @@ impl<E: Engine> Served for Tables<E> {
         let presentation = Presentation::negotiate(kind, &known.query, &head.headers, version, None)?;
         let wants_body = kind.effect() == Effect::Write && !matches!(kind, DeleteEntity | DeleteTable);
         let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await?;
+        // Before anything is done: what is changed must be told. An answer that repeats a body is about as long.
+        let echo = match kind {
+            InsertEntity | EntityGroupTransaction if bytes.len() > SMALL_BODY_BYTES => {
+                Some(self.replies.reserve(2 * bytes.len()).await?)
+            }
+            _ => None,
+        };
         let answer = async {
             if kind == EntityGroupTransaction {
                 return Ok(self.answer_batch(door, known, admitted, &bytes).await?.map(Payload::from));
@@ -140,7 +147,15 @@ impl<E: Engine> Served for Tables<E> {
             };
             self.carry_out(known, &context, &operation, admitted).await
         };
-        Ok(admitted.in_time(pin!(answer)).await?.map(|page| ReplyBody::pieces(page.into_pieces())))
+        let response = admitted.in_time(pin!(answer)).await?;
+        let bytes = response.body().len();
+        match echo {
+            _ if known.memory.is_some() => {}
+            Some(echo) => known.memory = ReplyMemory::keep(echo, bytes),
+            None if kind.effect() == Effect::Read => known.memory = self.replies.hold(bytes)?,
+            None => {}
+        }
+        Ok(response.map(|page| ReplyBody::pieces(page.into_pieces())))
     }
 
     fn error_dress(&self, known: &Known<'_, OperationKind>, version: ServiceVersion) -> ErrorDress {

@@ -175,6 +175,17 @@ async fn a_large_reply_is_read_slowly_without_harm() {
 }
 
 #[tokio::test]
+async fn the_memory_of_a_reply_is_held_until_the_client_has_read_it() {
+    let server = start(Limits::default()).await;
+    let mut client = server.connect().await;
+    client.send("GET /held HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    client.stream.readable().await.unwrap();
+    assert_eq!(server.handler.memory.available_permits(), 0, "given back before it was read");
+    client.reply().await;
+    timeout(Duration::from_secs(20), server.handler.memory.acquire()).await.unwrap().unwrap().forget();
+}
+
+#[tokio::test]
 async fn heads_that_are_too_large_or_nonsense_are_refused() {
     let server = start(Limits { max_head_bytes: 8192, max_headers: 20, ..Limits::default() }).await;
     let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\n\r\n", "x".repeat(9000));

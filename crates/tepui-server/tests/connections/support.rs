@@ -21,6 +21,8 @@ pub(crate) struct Obedient {
     pub(crate) holding: Semaphore,
     pub(crate) release: Semaphore,
     pub(crate) dropped: AtomicUsize,
+    /// What a reply to `/held` holds until it is sent.
+    pub(crate) memory: Arc<Semaphore>,
 }
 
 impl Handler for Obedient {
@@ -71,6 +73,10 @@ impl Handler for Obedient {
                 ReplyBody::from(bytes.to_string())
             }
             "/large" => ReplyBody::from(vec![b'x'; LARGE_REPLY]),
+            "/held" => {
+                let permit = Arc::clone(&self.memory).try_acquire_owned().expect("there is a permit");
+                ReplyBody::from(vec![b'x'; LARGE_REPLY]).holding(Some(permit))
+            }
             "/pieces" => ReplyBody::pieces(vec![Bytes::from("one "), Bytes::new(), Bytes::from("two")]),
             _ => ReplyBody::empty(),
         };
@@ -108,6 +114,7 @@ pub(crate) async fn start(limits: Limits) -> Running {
         holding: Semaphore::new(0),
         release: Semaphore::new(0),
         dropped: AtomicUsize::new(0),
+        memory: Arc::new(Semaphore::new(1)),
     });
     let shared = Shared::new(limits);
     let accepting = tokio::spawn(serve_handler(listener, Arc::clone(&handler), Arc::clone(&shared)));

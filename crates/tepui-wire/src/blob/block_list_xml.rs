@@ -133,6 +133,15 @@ pub(super) fn print(list: &BlockList) -> Vec<u8> {
     body.finish()
 }
 
+/// What the printed list takes at most.
+pub(super) fn most_bytes(list: &BlockList) -> usize {
+    let blocks = [&list.committed, &list.uncommitted].into_iter().flatten().map(Vec::len).sum::<usize>();
+    256 + blocks * MAX_PRINTED_BLOCK_BYTES
+}
+
+/// A name of 64 bytes in base64, a number, and the elements around them.
+const MAX_PRINTED_BLOCK_BYTES: usize = 88 + 20 + 41;
+
 fn print_block(body: &mut Printer, block: &ListedBlock) {
     body.parent("Block", |body| {
         body.leaf("Name", &block.id.to_string());
@@ -206,6 +215,17 @@ mod tests {
         #[test]
         fn printed_lists_are_read_as_themselves(blocks in proptest::collection::vec(block(), 0..8)) {
             prop_assert_eq!(parse(&print_chosen(&blocks)), Ok(blocks));
+        }
+
+        #[test]
+        fn lists_are_not_longer_than_was_said(
+            ids in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..=64), 0..50),
+            bytes in any::<u64>(),
+        ) {
+            let block = |id| ListedBlock { id: BlockId::from_bytes(id).unwrap(), bytes };
+            let blocks: Vec<_> = ids.into_iter().map(block).collect();
+            let list = BlockList { committed_as: None, committed: Some(blocks.clone()), uncommitted: Some(blocks) };
+            prop_assert!(print(&list).len() <= most_bytes(&list));
         }
 
         #[test]

@@ -13,8 +13,8 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, Heade
 use http::{Response, StatusCode};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
-    BlobProperties, Changed, ContainerProperties, Content, CopyPace, CopyStatus, Detail, HttpProperties,
-    ImmutabilityPolicy, LeaseOutcome, Operation, PublicAccess, Reply, Written,
+    BlobProperties, BlockList, Changed, ContainerProperties, Content, CopyPace, CopyStatus, Detail,
+    HttpProperties, ImmutabilityPolicy, LeaseOutcome, Operation, PublicAccess, Reply, Written,
 };
 
 pub use super::list_xml::BlobListWriter;
@@ -48,6 +48,11 @@ pub fn overrides(query: &Query) -> HttpProperties {
         cache_control: given("rscc"),
         content_md5: None,
     }
+}
+
+/// What the body of an answer to Get Block List takes at most.
+pub fn most_block_list_bytes(list: &BlockList) -> usize {
+    block_list_xml::most_bytes(list)
 }
 
 /// The answer to an operation that succeeded. That to List Blobs comes from [`BlobListWriter::finish`]. That to

@@ -2,6 +2,7 @@
 
 use crate::siege::{Siege, TABLE};
 use crate::support::SAS;
+use crate::support::blob::signed;
 use crate::support::http::Client;
 use crate::support::table::{Applied, Change, properties};
 use crate::support::wait_until;
@@ -170,6 +171,59 @@ fn messages_that_nobody_reads() {
             == 200
     });
     siege.survived("and leave");
+}
+
+/// Readers that ask and read nothing, all at once: how they were answered, and how much memory they hold.
+fn unread(siege: &Siege, port: u16, count: usize, target: &str) -> (Vec<u16>, u64) {
+    let before = siege.server.resident_kib();
+    let mut deaf: Vec<Client> = (0..count).map(|_| Client::connect(port).unwrap()).collect();
+    for client in &mut deaf {
+        // More than once: far more than fits into the buffers between the two.
+        let ask = format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+        client.send(ask.repeat(4).as_bytes()).unwrap();
+    }
+    let statuses = deaf.iter_mut().map(|client| client.head().unwrap().status).collect();
+    (statuses, siege.server.resident_kib().saturating_sub(before))
+}
+
+#[test]
+fn answers_that_nobody_reads_stay_within_the_memory_for_them() {
+    // What a connection needs for itself, and what is needed while answers are made.
+    const EACH_KIB: u64 = 160;
+    const MAKING_KIB: u64 = 32 * 1024;
+    let mut siege = Siege::lay("reply-memory-bytes = 33554432\nbody-memory-timeout-seconds = 0.2");
+    let port = siege.server.blob_port;
+    let mut owner = siege.server.blobs();
+    let open = [("x-ms-blob-public-access", "container")];
+    assert_eq!(owner.blob("PUT", "/open?restype=container", &open, b"").unwrap().status, 201);
+    let (id, long) = ("QUFB".repeat(21), "n".repeat(900));
+    for number in 0..1000 {
+        owner.put_blob(&format!("/open/{long}{number}"), b"");
+    }
+    assert_eq!(
+        owner.blob("PUT", &format!("/open/blocks?comp=block&blockid={id}"), &[], b"x").unwrap().status,
+        201
+    );
+    let blocks = format!("<Latest>{id}</Latest>").repeat(50_000);
+    let list = format!("<BlockList>{blocks}</BlockList>");
+    assert_eq!(owner.blob("PUT", "/open/blocks?comp=blocklist", &[], list.as_bytes()).unwrap().status, 201);
+    owner.put_blob("/open/large", &vec![b'x'; 3 * 1024 * 1024]);
+    for (case, target, count) in [
+        ("a list", "/devstoreaccount1/open?restype=container&comp=list", 150),
+        ("blocks", &signed("/open/blocks?comp=blocklist&blocklisttype=committed"), 40),
+        ("a blob", "/devstoreaccount1/open/large", 300),
+    ] {
+        let (statuses, held) = unread(&siege, port, count, target);
+        let most = 32 * 1024 + MAKING_KIB + count as u64 * EACH_KIB;
+        assert!(held < most, "{case}: {held} KiB are held, not {most}");
+        let answered = |status: &u16| matches!(status, 200 | 503);
+        assert!(statuses.contains(&200) && statuses.iter().all(answered), "{case}: {statuses:?}");
+        println!("{case}: {held} KiB for {count} readers");
+        siege.survived(case);
+        wait_until("memory is free again", || {
+            owner.unsigned("GET", target, &[], b"").is_ok_and(|reply| reply.status == 200)
+        });
+    }
 }
 
 #[test]

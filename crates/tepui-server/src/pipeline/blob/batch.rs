@@ -2,6 +2,7 @@
 
 use super::{Blobs, allowed, caller, check_details, told};
 use crate::body::ReplyBody;
+use crate::pipeline::reply_memory::ReplyMemory;
 use crate::pipeline::{Admitted, FrontDoor, Known, Presented};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
@@ -24,6 +25,9 @@ use tepui_wire::request_headers::RequestHeaders;
 /// How many requests of a batch are under way at a time: they share what it costs to wait for the disk.
 const AT_A_TIME: usize = 16;
 
+/// What the answer to one of them takes in that to the batch.
+const MAX_ANSWER_BYTES: usize = 2048;
+
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub(super) async fn answer_batch(
         &self,
@@ -37,6 +41,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let parts = batch::decode(content_type, body, admitted.target)?;
         let kinds = parts.iter().map(kind_of).collect::<Result<Vec<_>, _>>()?;
         batch::check_kinds(&kinds)?;
+        let memory = self.memory.reserve(parts.len() * MAX_ANSWER_BYTES).await?;
         let answers = async {
             let mut answers = Vec::with_capacity(parts.len());
             for some in parts.iter().zip(&kinds).collect::<Vec<_>>().chunks(AT_A_TIME) {
@@ -48,7 +53,9 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             Ok(answers)
         };
         let answers = admitted.in_time(pin!(answers)).await?;
-        Ok(batch::encode(&door.ids.next(), &answers).map(ReplyBody::from))
+        let response = batch::encode(&door.ids.next(), &answers);
+        let memory = ReplyMemory::keep(memory, response.body().len());
+        Ok(response.map(|body| ReplyBody::from(body).holding(memory)))
     }
 
     async fn answer_part(

@@ -17,11 +17,10 @@ use tepui_model::blob::OperationKind;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Download, READ_BYTES};
 use tepui_wire::blob::structured::{self, Encoder};
-use tokio::sync::OwnedSemaphorePermit;
 
-/// Room for a large piece that is sent and another that is read meanwhile. Who comes too late is sent small pieces,
-/// one by one.
-const ROOM_BYTES: usize = 2 * READ_BYTES as usize;
+/// Room for two large pieces that hyper has queued and another that is read meanwhile. Who comes too late is sent
+/// small pieces, one by one.
+const ROOM_BYTES: usize = 3 * READ_BYTES as usize;
 
 /// The answer to Get Blob. What is read at once is sent at once, with the headers.
 pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
@@ -42,7 +41,7 @@ pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
     let first = match (&encoder, plain_bytes) {
         (None, 0) => return Ok(response.map(ReplyBody::from)),
         (None, _) => {
-            let read = content.next_up_to(piece_bytes(room.as_ref()));
+            let read = content.next_up_to(piece_bytes(room.is_some()));
             admitted.in_time(pin!(read)).await?.unwrap_or_default()
         }
         (Some(_), _) => Vec::new(),
@@ -52,13 +51,13 @@ pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
         return Ok(response.map(|_| ReplyBody::pieces(first).holding(room)));
     }
     let request_id = known.request_id.to_owned();
-    let reader = Reader { state: State::Waiting(content), encoder, room, request_id };
+    let reader = Reader { state: State::Waiting(content), encoder, has_room: room.is_some(), request_id };
     let rest = bytes.saturating_sub(read);
-    Ok(response.map(|_| ReplyBody::streamed(first, Box::new(reader), rest)))
+    Ok(response.map(|_| ReplyBody::streamed(first, Box::new(reader), rest).holding(room)))
 }
 
-fn piece_bytes(room: Option<&OwnedSemaphorePermit>) -> u64 {
-    if room.is_some() { READ_BYTES } else { SMALL_BODY_BYTES as u64 }
+fn piece_bytes(has_room: bool) -> u64 {
+    if has_room { READ_BYTES } else { SMALL_BODY_BYTES as u64 }
 }
 
 fn declared(headers: &HeaderMap) -> u64 {
@@ -75,7 +74,7 @@ struct Reader<S, X: Extents> {
     /// If the caller wants checksums in between.
     encoder: Option<Encoder>,
     /// For large pieces.
-    room: Option<OwnedSemaphorePermit>,
+    has_room: bool,
     request_id: String,
 }
 
@@ -87,7 +86,7 @@ enum State<S, X: Extents> {
 
 impl<S: Snapshot + 'static, X: Extents> Pieces for Reader<S, X> {
     fn may_read_ahead(&self) -> bool {
-        self.room.is_some()
+        self.has_room
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<Bytes>>, BrokenReply>> {
@@ -95,7 +94,7 @@ impl<S: Snapshot + 'static, X: Extents> Pieces for Reader<S, X> {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Over => return Poll::Ready(Ok(None)),
                 State::Waiting(mut content) => {
-                    let bytes = piece_bytes(self.room.as_ref());
+                    let bytes = piece_bytes(self.has_room);
                     self.state = State::Reading(Box::pin(async move {
                         let outcome = content.next_up_to(bytes).await;
                         (content, outcome)
