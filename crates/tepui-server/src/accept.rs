@@ -4,6 +4,7 @@
 //! Only `/health` is answered here, so that every port has it.
 
 use crate::body::{Body, ReplyBody, Sent};
+use crate::body_memory::BodyMemory;
 use crate::connection::{self, Vitals};
 use crate::limits::Limits;
 use hyper::body::{Body as _, Incoming};
@@ -47,12 +48,14 @@ pub struct Shared {
     pub(crate) limits: Limits,
     /// One permit for each connection that may be open.
     connections: Arc<Semaphore>,
-    /// One permit for each KiB of [`Limits::body_memory_bytes`].
-    pub(crate) body_memory: Arc<Semaphore>,
+    /// [`Limits::body_memory_bytes`].
+    pub(crate) body_memory: Arc<BodyMemory>,
+    /// Half as much again, for bodies that come slowly: they are in the way of nobody but each other.
+    pub(crate) slow_body_memory: Arc<BodyMemory>,
     stage: AtomicU8,
     /// Connections that have to go to make room for others.
     shedding: AtomicUsize,
-    /// Rung when `stage` or `shedding` has changed; `rings` counts.
+    /// Rung when `stage` or `shedding` has changed, or memory is wanted; `rings` counts.
     pub(crate) bell: Notify,
     rings: AtomicUsize,
 }
@@ -70,7 +73,8 @@ impl Shared {
     pub fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             connections: Arc::new(Semaphore::new(limits.max_connections)),
-            body_memory: Arc::new(Semaphore::new((limits.body_memory_bytes / 1024).min(u32::MAX as usize))),
+            body_memory: BodyMemory::new(limits.body_memory_bytes),
+            slow_body_memory: BodyMemory::new(limits.body_memory_bytes / 2),
             stage: AtomicU8::new(Stage::Serving as u8),
             shedding: AtomicUsize::new(0),
             bell: Notify::new(),
@@ -115,7 +119,7 @@ impl Shared {
         }
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.rings.fetch_add(1, Ordering::Release);
         self.bell.notify_waiters();
     }

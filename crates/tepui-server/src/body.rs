@@ -21,8 +21,20 @@ use tokio::sync::OwnedSemaphorePermit;
 pub struct Body(Source);
 
 enum Source {
-    Wire { incoming: Incoming, vitals: Arc<Vitals> },
+    Wire(Wire),
     Given(Bytes),
+}
+
+/// A body that comes over a connection.
+struct Wire {
+    incoming: Incoming,
+    vitals: Arc<Vitals>,
+    /// Whose share of the memory for bodies it takes.
+    account: Arc<str>,
+    /// How much has come.
+    came: usize,
+    /// How much of it is kept in memory, as far as is known.
+    most: usize,
 }
 
 /// Why a body could not be read.
@@ -40,7 +52,7 @@ pub enum BodyError {
 
 impl Body {
     pub(crate) fn from_wire(incoming: Incoming, vitals: Arc<Vitals>) -> Self {
-        Self(Source::Wire { incoming, vitals })
+        Self(Source::Wire(Wire { incoming, vitals, account: Arc::default(), came: 0, most: 0 }))
     }
 
     /// A body that is there already, for tests and for requests that come by other ways.
@@ -48,10 +60,19 @@ impl Body {
         Self(Source::Given(bytes))
     }
 
+    /// Says whose share of the memory for bodies it takes.
+    pub fn charge(&mut self, account: &str) {
+        if let Source::Wire(wire) = &mut self.0
+            && wire.incoming.size_hint().exact().is_none_or(|bytes| bytes > SMALL_BODY_BYTES as u64)
+        {
+            wire.account = account.into();
+        }
+    }
+
     /// The size that the headers declare; `None` if the body comes in chunks.
     pub fn declared_bytes(&self) -> Option<u64> {
         match &self.0 {
-            Source::Wire { incoming, .. } => incoming.size_hint().exact(),
+            Source::Wire(wire) => wire.incoming.size_hint().exact(),
             Source::Given(bytes) => Some(bytes.len() as u64),
         }
     }
@@ -59,11 +80,11 @@ impl Body {
     /// Begins to read a body that is not kept: it may be of any size, and may take any time, as long as
     /// it keeps coming. `buffer_bytes` of it are in memory at a time, wherever it goes.
     pub async fn begin_stream(&mut self, buffer_bytes: usize) -> Result<(), BodyError> {
-        let Source::Wire { incoming, vitals } = &self.0 else { return Ok(()) };
-        vitals.stream_body();
-        let declared = incoming.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
-        let mut held = SMALL_BODY_BYTES;
-        reserve(vitals, &mut held, declared.map_or(buffer_bytes, |bytes| bytes.min(buffer_bytes))).await
+        let Source::Wire(wire) = &mut self.0 else { return Ok(()) };
+        wire.vitals.stream_body();
+        let declared = wire.incoming.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+        wire.most = declared.map_or(buffer_bytes, |bytes| bytes.min(buffer_bytes));
+        wire.reserve(wire.most).await
     }
 
     /// The next bytes, `None` at the end. To be awaited within the future that answers the request.
@@ -71,59 +92,63 @@ impl Body {
         match &mut self.0 {
             Source::Given(bytes) if bytes.is_empty() => Ok(None),
             Source::Given(bytes) => Ok(Some(std::mem::take(bytes))),
-            Source::Wire { incoming, vitals } => next_piece(incoming, vitals).await,
+            Source::Wire(wire) => {
+                let piece = wire.next_piece().await?;
+                wire.reserve(wire.came.min(wire.most)).await?;
+                Ok(piece)
+            }
         }
     }
 
     /// Reads what is left and throws it away, within reason: many clients listen for the answer only when
     /// they have sent all, and would find the connection broken.
     pub async fn discard(self) {
-        if let Source::Wire { mut incoming, vitals } = self.0
-            && !incoming.is_end_stream()
+        if let Source::Wire(mut wire) = self.0
+            && !wire.incoming.is_end_stream()
         {
-            discard(&mut incoming, &vitals, 0).await;
+            wire.discard().await;
         }
     }
 
     /// Reads the whole body. To be awaited within the future that answers the request. A body in one
     /// piece is not copied; memory for a large one is the request's until its handler ends.
     pub async fn read_whole(self, limit_bytes: usize) -> Result<Bytes, BodyError> {
-        let (mut incoming, vitals) = match self.0 {
+        let mut wire = match self.0 {
             Source::Given(bytes) if bytes.len() > limit_bytes => return Err(BodyError::TooLarge),
             Source::Given(bytes) => return Ok(bytes),
-            Source::Wire { incoming, .. } if incoming.is_end_stream() => return Ok(Bytes::new()),
-            Source::Wire { incoming, vitals } => (incoming, vitals),
+            Source::Wire(wire) if wire.incoming.is_end_stream() => return Ok(Bytes::new()),
+            Source::Wire(wire) => wire,
         };
-        let declared = match incoming.size_hint().exact() {
+        let declared = match wire.incoming.size_hint().exact() {
             Some(declared) if declared > limit_bytes as u64 => {
-                discard(&mut incoming, &vitals, 0).await;
+                wire.discard().await;
                 return Err(BodyError::TooLarge);
             }
             declared => declared.map(|declared| declared as usize),
         };
-        let mut held = SMALL_BODY_BYTES;
-        reserve(&vitals, &mut held, declared.unwrap_or(0)).await?;
+        wire.most = declared.unwrap_or(0);
+        wire.reserve(wire.most).await?;
 
-        let Some(first) = next_piece(&mut incoming, &vitals).await? else { return Ok(Bytes::new()) };
+        let Some(first) = wire.next_piece().await? else { return Ok(Bytes::new()) };
+        wire.reserve(first.len()).await?;
         if declared == Some(first.len()) {
-            vitals.body_ended();
+            wire.vitals.body_ended();
             return Ok(first);
         }
         let mut whole = BytesMut::new();
         let mut piece = Some(first);
         while let Some(bytes) = piece {
-            let size = whole.len() + bytes.len();
-            if size > limit_bytes {
+            if wire.came > limit_bytes {
                 drop(whole);
-                discard(&mut incoming, &vitals, size).await;
+                wire.discard().await;
                 return Err(BodyError::TooLarge);
             }
-            reserve(&vitals, &mut held, size).await?;
+            wire.reserve(wire.came).await?;
             if whole.is_empty() {
-                whole.reserve(declared.unwrap_or(size));
+                whole.reserve(declared.unwrap_or(wire.came));
             }
             whole.extend_from_slice(&bytes);
-            piece = next_piece(&mut incoming, &vitals).await?;
+            piece = wire.next_piece().await?;
         }
         Ok(whole.freeze())
     }
@@ -132,68 +157,72 @@ impl Body {
 /// The most of a body that is read only to be thrown away.
 const MAX_DISCARDED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Throws away what is left. `read` is how much has come already.
-async fn discard(incoming: &mut Incoming, vitals: &Vitals, read: usize) {
-    let mut read = read as u64;
-    if read.saturating_add(incoming.size_hint().lower()) > MAX_DISCARDED_BYTES {
-        return;
-    }
-    while let Ok(Some(piece)) = next_piece(incoming, vitals).await {
-        read += piece.len() as u64;
-        if read > MAX_DISCARDED_BYTES {
-            break;
+impl Wire {
+    /// Throws away what is left.
+    async fn discard(&mut self) {
+        if (self.came as u64).saturating_add(self.incoming.size_hint().lower()) > MAX_DISCARDED_BYTES {
+            return;
         }
-    }
-}
-
-/// The next bytes of the body, `None` at its end. Trailers are skipped.
-async fn next_piece(incoming: &mut Incoming, vitals: &Vitals) -> Result<Option<Bytes>, BodyError> {
-    poll_fn(|cx| {
-        loop {
-            let frame = match Pin::new(&mut *incoming).poll_frame(cx) {
-                Poll::Pending if vitals.body_overdue() => return Poll::Ready(Err(BodyError::TimedOut)),
-                Poll::Pending => {
-                    vitals.await_body(true);
-                    return Poll::Pending;
-                }
-                Poll::Ready(frame) => frame,
-            };
-            vitals.await_body(false);
-            match frame.map(|frame| frame.map(Frame::into_data)) {
-                None => {
-                    vitals.body_ended();
-                    return Poll::Ready(Ok(None));
-                }
-                Some(Err(_)) => return Poll::Ready(Err(BodyError::Broken)),
-                Some(Ok(Ok(bytes))) => return Poll::Ready(Ok(Some(bytes))),
-                Some(Ok(Err(_trailers))) => {}
+        while let Ok(Some(_)) = self.next_piece().await {
+            if self.came as u64 > MAX_DISCARDED_BYTES {
+                break;
             }
         }
-    })
-    .await
+    }
+
+    /// The next bytes of the body, `None` at its end. Trailers are skipped.
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let Self { incoming, vitals, came, .. } = self;
+        poll_fn(|cx| {
+            loop {
+                let frame = match Pin::new(&mut *incoming).poll_frame(cx) {
+                    Poll::Pending if vitals.body_overdue() => return Poll::Ready(Err(BodyError::TimedOut)),
+                    Poll::Pending => {
+                        vitals.await_body(true);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(frame) => frame,
+                };
+                vitals.await_body(false);
+                match frame.map(|frame| frame.map(Frame::into_data)) {
+                    None => {
+                        vitals.body_ended();
+                        return Poll::Ready(Ok(None));
+                    }
+                    Some(Err(_)) => return Poll::Ready(Err(BodyError::Broken)),
+                    Some(Ok(Ok(bytes))) => {
+                        *came = came.saturating_add(bytes.len());
+                        vitals.body_came(*came);
+                        return Poll::Ready(Ok(Some(bytes)));
+                    }
+                    Some(Ok(Err(_trailers))) => {}
+                }
+            }
+        })
+        .await
+    }
+
+    /// Takes from the memory for bodies what this one needs, of which `kept` bytes are kept.
+    async fn reserve(&self, kept: usize) -> Result<(), BodyError> {
+        if kept <= SMALL_BODY_BYTES {
+            return Ok(());
+        }
+        let (vitals, shared) = (&self.vitals, &self.vitals.shared);
+        let memory = if vitals.body_slow() { &shared.slow_body_memory } else { &shared.body_memory };
+        let more = reserved_bytes(kept).saturating_sub(vitals.held_memory());
+        if more > 0 {
+            let patience = shared.limits.body_memory_timeout;
+            let reservation = memory.reserve(&self.account, more, patience, || shared.ring()).await;
+            vitals.hold_memory(reservation.ok_or(BodyError::Busy)?);
+        }
+        Ok(())
+    }
 }
 
-/// Takes from the memory for bodies what `size` bytes need beyond the `held` ones.
-async fn reserve(vitals: &Vitals, held: &mut usize, size: usize) -> Result<(), BodyError> {
-    if size <= *held {
-        return Ok(());
-    }
-    // Bodies of unknown size grow in steps, so that they do not queue for memory at every piece.
-    let blocks = (size - *held).div_ceil(SMALL_BODY_BYTES);
-    let kib = u32::try_from(blocks * SMALL_BODY_BYTES / 1024).map_err(|_| BodyError::TooLarge)?;
-    let shared = &vitals.shared;
-    let memory = Arc::clone(&shared.body_memory);
-    let permit = match Arc::clone(&memory).try_acquire_many_owned(kib) {
-        Ok(permit) => permit,
-        Err(_) => {
-            let wait =
-                tokio::time::timeout(shared.limits.body_memory_timeout, memory.acquire_many_owned(kib));
-            wait.await.map_err(|_| BodyError::Busy)?.map_err(|_| BodyError::Busy)?
-        }
-    };
-    vitals.hold_memory(permit);
-    *held += blocks * SMALL_BODY_BYTES;
-    Ok(())
+/// What a body takes of the memory for bodies of which so much is kept. In steps, so that those of unknown size do not
+/// queue for memory at every piece.
+pub(crate) fn reserved_bytes(kept: usize) -> usize {
+    kept.saturating_sub(SMALL_BODY_BYTES).next_multiple_of(SMALL_BODY_BYTES)
 }
 
 impl fmt::Display for BodyError {

@@ -6,7 +6,8 @@
 //! there because hyper and the handler own parts of it, not because of races.
 
 use crate::accept::{Shared, Stage};
-use crate::body::Sent;
+use crate::body::{Sent, reserved_bytes};
+use crate::body_memory::Reservation;
 use crate::limits::{DEFAULT_MAX_HEADERS, Limits};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -16,12 +17,15 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
+
+/// A body that comes more slowly than this, after a while, gives memory back when others need it.
+const SLOW_BYTES_PER_SECOND: f64 = 64.0 * 1024.0;
+const LINGERING: Duration = Duration::from_millis(500);
 
 /// The marks that a connection leaves as it goes.
 pub(crate) struct Vitals {
@@ -44,8 +48,14 @@ pub(crate) struct Vitals {
     body_streamed: AtomicBool,
     /// Not all of the body of the last request has been read.
     body_unread: AtomicBool,
+    /// How much of the body has come, and when it took memory, in microseconds from `opened`.
+    body_bytes: AtomicU64,
+    body_since: AtomicU64,
+    opened: Instant,
+    /// It comes so slowly that it has moved to the memory for slow ones.
+    body_slow: AtomicBool,
     /// The share of the memory for bodies that the request under way holds.
-    body_memory: Mutex<Option<OwnedSemaphorePermit>>,
+    body_memory: Mutex<Option<Reservation>>,
     holds_memory: AtomicBool,
 }
 
@@ -63,6 +73,10 @@ impl Vitals {
             body_overdue: AtomicBool::new(false),
             body_streamed: AtomicBool::new(false),
             body_unread: AtomicBool::new(false),
+            body_bytes: AtomicU64::new(0),
+            body_since: AtomicU64::new(0),
+            opened: Instant::now(),
+            body_slow: AtomicBool::new(false),
             body_memory: Mutex::new(None),
             holds_memory: AtomicBool::new(false),
         }
@@ -74,6 +88,8 @@ impl Vitals {
         self.in_flight.store(true, Relaxed);
         self.body_overdue.store(false, Relaxed);
         self.body_streamed.store(false, Relaxed);
+        self.body_bytes.store(0, Relaxed);
+        self.body_slow.store(false, Relaxed);
         self.body_unread.store(has_body, Relaxed);
     }
 
@@ -82,7 +98,7 @@ impl Vitals {
         self.awaiting_body.store(false, Relaxed);
         if self.holds_memory.load(Relaxed) {
             self.holds_memory.store(false, Relaxed);
-            self.body_memory.lock().unwrap_or_else(PoisonError::into_inner).take();
+            self.memory().take();
         }
     }
 
@@ -108,14 +124,63 @@ impl Vitals {
         self.body_unread.store(false, Relaxed);
     }
 
-    /// Keeps `permit` until the handler is done.
-    pub(crate) fn hold_memory(&self, permit: OwnedSemaphorePermit) {
-        let mut held = self.body_memory.lock().unwrap_or_else(PoisonError::into_inner);
+    /// So much of the body has come in all.
+    pub(crate) fn body_came(&self, bytes: usize) {
+        self.body_bytes.store(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn body_slow(&self) -> bool {
+        self.body_slow.load(Relaxed)
+    }
+
+    /// How much memory for its body the request under way holds.
+    pub(crate) fn held_memory(&self) -> usize {
+        match self.holds_memory.load(Relaxed) {
+            true => self.memory().as_ref().map_or(0, Reservation::bytes),
+            false => 0,
+        }
+    }
+
+    /// Keeps more memory until the handler is done.
+    pub(crate) fn hold_memory(&self, more: Reservation) {
+        let mut held = self.memory();
         match held.as_mut() {
-            Some(held) => held.merge(permit),
-            None => *held = Some(permit),
+            Some(held) => held.merge(more),
+            None => {
+                *held = Some(more);
+                self.body_since.store(self.opened.elapsed().as_micros() as u64, Relaxed);
+            }
         }
         self.holds_memory.store(true, Relaxed);
+    }
+
+    /// Whether the body comes so slowly that it should not hold memory that others need.
+    fn lingers(&self) -> bool {
+        if !self.awaiting_body.load(Relaxed) || !self.holds_memory.load(Relaxed) || self.body_slow() {
+            return false;
+        }
+        let since = Duration::from_micros(self.body_since.load(Relaxed));
+        let waited = self.opened.elapsed().saturating_sub(since);
+        let bytes = self.body_bytes.load(Relaxed) as f64;
+        waited >= LINGERING && bytes < SLOW_BYTES_PER_SECOND * waited.as_secs_f64()
+    }
+
+    /// Gives back what the body holds of the memory for all and goes on with that for slow ones, as far as the body
+    /// has come. Whether there is any.
+    fn slow_down(&self) -> bool {
+        self.body_slow.store(true, Relaxed);
+        let mut held = self.memory();
+        let Some(reservation) = held.as_mut() else { return true };
+        let came = usize::try_from(self.body_bytes.load(Relaxed)).unwrap_or(usize::MAX);
+        let bytes = reserved_bytes(came).min(reservation.bytes());
+        let moved = self.shared.slow_body_memory.try_reserve(reservation.account(), bytes);
+        let has_room = moved.is_some();
+        *held = moved;
+        has_room
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.body_memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No request is under way and no reply is on its way out.
@@ -168,6 +233,10 @@ where
                 Stage::Serving => {
                     if vitals.idle() && shared.take_shedding() {
                         return Poll::Ready(());
+                    }
+                    if shared.body_memory.is_wanted() && vitals.lingers() && !vitals.slow_down() {
+                        vitals.body_overdue.store(true, Relaxed);
+                        continue;
                     }
                 }
                 Stage::Stopping => {

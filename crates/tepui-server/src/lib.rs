@@ -6,6 +6,7 @@
 
 mod accept;
 mod body;
+mod body_memory;
 pub mod config;
 mod connection;
 mod ids;

@@ -40,7 +40,9 @@ pub struct Limits {
     /// How long a client may read nothing at all of a reply.
     #[serde(rename = "write-timeout-seconds", with = "seconds")]
     pub write_timeout: Duration,
-    /// Memory for request bodies of more than 64 KiB, over all connections. One that is streamed takes a MiB.
+    /// Memory for request bodies of more than 64 KiB, over all connections. One that is streamed takes a MiB. An
+    /// account gets three quarters of it at most. Half as much again is for bodies that come slowly when others
+    /// need that memory.
     pub body_memory_bytes: usize,
     /// Memory for pages of entities that are being made or wait to be read, over all connections. A page
     /// takes up to 5 MiB. As much again for blobs that are being sent, each of which takes up to 768 KiB, for lists

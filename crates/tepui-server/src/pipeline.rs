@@ -188,6 +188,9 @@ impl<S: Served> FrontDoor<S> {
         let version = known.version.ok_or(ErrorCode::InvalidHeaderValue)?;
         let time = time_limit(&known.query)?;
         let admitted = Admitted { target, grant, version, peer, time };
+        if let Some(body) = body {
+            body.charge(&target.account);
+        }
         self.served.answer(self, known, &admitted, body).await
     }
 

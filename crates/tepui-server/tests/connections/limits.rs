@@ -265,3 +265,64 @@ async fn large_bodies_share_a_budget_of_memory() {
     again.send(&large).await;
     assert!(again.reply().await.ends_with("4194304"));
 }
+
+const MIB: usize = 1024 * 1024;
+
+fn upload(account: &str, bytes: usize) -> String {
+    format!("PUT /stream?{account} HTTP/1.1\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n")
+}
+
+#[tokio::test]
+async fn slow_uploads_hold_no_memory_that_others_need() {
+    let limits = Limits {
+        body_memory_bytes: 8 * MIB,
+        body_memory_timeout: Duration::from_secs(5),
+        head_timeout: SHORT,
+        min_bytes_per_second: 1,
+        ..Limits::default()
+    };
+    for (case, first) in [("nothing much", 1000), ("a good beginning", 100_000)] {
+        let server = start(limits.clone()).await;
+        let mut slow = Vec::new();
+        for _ in 0..10 {
+            let mut client = server.connect().await;
+            client.send(upload("one", 2 * MIB)).await;
+            client.send(vec![b'x'; first]).await;
+            slow.push(client);
+        }
+        for account in ["one", "two"] {
+            let mut quick = server.connect().await;
+            quick.send(upload(account, 4 * MIB)).await;
+            quick.send(vec![b'x'; 4 * MIB]).await;
+            let reply = quick.reply().await;
+            assert!(reply.ends_with(&(4 * MIB).to_string()), "{case}, {account}: {reply}");
+        }
+        // They are served in the end, too.
+        for client in &mut slow {
+            client.send(vec![b'x'; 2 * MIB - first]).await;
+            let reply = client.reply().await;
+            assert!(reply.ends_with(&(2 * MIB).to_string()), "{case}: {reply}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_account_leaves_memory_to_the_others() {
+    let limits = Limits {
+        body_memory_bytes: 8 * MIB,
+        body_memory_timeout: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let server = start(limits).await;
+    let mut greedy = Vec::new();
+    for _ in 0..10 {
+        let mut client = server.connect().await;
+        client.send(upload("one", 2 * MIB)).await;
+        client.stream.write_all(&vec![b'x'; MIB]).await.ok();
+        greedy.push(client);
+    }
+    let mut other = server.connect().await;
+    other.send(upload("two", 2 * MIB)).await;
+    other.send(vec![b'x'; 2 * MIB]).await;
+    assert!(other.reply().await.ends_with(&(2 * MIB).to_string()));
+}

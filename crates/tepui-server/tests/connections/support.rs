@@ -34,12 +34,7 @@ impl Handler for Obedient {
             "/length" => match body.read_whole(BODY_LIMIT).await {
                 Ok(bytes) => ReplyBody::from(bytes.len().to_string()),
                 Err(error) => {
-                    status = match error {
-                        BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-                        BodyError::TimedOut => StatusCode::REQUEST_TIMEOUT,
-                        BodyError::Broken => StatusCode::BAD_REQUEST,
-                        BodyError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-                    };
+                    status = status_of(error);
                     ReplyBody::from(error.to_string())
                 }
             },
@@ -50,16 +45,17 @@ impl Handler for Obedient {
             // The length of a body that is not kept.
             "/stream" => {
                 let (mut body, mut length) = (body, 0);
-                body.begin_stream(64 * 1024).await.expect("there is room");
-                loop {
+                body.charge(head.uri.query().unwrap_or_default());
+                let mut begun = body.begin_stream(1024 * 1024).await;
+                while begun.is_ok() {
                     match body.next().await {
                         Ok(Some(piece)) => length += piece.len(),
                         Ok(None) => break,
-                        Err(_) => {
-                            status = StatusCode::REQUEST_TIMEOUT;
-                            break;
-                        }
+                        Err(error) => begun = Err(error),
                     }
+                }
+                if let Err(error) = begun {
+                    status = status_of(error);
                 }
                 ReplyBody::from(length.to_string())
             }
@@ -87,6 +83,15 @@ impl Handler for Obedient {
 
     fn health(&self) -> Result<(), String> {
         if self.sick.load(Ordering::Relaxed) { Err("the disk is \"full\"".to_owned()) } else { Ok(()) }
+    }
+}
+
+fn status_of(error: BodyError) -> StatusCode {
+    match error {
+        BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::TimedOut => StatusCode::REQUEST_TIMEOUT,
+        BodyError::Broken => StatusCode::BAD_REQUEST,
+        BodyError::Busy => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -190,3 +190,29 @@ fn thousands_of_half_open_uploads() {
     assert_unchanged(&mut client, &etags, "half-open uploads");
     siege.lift();
 }
+
+#[test]
+fn uploads_that_are_slow_leave_memory_to_others() {
+    let mut siege = Siege::lay_to_blobs("body-memory-bytes = 67108864\nbody-memory-timeout-seconds = 1");
+    let mut client = siege.server.blobs();
+    let etags = victims(&mut client);
+    let mut slow = Vec::new();
+    for (_, path, headers) in TARGETS.iter().cycle().take(300) {
+        let mut attacker = siege.server.blobs();
+        attacker.send(&head(path, &[*headers, "Content-Length: 2097152\r\n"].concat())).unwrap();
+        attacker.send(b"a little").unwrap();
+        slow.push(attacker);
+    }
+    for round in 0..5 {
+        let large = format!("/{CONTAINER}/large{round}");
+        assert_eq!(client.put_blob(&large, &noise(round, 3 * MIB)).status, 201);
+        assert_eq!(client.blob("DELETE", &large, &[], b"").unwrap().status, 202);
+        for attacker in &mut slow {
+            attacker.send(b"and a little more").unwrap();
+        }
+        siege.survived("slow uploads");
+    }
+    drop(slow);
+    assert_unchanged(&mut client, &etags, "slow uploads");
+    siege.lift();
+}
