@@ -11,12 +11,13 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::http::{Method, Request, Response, StatusCode, request};
 use hyper::service::service_fn;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -55,6 +56,8 @@ pub struct Shared {
     stage: AtomicU8,
     /// Connections that have to go to make room for others.
     shedding: AtomicUsize,
+    /// How many connections are open from each address.
+    addresses: Mutex<HashMap<IpAddr, usize>>,
     /// Rung when `stage` or `shedding` has changed, or memory is wanted; `rings` counts.
     pub(crate) bell: Notify,
     rings: AtomicUsize,
@@ -77,6 +80,7 @@ impl Shared {
             slow_body_memory: BodyMemory::new(limits.body_memory_bytes / 2),
             stage: AtomicU8::new(Stage::Serving as u8),
             shedding: AtomicUsize::new(0),
+            addresses: Mutex::new(HashMap::new()),
             bell: Notify::new(),
             rings: AtomicUsize::new(0),
             limits,
@@ -130,16 +134,21 @@ impl Shared {
     }
 
     /// Asks some connections to go: the idle ones now, busy ones after their reply.
-    fn shed(&self) {
-        self.shedding.store((self.limits.max_connections / 64).max(1), Ordering::Release);
+    fn shed(&self, shedding: &AtomicUsize) {
+        shedding.store((self.limits.max_connections / 64).max(1), Ordering::Release);
         self.ring();
     }
 
-    /// Whether the caller's connection is to go to make room.
-    pub(crate) fn take_shedding(&self) -> bool {
-        let take = |left: usize| left.checked_sub(1);
-        self.shedding.load(Ordering::Relaxed) > 0
-            && self.shedding.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take).is_ok()
+    /// Counts a connection from an address, if it may have one more.
+    fn admit(self: &Arc<Self>, address: IpAddr) -> Option<FromAddress> {
+        let most = self.limits.max_connections_from(address);
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = addresses.entry(address).or_default();
+        if *open >= most {
+            return None;
+        }
+        *open += 1;
+        Some(FromAddress { shared: Arc::clone(self), address })
     }
 
     async fn stopping(&self) {
@@ -152,17 +161,68 @@ impl Shared {
         }
     }
 
-    /// Waits until one more connection may be open.
-    async fn room(&self) -> OwnedSemaphorePermit {
+    /// Waits until one more of these `connections` may be open. Meanwhile, others are asked to go.
+    async fn room(&self, connections: &Arc<Semaphore>, shedding: &AtomicUsize) -> OwnedSemaphorePermit {
         loop {
-            if let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() {
+            if let Ok(permit) = Arc::clone(connections).try_acquire_owned() {
                 return permit;
             }
-            self.shed();
-            let room = Arc::clone(&self.connections).acquire_owned();
+            self.shed(shedding);
+            let room = Arc::clone(connections).acquire_owned();
             if let Ok(Ok(permit)) = tokio::time::timeout(Duration::from_millis(250), room).await {
-                self.shedding.store(0, Ordering::Release);
+                shedding.store(0, Ordering::Release);
                 return permit;
+            }
+        }
+    }
+}
+
+/// What the connections of one listener have in common.
+pub(crate) struct Port {
+    shared: Arc<Shared>,
+    /// One permit for each connection that may be open here: some are left to the other listeners.
+    connections: Arc<Semaphore>,
+    /// Connections of this listener that have to go.
+    shedding: AtomicUsize,
+}
+
+impl Port {
+    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
+        let most = shared.limits.max_connections - shared.limits.max_connections / 4;
+        Arc::new(Self { shared, connections: Arc::new(Semaphore::new(most)), shedding: AtomicUsize::new(0) })
+    }
+
+    /// Waits until one more connection may be open.
+    async fn room(&self) -> [OwnedSemaphorePermit; 2] {
+        let shared = &self.shared;
+        let here = shared.room(&self.connections, &self.shedding).await;
+        [here, shared.room(&shared.connections, &shared.shedding).await]
+    }
+
+    /// Whether the caller's connection is to go to make room.
+    pub(crate) fn take_shedding(&self) -> bool {
+        let take = |shedding: &AtomicUsize| {
+            let one = |left: usize| left.checked_sub(1);
+            shedding.load(Ordering::Relaxed) > 0
+                && shedding.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one).is_ok()
+        };
+        take(&self.shedding) || take(&self.shared.shedding)
+    }
+}
+
+/// A connection that counts for its address.
+struct FromAddress {
+    shared: Arc<Shared>,
+    address: IpAddr,
+}
+
+impl Drop for FromAddress {
+    fn drop(&mut self) {
+        let mut addresses = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = addresses.get_mut(&self.address) {
+            *open -= 1;
+            if *open == 0 {
+                addresses.remove(&self.address);
             }
         }
     }
@@ -170,6 +230,7 @@ impl Shared {
 
 /// Accepts connections and gives their requests to `handler`, until `shared` is stopped.
 pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, shared: Arc<Shared>) {
+    let port = Port::new(Arc::clone(&shared));
     let accept_all = async {
         loop {
             let (stream, address) = match listener.accept().await {
@@ -179,13 +240,19 @@ pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, shared: A
                     continue;
                 }
             };
+            let Some(counted) = shared.admit(address.ip()) else {
+                tracing::debug!(%address, "too many connections from one address");
+                // Those that are idle make room for the next attempt.
+                shared.shed(&port.shedding);
+                continue;
+            };
             // One connection waits here; those behind it wait in the backlog.
-            let permit = shared.room().await;
+            let permits = port.room().await;
             let peer = Peer { address, tls: false };
-            let (handler, shared) = (Arc::clone(&handler), Arc::clone(&shared));
+            let (handler, port) = (Arc::clone(&handler), Arc::clone(&port));
             tokio::spawn(async move {
-                answer(stream, peer, handler, shared).await;
-                drop(permit);
+                answer(stream, peer, handler, port).await;
+                drop((permits, counted));
             });
         }
     };
@@ -204,16 +271,16 @@ async fn survive(error: &io::Error, shared: &Shared) {
     );
     if !gone {
         tracing::warn!(%error, "cannot accept a connection");
-        shared.shed();
+        shared.shed(&shared.shedding);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-async fn answer<H: Handler>(stream: TcpStream, peer: Peer, handler: Arc<H>, shared: Arc<Shared>) {
+async fn answer<H: Handler>(stream: TcpStream, peer: Peer, handler: Arc<H>, port: Arc<Port>) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let vitals = Arc::new(Vitals::new(shared));
+    let vitals = Arc::new(Vitals::new(Arc::clone(&port.shared), port));
     let marks = Arc::clone(&vitals);
     let service = service_fn(move |request: Request<Incoming>| {
         let (handler, vitals) = (Arc::clone(&handler), Arc::clone(&marks));
@@ -226,7 +293,7 @@ async fn answer<H: Handler>(stream: TcpStream, peer: Peer, handler: Arc<H>, shar
                 handler.handle(peer, head, Body::from_wire(incoming, Arc::clone(&vitals))).await
             };
             vitals.end_handling();
-            if vitals.shared.take_shedding() {
+            if vitals.is_shed() {
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(reply.map(|body| Sent::new(body, vitals)))

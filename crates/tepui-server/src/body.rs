@@ -158,16 +158,18 @@ impl Body {
 const MAX_DISCARDED_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Wire {
-    /// Throws away what is left.
+    /// Throws away what is left, unless others wait for the connection to go.
     async fn discard(&mut self) {
         if (self.came as u64).saturating_add(self.incoming.size_hint().lower()) > MAX_DISCARDED_BYTES {
             return;
         }
+        self.vitals.discard_body(true);
         while let Ok(Some(_)) = self.next_piece().await {
             if self.came as u64 > MAX_DISCARDED_BYTES {
                 break;
             }
         }
+        self.vitals.discard_body(false);
     }
 
     /// The next bytes of the body, `None` at its end. Trailers are skipped.
@@ -176,7 +178,7 @@ impl Wire {
         poll_fn(|cx| {
             loop {
                 let frame = match Pin::new(&mut *incoming).poll_frame(cx) {
-                    Poll::Pending if vitals.body_overdue() => return Poll::Ready(Err(BodyError::TimedOut)),
+                    Poll::Pending if vitals.gives_up_body() => return Poll::Ready(Err(BodyError::TimedOut)),
                     Poll::Pending => {
                         vitals.await_body(true);
                         return Poll::Pending;

@@ -5,7 +5,7 @@
 //! the marks every few seconds. Everything here runs in the task of the connection; the atomics are
 //! there because hyper and the handler own parts of it, not because of races.
 
-use crate::accept::{Shared, Stage};
+use crate::accept::{Port, Shared, Stage};
 use crate::body::{Sent, reserved_bytes};
 use crate::body_memory::Reservation;
 use crate::limits::{DEFAULT_MAX_HEADERS, Limits};
@@ -30,6 +30,11 @@ const LINGERING: Duration = Duration::from_millis(500);
 /// The marks that a connection leaves as it goes.
 pub(crate) struct Vitals {
     pub(crate) shared: Arc<Shared>,
+    port: Arc<Port>,
+    /// The connection has been chosen to make room for others.
+    shed: AtomicBool,
+    /// A body is read only to be thrown away.
+    discarding: AtomicBool,
     /// A request is with the handler, or its reply is not yet in the hands of hyper.
     in_flight: AtomicBool,
     /// Requests so far.
@@ -60,9 +65,12 @@ pub(crate) struct Vitals {
 }
 
 impl Vitals {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, port: Arc<Port>) -> Self {
         Self {
             shared,
+            port,
+            shed: AtomicBool::new(false),
+            discarding: AtomicBool::new(false),
             in_flight: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
@@ -80,6 +88,23 @@ impl Vitals {
             body_memory: Mutex::new(None),
             holds_memory: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the connection is to go to make room for others.
+    pub(crate) fn is_shed(&self) -> bool {
+        if !self.shed.load(Relaxed) && self.port.take_shedding() {
+            self.shed.store(true, Relaxed);
+        }
+        self.shed.load(Relaxed)
+    }
+
+    pub(crate) fn discard_body(&self, discarding: bool) {
+        self.discarding.store(discarding, Relaxed);
+    }
+
+    /// Whether the rest of the body is not worth the room that the connection takes.
+    pub(crate) fn gives_up_body(&self) -> bool {
+        self.body_overdue() || (self.discarding.load(Relaxed) && self.is_shed())
     }
 
     /// A request has arrived and goes to the handler.
@@ -231,7 +256,7 @@ where
             }
             match shared.stage() {
                 Stage::Serving => {
-                    if vitals.idle() && shared.take_shedding() {
+                    if vitals.idle() && vitals.is_shed() {
                         return Poll::Ready(());
                     }
                     if shared.body_memory.is_wanted() && vitals.lingers() && !vitals.slow_down() {
@@ -471,7 +496,11 @@ impl AsyncWrite for Watched {
             let mut space = [0; 16 * 1024];
             loop {
                 let mut buf = ReadBuf::new(&mut space);
-                ready!(self.as_mut().poll_read(cx, &mut buf))?;
+                // Whoever waits for the room that this takes is worth more.
+                if self.as_mut().poll_read(cx, &mut buf)?.is_pending() {
+                    ready!(if self.vitals.is_shed() { Poll::Ready(()) } else { Poll::Pending });
+                    break;
+                }
                 if buf.filled().is_empty() {
                     break;
                 }

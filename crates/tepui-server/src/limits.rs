@@ -5,6 +5,7 @@
 //! earliest when the time is over and at the latest half as long again after that.
 
 use serde::Deserialize;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Bodies up to this size are read without asking the budget of [`Limits::body_memory_bytes`].
@@ -18,6 +19,10 @@ pub struct Limits {
     /// idle connections are closed and busy ones are closed after their reply, so that nobody waits
     /// for ever behind clients that keep their connections.
     pub max_connections: usize,
+    /// Of these, connections from one address; further ones are closed at once. If it is not given, half of them,
+    /// and no limit for this machine's own address and those of trusted proxies. Every service leaves a quarter of
+    /// all connections to the others.
+    pub max_connections_per_address: Option<usize>,
     /// Bytes of a request line and its headers together, at least 8192. More is answered with 431.
     pub max_head_bytes: usize,
     /// Headers of a request. More are answered with 431.
@@ -61,6 +66,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_connections: 8192,
+            max_connections_per_address: None,
             max_head_bytes: 64 * 1024,
             max_headers: DEFAULT_MAX_HEADERS,
             head_timeout: Duration::from_secs(15),
@@ -90,6 +96,15 @@ const RECEIVE_BYTES: usize = 512 * 1024;
 const FIRST_CONNECTIONS: usize = 64;
 
 impl Limits {
+    /// How many connections an address may have.
+    pub(crate) fn max_connections_from(&self, address: IpAddr) -> usize {
+        match self.max_connections_per_address {
+            Some(most) => most,
+            None if address.to_canonical().is_loopback() => usize::MAX,
+            None => self.max_connections.div_ceil(2),
+        }
+    }
+
     /// The size of the buffer of a connection, which is one of so many open ones.
     pub(crate) fn receive_bytes(&self, open_connections: usize) -> usize {
         let is_early = open_connections <= FIRST_CONNECTIONS;
@@ -115,6 +130,7 @@ impl Limits {
             if value < least { Err(format!("{key} must be at least {least}: {value}")) } else { Ok(()) }
         };
         at_least("max-connections", self.max_connections, 1)?;
+        at_least("max-connections-per-address", self.max_connections_per_address.unwrap_or(1), 1)?;
         at_least("max-head-bytes", self.max_head_bytes, 8192)?;
         at_least("max-headers", self.max_headers, 16)?;
         at_least("body-memory-bytes", self.body_memory_bytes, 4 * 1024 * 1024)?;

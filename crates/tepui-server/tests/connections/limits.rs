@@ -1,6 +1,6 @@
 //! Clients that are slow, silent, greedy or wrong: each is cut off, and the others are served.
 
-use crate::support::{LARGE_REPLY, start};
+use crate::support::{Client, LARGE_REPLY, start};
 use std::time::{Duration, Instant};
 use tepui_server::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -325,4 +325,70 @@ async fn an_account_leaves_memory_to_the_others() {
     other.send(upload("two", 2 * MIB)).await;
     other.send(vec![b'x'; 2 * MIB]).await;
     assert!(other.reply().await.ends_with(&(2 * MIB).to_string()));
+}
+
+#[tokio::test]
+async fn who_waits_for_room_comes_before_the_body_of_a_refused_request() {
+    for (case, request) in [
+        ("a length", "PUT /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nabc"),
+        ("chunks", "PUT /refuse HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+        ("too long to be read", "PUT /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\nabc"),
+    ] {
+        let server = start(Limits { max_connections: 4, ..Limits::default() }).await;
+        let mut refused = Vec::new();
+        for _ in 0..4 {
+            let mut client = server.connect().await;
+            client.send(request).await;
+            refused.push(client);
+        }
+        let mut other = server.connect().await;
+        let begun = Instant::now();
+        assert!(other.get("/").await.starts_with("HTTP/1.1 200"), "{case}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{case}: after {:?}", begun.elapsed());
+        drop(other);
+        // They hear their answer nevertheless.
+        let mut told = 0;
+        for mut client in refused {
+            client.stream.shutdown().await.ok();
+            told += usize::from(client.rest().await.starts_with("HTTP/1.1 403"));
+        }
+        assert!(told >= 3, "{case}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_has_a_limit_of_its_own() {
+    let server = start(Limits { max_connections_per_address: Some(2), ..Limits::default() }).await;
+    let (mut first, mut second) = (server.connect().await, server.connect().await);
+    for client in [&mut first, &mut second] {
+        client.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        server.handler.holding.acquire().await.unwrap().forget();
+    }
+    let begun = Instant::now();
+    assert_eq!(server.connect().await.rest().await, "");
+    assert!(begun.elapsed() < Duration::from_secs(5), "after {:?}", begun.elapsed());
+    server.handler.release.add_permits(2);
+    first.reply().await;
+    second.reply().await;
+    drop((first, second));
+    while server.shared.open_connections() > 0 {
+        tokio::time::sleep(SHORT / 20).await;
+    }
+    assert!(server.connect().await.get("/").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_port_leaves_connections_to_the_others() {
+    let server = start(Limits { max_connections: 4, ..Limits::default() }).await;
+    let other_port = server.second_port().await;
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        let mut client = server.connect().await;
+        client.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        busy.push(client);
+    }
+    for _ in 0..3 {
+        server.handler.holding.acquire().await.unwrap().forget();
+    }
+    assert!(Client::connect(other_port).await.get("/").await.starts_with("HTTP/1.1 200"));
 }

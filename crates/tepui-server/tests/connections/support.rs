@@ -59,6 +59,11 @@ impl Handler for Obedient {
                 }
                 ReplyBody::from(length.to_string())
             }
+            "/refuse" => {
+                body.discard().await;
+                status = StatusCode::FORBIDDEN;
+                ReplyBody::from("no")
+            }
             // Reads the body, then waits.
             "/hold" => {
                 let left = Left(self);
@@ -127,8 +132,16 @@ pub(crate) async fn start(limits: Limits) -> Running {
 }
 
 impl Running {
+    /// The same server on another port.
+    pub(crate) async fn second_port(&self) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve_handler(listener, Arc::clone(&self.handler), Arc::clone(&self.shared)));
+        address
+    }
+
     pub(crate) async fn connect(&self) -> Client {
-        Client { stream: TcpStream::connect(self.address).await.unwrap(), read: Vec::new() }
+        Client::connect(self.address).await
     }
 }
 
@@ -141,6 +154,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self { stream: TcpStream::connect(address).await.unwrap(), read: Vec::new() }
+    }
+
     pub(crate) async fn send(&mut self, text: impl AsRef<[u8]>) {
         self.stream.write_all(text.as_ref()).await.unwrap();
     }
