@@ -20,13 +20,17 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The values of a header, joined as HTTP joins them.
+    /// The values of a header, joined as HTTP joins them. Names of metadata have a case, which is told if it is
+    /// another one.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
-        let values: Vec<&str> = self
+        let values: Vec<String> = self
             .headers
             .iter()
             .filter(|(key, _)| key.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+            .map(|(key, value)| match name.strip_prefix("x-ms-meta-") {
+                Some(named) if !key.ends_with(named) => format!("{value} (of {key})"),
+                _ => value.clone(),
+            })
             .collect();
         (!values.is_empty()).then(|| values.join(", "))
     }

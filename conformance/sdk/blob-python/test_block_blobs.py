@@ -139,7 +139,9 @@ async def has_settings(blob, wanted):
 async def test_metadata(container):
     blob = await put(container, "a", metadata={"Team": "core", "size": "10 x 10"})
     found = await blob.get_blob_properties()
-    assert {name.lower(): value for name, value in found.metadata.items()} == {"team": "core", "size": "10 x 10"}
+    assert found.metadata == {"Team": "core", "size": "10 x 10"}
+    listed = [blob.metadata async for blob in container.list_blobs(include=["metadata"])]
+    assert listed == [{"Team": "core", "size": "10 x 10"}]
     changed = await blob.set_blob_metadata({"only": "this"})
     found = await blob.get_blob_properties()
     assert (found.metadata, found.etag) == ({"only": "this"}, changed["etag"])

@@ -285,14 +285,20 @@ async fn answer<H: Handler>(stream: TcpStream, peer: Peer, handler: Arc<H>, port
     let service = service_fn(move |request: Request<Incoming>| {
         let (handler, vitals) = (Arc::clone(&handler), Arc::clone(&marks));
         async move {
-            let (head, incoming) = request.into_parts();
-            vitals.begin_request(!incoming.is_end_stream());
+            let (mut head, incoming) = request.into_parts();
+            let case = vitals.begin_request(!incoming.is_end_stream());
+            if !case.is_empty() {
+                head.extensions.insert(case);
+            }
             let mut reply = if asks_for_health(&head) {
                 health(handler.as_ref())
             } else {
                 handler.handle(peer, head, Body::from_wire(incoming, Arc::clone(&vitals))).await
             };
             vitals.end_handling();
+            if let Some(case) = reply.extensions_mut().remove() {
+                vitals.reply_in(case);
+            }
             if vitals.is_shed() {
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

@@ -8,11 +8,13 @@
 use crate::accept::{Port, Shared, Stage};
 use crate::body::{Sent, reserved_bytes};
 use crate::body_memory::Reservation;
+use crate::header_case::{HeadScanner, HeadWriter};
 use crate::limits::{DEFAULT_MAX_HEADERS, Limits};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::HttpService;
 use hyper_util::rt::TokioIo;
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -20,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use tepui_wire::metadata::HeaderCase;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -35,6 +38,11 @@ pub(crate) struct Vitals {
     shed: AtomicBool,
     /// A body is read only to be thrown away.
     discarding: AtomicBool,
+    /// The case of the metadata of heads that hyper has read and not yet passed on.
+    sent_case: Mutex<VecDeque<HeaderCase>>,
+    /// The same of a reply that is about to be written.
+    reply_case: Mutex<Option<HeaderCase>>,
+    has_reply_case: AtomicBool,
     /// A request is with the handler, or its reply is not yet in the hands of hyper.
     in_flight: AtomicBool,
     /// Requests so far.
@@ -71,6 +79,9 @@ impl Vitals {
             port,
             shed: AtomicBool::new(false),
             discarding: AtomicBool::new(false),
+            sent_case: Mutex::default(),
+            reply_case: Mutex::default(),
+            has_reply_case: AtomicBool::new(false),
             in_flight: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
@@ -107,8 +118,8 @@ impl Vitals {
         self.body_overdue() || (self.discarding.load(Relaxed) && self.is_shed())
     }
 
-    /// A request has arrived and goes to the handler.
-    pub(crate) fn begin_request(&self, has_body: bool) {
+    /// A request has arrived and goes to the handler. Returns the case of its metadata.
+    pub(crate) fn begin_request(&self, has_body: bool) -> HeaderCase {
         self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
         self.in_flight.store(true, Relaxed);
         self.body_overdue.store(false, Relaxed);
@@ -116,6 +127,21 @@ impl Vitals {
         self.body_bytes.store(0, Relaxed);
         self.body_slow.store(false, Relaxed);
         self.body_unread.store(has_body, Relaxed);
+        lock(&self.sent_case).pop_front().unwrap_or_default()
+    }
+
+    /// The head of the next reply has metadata of this case.
+    pub(crate) fn reply_in(&self, case: HeaderCase) {
+        *lock(&self.reply_case) = Some(case);
+        self.has_reply_case.store(true, Relaxed);
+    }
+
+    fn take_reply_case(&self) -> Option<HeaderCase> {
+        if !self.has_reply_case.load(Relaxed) {
+            return None;
+        }
+        self.has_reply_case.store(false, Relaxed);
+        lock(&self.reply_case).take()
     }
 
     /// The handler is done with the request: it no longer holds its body.
@@ -205,7 +231,7 @@ impl Vitals {
     }
 
     fn memory(&self) -> MutexGuard<'_, Option<Reservation>> {
-        self.body_memory.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.body_memory)
     }
 
     /// No request is under way and no reply is on its way out.
@@ -219,6 +245,10 @@ impl Vitals {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Serves `stream` until it ends, is cut off or the server stops.
 pub(crate) async fn run<S>(stream: TcpStream, service: S, vitals: Arc<Vitals>)
 where
@@ -226,7 +256,13 @@ where
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let shared = Arc::clone(&vitals.shared);
-    let io = TokioIo::new(Watched { stream, vitals: Arc::clone(&vitals), shut: false });
+    let io = TokioIo::new(Watched {
+        stream,
+        vitals: Arc::clone(&vitals),
+        scanner: HeadScanner::new(shared.limits.max_head_bytes, shared.limits.max_headers),
+        writer: HeadWriter::default(),
+        shut: false,
+    });
     let mut builder = http1::Builder::new();
     builder.max_header_size(shared.limits.max_head_bytes);
     builder.max_buf_size(shared.limits.receive_bytes(shared.open_connections()));
@@ -430,6 +466,8 @@ impl Pace {
 struct Watched {
     stream: TcpStream,
     vitals: Arc<Vitals>,
+    scanner: HeadScanner,
+    writer: HeadWriter,
     shut: bool,
 }
 
@@ -453,7 +491,9 @@ impl AsyncRead for Watched {
         let outcome = Pin::new(&mut self.stream).poll_read(cx, buf);
         let count = (buf.filled().len() - before) as u64;
         if count > 0 {
-            self.vitals.bytes_read.store(self.vitals.bytes_read.load(Relaxed) + count, Relaxed);
+            let Self { vitals, scanner, .. } = &mut *self;
+            vitals.bytes_read.store(vitals.bytes_read.load(Relaxed) + count, Relaxed);
+            scanner.scan(&buf.filled()[before..], |case| lock(&vitals.sent_case).push_back(case));
         }
         outcome
     }
@@ -461,9 +501,7 @@ impl AsyncRead for Watched {
 
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.mark_write(&outcome);
-        outcome
+        self.as_mut().poll_write_vectored(cx, &[io::IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
@@ -471,7 +509,20 @@ impl AsyncWrite for Watched {
         cx: &mut Context,
         bufs: &[io::IoSlice],
     ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let Self { stream, vitals, writer, .. } = &mut *self;
+        if let (Some(case), Some(first)) = (vitals.take_reply_case(), bufs.iter().find(|buf| !buf.is_empty()))
+        {
+            writer.begin(first, &case);
+        }
+        let outcome = if writer.rest().is_empty() {
+            Pin::new(stream).poll_write_vectored(cx, bufs)
+        } else {
+            let outcome = Pin::new(stream).poll_write_vectored(cx, &writer.with_rest(bufs));
+            if let Poll::Ready(Ok(count)) = outcome {
+                writer.advance(count);
+            }
+            outcome
+        };
         self.mark_write(&outcome);
         outcome
     }

@@ -9,6 +9,7 @@ mod body;
 mod body_memory;
 pub mod config;
 mod connection;
+mod header_case;
 mod ids;
 mod limits;
 pub mod pipeline;

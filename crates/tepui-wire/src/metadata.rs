@@ -10,10 +10,49 @@ use tepui_model::{ErrorCode, ServiceError};
 
 const PREFIX: &str = "x-ms-meta-";
 
-/// Reads the metadata of a request.
-pub fn decode(headers: &HeaderMap) -> Result<Metadata, ServiceError> {
+/// The names of metadata that have capital letters, as headers: [`HeaderMap`] knows only small ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderCase(Vec<String>);
+
+impl HeaderCase {
+    /// Of the names of headers as they were sent.
+    pub fn sent<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let of_metadata = |name: &'a str| {
+            let prefix = name.get(..PREFIX.len())?;
+            let rest = &name[PREFIX.len()..];
+            let counts = prefix.eq_ignore_ascii_case(PREFIX) && has_capitals(rest);
+            counts.then(|| [PREFIX, rest].concat())
+        };
+        Self(names.filter_map(of_metadata).collect())
+    }
+
+    /// Of metadata that is answered.
+    pub fn of(metadata: &Metadata) -> Self {
+        let names = metadata.iter().filter(|(name, _)| has_capitals(name));
+        Self(names.map(|(name, _)| [PREFIX, name].concat()).collect())
+    }
+
+    /// The names of headers, each `x-ms-meta-` and what has capitals.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn has_capitals(name: &str) -> bool {
+    name.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+/// Reads the metadata of a request. Names have the case in which they were sent, as far as that is known.
+pub fn decode(headers: &HeaderMap, case: Option<&HeaderCase>) -> Result<Metadata, ServiceError> {
     let pairs = headers.iter().filter_map(|(name, value)| {
-        let name = name.as_str().strip_prefix(PREFIX)?;
+        let small = name.as_str();
+        let mut sent = case.into_iter().flat_map(HeaderCase::names);
+        let name =
+            sent.find(|sent| sent.eq_ignore_ascii_case(small)).unwrap_or(small).strip_prefix(PREFIX)?;
         Some((name.to_owned(), value.as_bytes().iter().map(|byte| char::from(*byte)).collect()))
     });
     Metadata::new(pairs.collect())
@@ -81,7 +120,7 @@ mod tests {
             (&[("x-ms-meta-a", b"x"), ("x-ms-meta-a", b"y")], Err(InvalidMetadata)),
             (&[("x-ms-meta-a", long.as_bytes())], Err(MetadataTooLarge)),
         ] {
-            let decoded = decode(&headers(pairs)).map_err(|error| error.code);
+            let decoded = decode(&headers(pairs), None).map_err(|error| error.code);
             let readable = decoded.as_ref().map_err(|code| *code).map(|metadata| {
                 metadata.iter().map(|(name, value)| (name, readable(value))).collect::<Vec<_>>()
             });
@@ -90,6 +129,17 @@ mod tests {
             });
             assert_eq!(readable, expected, "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn names_keep_their_case() {
+        let sent = ["Host", "X-MS-Meta-Owner", "x-ms-meta-plain", "x-ms-met", "x-ms-meta-", "x-ms-meta-aB"];
+        let case = HeaderCase::sent(sent.into_iter());
+        assert_eq!(case.names().collect::<Vec<_>>(), ["x-ms-meta-Owner", "x-ms-meta-aB"]);
+        let sent = headers(&[("x-ms-meta-plain", b"1"), ("x-ms-meta-owner", b"2"), ("x-ms-meta-ab", b"3")]);
+        let decoded = decode(&sent, Some(&case)).unwrap();
+        assert_eq!(decoded.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["plain", "Owner", "aB"]);
+        assert_eq!(HeaderCase::of(&decoded), case);
     }
 
     #[test]
@@ -107,7 +157,7 @@ mod tests {
             prop_assume!(!value.contains(&0x7F));
             let sent = headers(&[("x-ms-meta-a", &value)]);
             let mut printed = HeaderMap::new();
-            encode(&decode(&sent).unwrap(), &mut printed).unwrap();
+            encode(&decode(&sent, None).unwrap(), &mut printed).unwrap();
             prop_assert_eq!(printed, sent);
         }
     }

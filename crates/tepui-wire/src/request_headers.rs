@@ -1,6 +1,9 @@
 //! The headers of a request, found by the text of their names.
 
+use crate::metadata::{self, HeaderCase};
 use http::{HeaderMap, HeaderValue};
+use tepui_model::ServiceError;
+use tepui_model::metadata::Metadata;
 
 /// Headers in a list, for requests in which dozens are looked for and most are not there. [`HeaderMap::get`] would
 /// check and hash each name, which costs far more than comparing its length with those of the few that were sent.
@@ -9,13 +12,23 @@ pub struct RequestHeaders<'a> {
     map: &'a HeaderMap,
     /// Names in lower case. A header that was sent twice is there twice.
     listed: Vec<(&'a str, &'a HeaderValue)>,
+    case: Option<&'a HeaderCase>,
 }
 
 impl<'a> RequestHeaders<'a> {
     pub fn new(map: &'a HeaderMap) -> Self {
         let mut listed = Vec::with_capacity(map.len());
         listed.extend(map.iter().map(|(name, value)| (name.as_str(), value)));
-        Self { map, listed }
+        Self { map, listed, case: None }
+    }
+
+    /// The same, with the case of the names of metadata.
+    pub fn with_case(map: &'a HeaderMap, case: Option<&'a HeaderCase>) -> Self {
+        Self { case, ..Self::new(map) }
+    }
+
+    pub(crate) fn metadata(&self) -> Result<Metadata, ServiceError> {
+        metadata::decode(self.map, self.case)
     }
 
     pub fn map(&self) -> &'a HeaderMap {

@@ -214,7 +214,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
         let Admitted { target, grant, version, .. } = admitted;
         let head = known.head;
         let resource = Resource::parse(&target.path, &known.query)?;
-        let headers = RequestHeaders::new(&head.headers);
+        let headers = RequestHeaders::with_case(&head.headers, head.extensions.get());
         let kind = classify(&head.method, &resource, &known.query, &headers)?;
         known.kind = Some(kind);
         door.check_secondary(target, kind)?;

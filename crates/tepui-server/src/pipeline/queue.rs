@@ -95,6 +95,7 @@ impl<E: Engine> Served for Queues<E> {
             resource: &resource,
             query: &known.query,
             headers: &head.headers,
+            case: head.extensions.get(),
             version: *version,
         };
         let prepared = prepare(&request)?;

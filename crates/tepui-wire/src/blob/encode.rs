@@ -5,7 +5,7 @@ use super::answer_headers::{
 };
 use super::{block_list_xml, delegation_xml, list_xml, page_list_xml, tags_text};
 use crate::address::Service;
-use crate::metadata;
+use crate::metadata::{self, HeaderCase};
 use crate::query::Query;
 use crate::version::ServiceVersion;
 use crate::xml::{self, GeoReplication};
@@ -58,6 +58,29 @@ pub fn most_block_list_bytes(list: &BlockList) -> usize {
 /// The answer to an operation that succeeded. That to List Blobs comes from [`BlobListWriter::finish`]. That to
 /// Get Blob has no body here: it is streamed, and its headers say how long it is.
 pub fn encode(
+    context: &Context<'_>,
+    operation: &Operation,
+    reply: Reply,
+) -> Result<Response<Vec<u8>>, ServiceError> {
+    let case = case_of(&reply);
+    let mut response = of_reply(context, operation, reply)?;
+    if !case.is_empty() {
+        response.extensions_mut().insert(case);
+    }
+    Ok(response)
+}
+
+/// The case of the metadata that an answer has in its headers.
+fn case_of(reply: &Reply) -> HeaderCase {
+    match reply {
+        Reply::Content(content) => HeaderCase::of(&content.properties.state.metadata),
+        Reply::Blob(properties) => HeaderCase::of(&properties.state.metadata),
+        Reply::Container(properties) => HeaderCase::of(&properties.metadata),
+        _ => HeaderCase::default(),
+    }
+}
+
+fn of_reply(
     context: &Context<'_>,
     operation: &Operation,
     reply: Reply,

@@ -4,7 +4,6 @@ use super::conditions;
 use super::headers::{self, COPY_SOURCE, COPY_SOURCE_AUTHORIZATION, given, given_utf8};
 use super::resource::Resource;
 use crate::address::{self, AddressRules, Target};
-use crate::metadata;
 use crate::percent;
 use crate::query::Query;
 use crate::request_headers::RequestHeaders;
@@ -48,7 +47,7 @@ pub fn head(headers: &HeaderMap) -> SourceHead {
     let said = |name| given(headers, name).ok().flatten();
     let text = |name| said(name).map(str::to_owned);
     let md5 = said(headers::BLOB_CONTENT_MD5).or_else(|| said(headers::CONTENT_MD5));
-    let mut metadata = metadata::decode(headers.map()).unwrap_or_default();
+    let mut metadata = headers.metadata().unwrap_or_default();
     if metadata.iter().any(|(_, value)| value.trim().is_empty()) {
         metadata = Metadata::default();
     }
@@ -254,7 +253,7 @@ mod tests {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
-        let said = head(&headers);
+    let said = head(&headers);
         assert_eq!(said.http.content_type.as_deref(), Some("image/png"));
         assert_eq!(said.http.content_language.as_deref(), Some("de"));
         assert_eq!(said.http.cache_control.as_deref(), Some("no-store"));

@@ -2,10 +2,11 @@
 
 use super::resource::Resource;
 use super::{message_xml, receipt};
+use crate::metadata::{self, HeaderCase};
 use crate::parameters::{given, integer, invalid_value, missing, ranged};
 use crate::query::Query;
 use crate::version::ServiceVersion;
-use crate::{metadata, xml};
+use crate::xml;
 use bytes::Bytes;
 use http::HeaderMap;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct Request<'a> {
     pub resource: &'a Resource,
     pub query: &'a Query,
     pub headers: &'a HeaderMap,
+    /// Of the names of metadata.
+    pub case: Option<&'a HeaderCase>,
     pub version: ServiceVersion,
 }
 
@@ -62,14 +65,14 @@ pub fn prepare(request: &Request<'_>) -> Result<Prepared, ServiceError> {
 
 fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
     use OperationKind::*;
-    let Request { query, headers, version, .. } = *request;
+    let Request { query, headers, case, version, .. } = *request;
     let name = || QueueName::parse(request.resource.queue().unwrap_or_default());
     Ok(match request.kind {
         ListQueues => Operation::ListQueues(list_queues(query)?),
-        CreateQueue => Operation::CreateQueue { queue: name()?, metadata: metadata::decode(headers)? },
+        CreateQueue => Operation::CreateQueue { queue: name()?, metadata: metadata::decode(headers, case)? },
         DeleteQueue => Operation::DeleteQueue { queue: name()? },
         GetMetadata => Operation::GetMetadata { queue: name()? },
-        SetMetadata => Operation::SetMetadata { queue: name()?, metadata: metadata::decode(headers)? },
+        SetMetadata => Operation::SetMetadata { queue: name()?, metadata: metadata::decode(headers, case)? },
         GetAcl => Operation::GetAcl { queue: name()? },
         SetAcl => Operation::SetAcl { queue: name()?, identifiers: Vec::new() },
         PutMessage => {

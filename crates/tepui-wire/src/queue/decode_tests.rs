@@ -20,7 +20,8 @@ fn decoded(line: &str, version: &str, body: &str) -> Result<Operation, ServiceEr
     headers.insert("x-ms-meta-team", HeaderValue::from_static("core"));
     let kind = classify(&method.parse().unwrap(), &resource, &query)?;
     let version = ServiceVersion::parse(version).unwrap();
-    let request = Request { kind, resource: &resource, query: &query, headers: &headers, version };
+    let request =
+        Request { kind, resource: &resource, query: &query, headers: &headers, case: None, version };
     let prepared = prepare(&request)?;
     assert_eq!(prepared.queue().map(QueueName::as_str), resource.queue());
     prepared.decode(body.as_bytes())
@@ -227,7 +228,8 @@ fn errors_of_the_service_quote_the_parameter_that_they_are_about() {
     let (resource, headers) = (Resource::parse(&format!("jobs/messages/{ID}")).unwrap(), HeaderMap::new());
     let query = Query::parse(Some("PopReceipt=a%20b&visibilitytimeout=010"));
     let (kind, version) = (OperationKind::DeleteMessage, ServiceVersion::NEWEST);
-    let request = Request { kind, resource: &resource, query: &query, headers: &headers, version };
+    let request =
+        Request { kind, resource: &resource, query: &query, headers: &headers, case: None, version };
     let unreadable = ServiceError::new(InvalidQueryParameterValue)
         .with_detail("QueryParameterName", "popreceipt")
         .with_detail("Reason", "unreadable");

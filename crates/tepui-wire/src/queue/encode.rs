@@ -2,7 +2,7 @@
 
 use super::{message_xml, receipt};
 use crate::address::Service;
-use crate::metadata;
+use crate::metadata::{self, HeaderCase};
 use crate::parameters;
 use crate::query::Query;
 use crate::version::ServiceVersion;
@@ -68,6 +68,7 @@ fn properties(pairs: &Metadata, messages: u64) -> Result<Response<Vec<u8>>, Serv
     headers.insert(CONTENT_LENGTH, HeaderValue::from(0));
     headers.insert(MESSAGES_COUNT, HeaderValue::from(messages));
     metadata::encode(pairs, headers)?;
+    response.extensions_mut().insert(HeaderCase::of(pairs));
     Ok(response)
 }
 

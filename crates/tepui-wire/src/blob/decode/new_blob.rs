@@ -2,7 +2,6 @@
 
 use crate::blob::headers::{self, flag, given, given_utf8, invalid, is_given, required, word};
 use crate::blob::tags_text;
-use crate::metadata;
 use crate::request_headers::RequestHeaders;
 use crate::version::ServiceVersion;
 use base64::Engine as _;
@@ -81,7 +80,7 @@ pub(super) fn md5(headers: &RequestHeaders<'_>, name: &'static str) -> Result<Op
 
 /// Fit for a blob or a container, which have no empty values.
 pub(super) fn metadata(headers: &RequestHeaders<'_>) -> Result<Metadata, ServiceError> {
-    let metadata = metadata::decode(headers.map())?;
+    let metadata = headers.metadata()?;
     let empty = metadata.iter().any(|(_, value)| value.trim().is_empty());
     if empty { Err(ErrorCode::InvalidMetadata.into()) } else { Ok(metadata) }
 }
