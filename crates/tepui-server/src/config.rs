@@ -295,6 +295,19 @@ impl FromStr for LogFormat {
     }
 }
 
+impl LogLevel {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
 impl FromStr for LogLevel {
     type Err = ConfigError;
 

@@ -4,13 +4,15 @@
 //! buffer of the thread, without spans and layers, and a thread of its own writes them out. A log
 //! that cannot be written fast enough loses lines, and says how many; it never holds up a request.
 
-use crate::config::{Config, LogFormat, LogLevel};
+use crate::config::{Config, LogFormat};
 use hyper::http::HeaderMap;
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -120,18 +122,51 @@ pub fn trace_headers(request_id: &str, message: &'static str, headers: &HeaderMa
 /// Writes the log out until it is dropped, and then what is left.
 pub struct LogGuard {
     pending: Arc<Pending>,
+    filter: Arc<Filter>,
     writer: Option<JoinHandle<()>>,
 }
 
 /// Starts logging as `config` says, for the whole process.
 pub fn start(config: &Config) -> io::Result<LogGuard> {
-    let out: Box<dyn Write + Send> = match &config.log_file {
-        Some(path) => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
-        None => Box::new(io::stderr()),
-    };
-    let (log, guard) = Log::new(config, out)?;
+    let (log, guard) = Log::new(config, Output::open(config.log_file.clone())?)?;
     tracing::subscriber::set_global_default(log).map_err(io::Error::other)?;
     Ok(guard)
+}
+
+/// Where lines go.
+struct Output {
+    /// `None`: to standard error.
+    path: Option<PathBuf>,
+    out: Box<dyn Write + Send>,
+}
+
+impl Output {
+    fn open(path: Option<PathBuf>) -> io::Result<Self> {
+        let out: Box<dyn Write + Send> = match &path {
+            Some(path) => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
+            None => Box::new(io::stderr()),
+        };
+        Ok(Self { path, out })
+    }
+
+    /// Opens the file anew, which may be another one of that name by now. If that fails, the old one goes on.
+    fn open_again(&mut self) -> io::Result<()> {
+        if self.path.is_some() {
+            *self = Self::open(self.path.clone())?;
+        }
+        Ok(())
+    }
+}
+
+impl LogGuard {
+    /// Opens the file of the log anew, and logs what `config` says from now on.
+    pub fn reload(&self, config: &Config) {
+        self.filter.set(config);
+        // Which lines are wanted was remembered at each of the places that write some.
+        tracing::callsite::rebuild_interest_cache();
+        self.pending.lock().reopen = true;
+        self.pending.wake.notify_one();
+    }
 }
 
 impl Drop for LogGuard {
@@ -155,6 +190,8 @@ struct Pending {
 struct Lines {
     text: Vec<u8>,
     dropped: u64,
+    /// The file is to be opened anew.
+    reopen: bool,
     closed: bool,
 }
 
@@ -184,18 +221,25 @@ impl Pending {
         }
     }
 
-    fn write_out(&self, mut out: impl Write, format: LogFormat) {
+    fn write_out(&self, mut output: Output, format: LogFormat) {
         let mut text = Vec::new();
         loop {
             text.clear();
             let mut lines = self.lock();
-            while lines.text.is_empty() && !lines.closed {
+            while lines.text.is_empty() && !lines.closed && !lines.reopen {
                 lines = self.wake.wait(lines).unwrap_or_else(PoisonError::into_inner);
             }
             std::mem::swap(&mut text, &mut lines.text);
             let dropped = std::mem::take(&mut lines.dropped);
-            let closed = lines.closed;
+            let (closed, reopen) = (lines.closed, std::mem::take(&mut lines.reopen));
             drop(lines);
+            let failed = if reopen { output.open_again().err() } else { None };
+            if let Some(error) = failed {
+                let mut line = Line::begin(String::new(), format, &Level::ERROR);
+                line.text("message", "cannot open the log anew: the old file goes on");
+                line.display("error", error);
+                text.extend_from_slice(line.end().as_bytes());
+            }
             if dropped > 0 {
                 let mut line = Line::begin(String::new(), format, &Level::WARN);
                 line.text("message", "log lines dropped");
@@ -203,7 +247,7 @@ impl Pending {
                 text.extend_from_slice(line.end().as_bytes());
             }
             // A log that cannot be written has nowhere to say so.
-            let _ = out.write_all(&text).and_then(|()| out.flush());
+            let _ = output.out.write_all(&text).and_then(|()| output.out.flush());
             if closed {
                 return;
             }
@@ -215,27 +259,48 @@ impl Pending {
 /// The subscriber: it knows events, and takes no notice of spans.
 struct Log {
     format: LogFormat,
-    level: LevelFilter,
-    requests: bool,
+    filter: Arc<Filter>,
     pending: Arc<Pending>,
 }
 
+/// Which lines are wanted. Can be changed.
+#[derive(Default)]
+struct Filter {
+    /// As a number: [`LogLevel::Off`] is 0.
+    level: AtomicU8,
+    requests: AtomicBool,
+}
+
+impl Filter {
+    fn set(&self, config: &Config) {
+        self.level.store(config.log_level as u8, Relaxed);
+        self.requests.store(config.log_requests, Relaxed);
+    }
+
+    fn level(&self) -> LevelFilter {
+        match self.level.load(Relaxed) {
+            0 => LevelFilter::OFF,
+            1 => LevelFilter::ERROR,
+            2 => LevelFilter::WARN,
+            3 => LevelFilter::INFO,
+            4 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        }
+    }
+}
+
 impl Log {
-    fn new(config: &Config, out: impl Write + Send + 'static) -> io::Result<(Self, LogGuard)> {
+    fn new(config: &Config, output: Output) -> io::Result<(Self, LogGuard)> {
         let pending = Arc::new(Pending::default());
         let (queue, format) = (Arc::clone(&pending), config.log_format);
-        let writer =
-            std::thread::Builder::new().name("log".to_owned()).spawn(move || queue.write_out(out, format))?;
-        let level = match config.log_level {
-            LogLevel::Off => LevelFilter::OFF,
-            LogLevel::Error => LevelFilter::ERROR,
-            LogLevel::Warn => LevelFilter::WARN,
-            LogLevel::Info => LevelFilter::INFO,
-            LogLevel::Debug => LevelFilter::DEBUG,
-            LogLevel::Trace => LevelFilter::TRACE,
-        };
-        let guard = LogGuard { pending: Arc::clone(&pending), writer: Some(writer) };
-        Ok((Self { format, level, requests: config.log_requests, pending }, guard))
+        let writer = std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || queue.write_out(output, format))?;
+        let filter = Arc::new(Filter::default());
+        filter.set(config);
+        let guard =
+            LogGuard { pending: Arc::clone(&pending), filter: Arc::clone(&filter), writer: Some(writer) };
+        Ok((Self { format, filter, pending }, guard))
     }
 }
 
@@ -246,12 +311,12 @@ thread_local! {
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event()
-            && *metadata.level() <= self.level
-            && (self.requests || metadata.target() != REQUESTS)
+            && *metadata.level() <= self.filter.level()
+            && (self.filter.requests.load(Relaxed) || metadata.target() != REQUESTS)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.level)
+        Some(self.filter.level())
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -447,6 +512,7 @@ pub(crate) fn push_json_string(out: &mut String, text: &str) {
 mod tests {
     use super::*;
     use tepui_model::table::PlanKind;
+    use crate::config::LogLevel;
 
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -463,9 +529,13 @@ mod tests {
     }
 
     /// The lines that `work` logs, without their times.
+    fn to(out: impl Write + Send + 'static) -> Output {
+        Output { path: None, out: Box::new(out) }
+    }
+
     fn logged(config: &Config, work: impl FnOnce()) -> Vec<String> {
         let kept = Kept::default();
-        let (log, guard) = Log::new(config, kept.clone()).unwrap();
+        let (log, guard) = Log::new(config, to(kept.clone())).unwrap();
         tracing::subscriber::with_default(log, work);
         drop(guard);
         let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
@@ -589,7 +659,7 @@ mod tests {
             }
         }
         let (gate, kept) = (Arc::new(Mutex::new(())), Kept::default());
-        let (log, guard) = Log::new(&Config::default(), Stuck(Arc::clone(&gate), kept.clone())).unwrap();
+        let (log, guard) = Log::new(&Config::default(), to(Stuck(Arc::clone(&gate), kept.clone()))).unwrap();
         let shut = gate.lock().unwrap();
         tracing::subscriber::with_default(log, || {
             for _ in 0..100_000 {

@@ -3,7 +3,8 @@
 use crate::options::Options;
 use crate::{FAILED, USAGE, ready};
 use std::io::{self, Write};
-use tepui_server::{Config, Server, StartError, telemetry};
+use tepui_server::telemetry::{self, LogGuard};
+use tepui_server::{Config, Server, StartError};
 
 /// Why the command ends without success.
 pub(crate) struct Failure {
@@ -25,12 +26,12 @@ pub(crate) fn serve(options: &Options) -> Result<(), Failure> {
     fit_open_files(&mut config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| failed(format!("cannot start threads: {error}")))?;
-    let outcome = runtime.block_on(run(options, config));
+    let outcome = runtime.block_on(run(options, config, &log));
     drop(log);
     outcome
 }
 
-async fn run(options: &Options, config: Config) -> Result<(), Failure> {
+async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Failure> {
     // From here on a signal means an orderly end, even if it comes before the server is up.
     let mut signals = Signals::new().map_err(|error| failed(format!("cannot watch for signals: {error}")))?;
     let server = Server::start(config.clone()).await.map_err(explain)?;
@@ -54,17 +55,34 @@ async fn run(options: &Options, config: Config) -> Result<(), Failure> {
 
     server
         .run(async {
-            let name = signals.next().await;
+            let name = loop {
+                match signals.next().await {
+                    Told::Stop(name) => break name,
+                    Told::Reload => reload(options, log),
+                }
+            };
             tracing::info!(signal = name, "stopping");
             ready::notify_service_manager("STOPPING=1");
             tokio::spawn(async move {
-                signals.next().await;
+                while !matches!(signals.next().await, Told::Stop(_)) {}
                 std::process::exit(i32::from(FAILED));
             });
         })
         .await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Reads the configuration again, for as much of it as can change while the server runs: that of the log, whose file is
+/// opened anew. What is wrong with it is logged, and nothing changes.
+fn reload(options: &Options, log: &LogGuard) {
+    match options.config(|name| std::env::var(name).ok()) {
+        Ok(config) => {
+            log.reload(&config);
+            tracing::info!(log_level = config.log_level.name(), "reloaded: the log is opened anew");
+        }
+        Err(error) => tracing::error!(error, "cannot reload the configuration: nothing has changed"),
+    }
 }
 
 fn failed(message: String) -> Failure {
@@ -108,24 +126,42 @@ fn fit_open_files(config: &mut Config) {
 #[cfg(not(unix))]
 fn fit_open_files(_config: &mut Config) {}
 
-/// The signals that end the server.
+/// What a signal asks for.
+enum Told {
+    /// By the signal of this name.
+    Stop(&'static str),
+    #[cfg(unix)]
+    Reload,
+}
+
+/// The signals that the server knows.
 #[cfg(unix)]
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
 impl Signals {
     fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        // Others would end the process. They mean nothing here, and watching them once is enough to take that from them.
+        for ignored in [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::alarm()] {
+            drop(signal(ignored)?);
+        }
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
     }
 
-    async fn next(&mut self) -> &'static str {
+    async fn next(&mut self) -> Told {
         tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => Told::Stop("SIGINT"),
+            _ = self.terminate.recv() => Told::Stop("SIGTERM"),
+            _ = self.hang_up.recv() => Told::Reload,
         }
     }
 }
@@ -139,10 +175,10 @@ impl Signals {
         Ok(Self)
     }
 
-    async fn next(&mut self) -> &'static str {
+    async fn next(&mut self) -> Told {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
-        "Ctrl-C"
+        Told::Stop("Ctrl-C")
     }
 }

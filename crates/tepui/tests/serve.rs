@@ -12,7 +12,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 use support::http::{Client, Reply};
 use support::table::{Change, Properties, properties};
-use support::{SAS, Server, tepui};
+use support::{FREE_PORTS, SAS, Server, tepui, wait_until};
 use tempfile::TempDir;
 
 const TABLE: &str = "Served";
@@ -75,6 +75,39 @@ fn it_says_where_it_is_and_stops_when_told() {
         assert!(out.contains(&format!("  table  {endpoint}\n")), "{out}");
         assert!(log.contains(&format!("stopping signal={name}")) && log.contains("stopped"), "{log}");
     }
+}
+
+#[test]
+fn other_signals_do_not_end_it() {
+    let files = TempDir::new().unwrap();
+    let (config, log, old) =
+        (files.path().join("tepui.toml"), files.path().join("log"), files.path().join("log.1"));
+    std::fs::write(&config, "log-requests = false").unwrap();
+    let (config_path, log_path) = (config.to_str().unwrap(), log.to_str().unwrap());
+    let base = ["serve", "--in-memory", "--config", config_path, "--log-file", log_path];
+    let server = Server::run(tepui(&[&base[..], FREE_PORTS].concat(), files.path()));
+    for signal in [Signal::USR1, Signal::USR2, Signal::ALARM] {
+        server.signal(signal);
+    }
+    let is_healthy = || server.client().unsigned("GET", "/health", &[], b"").unwrap().status == 200;
+    assert!(is_healthy());
+    server.client().create_table(TABLE);
+
+    std::fs::rename(&log, &old).unwrap();
+    std::fs::write(&config, "log-requests = true").unwrap();
+    server.signal(Signal::HUP);
+    wait_until("there is a new log", || log.exists());
+    server.client().create_table("Another");
+    let lines = || std::fs::read_to_string(&log).unwrap();
+    wait_until("requests are logged", || lines().contains("CreateTable"));
+    assert!(!std::fs::read_to_string(&old).unwrap().contains("CreateTable"));
+
+    std::fs::write(&config, "log-level = 'loud'").unwrap();
+    server.signal(Signal::HUP);
+    wait_until("the mistake is logged", || lines().contains("cannot reload the configuration"));
+    assert!(is_healthy());
+    let (status, _, _) = server.stop();
+    assert_eq!(status.code(), Some(0));
 }
 
 #[test]
