@@ -102,6 +102,10 @@ pub fn parse(
     if let Some(close) = forbidden_escape(raw_path) {
         return Err(AddressError::InvalidUrl { close });
     }
+    // One that goes by the first and one that goes by the second would not agree on what was asked for.
+    if headers.get_all(HOST).iter().nth(1).is_some() {
+        return Err(AddressError::InvalidUrl { close: true });
+    }
     // In the absolute form of a request line the host there counts, not the header.
     let host = match uri.authority() {
         Some(authority) => authority.as_str().rsplit('@').next().unwrap_or_default(),
@@ -216,6 +220,18 @@ mod tests {
             headers.insert(HOST, host.parse().unwrap());
         }
         parse(&uri.parse().unwrap(), &headers, false, rules)
+    }
+
+    #[test]
+    fn there_is_one_host() {
+        let mut headers = HeaderMap::new();
+        for count in 1..3 {
+            headers.append(HOST, "127.0.0.1:10002".parse().unwrap());
+            let uri = "/devstoreaccount1/People".parse().unwrap();
+            let parsed = parse(&uri, &headers, false, &AddressRules::new(Service::Table)).map(drop);
+            let expected = if count == 1 { Ok(()) } else { Err(AddressError::InvalidUrl { close: true }) };
+            assert_eq!(parsed, expected, "{count}");
+        }
     }
 
     #[test]

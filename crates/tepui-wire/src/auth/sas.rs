@@ -74,6 +74,11 @@ pub(super) fn authenticate(request: &Signed<'_>) -> Result<SasToken, ServiceErro
     if let Some(name) = PARAMETERS.iter().find(|name| query.count(name) > 1) {
         return Err(failed(format!("{name} is given more than once")));
     }
+    // Each of them is a line of what is signed.
+    let has_line_feed = |name: &&&str| query.get(name).is_some_and(|value| value.contains('\n'));
+    if let Some(name) = PARAMETERS.iter().find(has_line_feed) {
+        return Err(failed(format!("{name} has a line feed")));
+    }
     let kind = match () {
         _ if query.get("ss").is_some() || query.get("srt").is_some() => Kind::Account,
         _ if query.get("skoid").is_some() => Kind::Delegated,

@@ -5,6 +5,7 @@ use super::string_to_sign::{self, Blanks};
 use super::{Signed, failed};
 use crate::address::{SECONDARY_SUFFIX, Service};
 use crate::percent;
+use crate::query::Query;
 use http::{HeaderMap, HeaderValue};
 use std::time::Duration;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
@@ -34,7 +35,23 @@ pub(super) fn check(request: &Signed<'_>, scheme: Scheme, value: &str) -> Result
         return Err(failed("the account in the Authorization header is not the one addressed"));
     }
     check_date(request)?;
+    if scheme == Scheme::SharedKey && request.service != Service::Table {
+        check_unambiguous(request.query)?;
+    }
     if verifies(request, scheme, &signature) { Ok(()) } else { Err(mismatch(request, scheme)) }
+}
+
+/// Parameters are signed as lines of `name:value`. One that has a line feed, or a name with a colon, would be signed like
+/// others that say something else.
+fn check_unambiguous(query: &Query) -> Result<(), ServiceError> {
+    let is_ambiguous = |(name, value): &(&str, &str)| name.contains([':', '\n']) || value.contains('\n');
+    match query.iter().find(is_ambiguous) {
+        None => Ok(()),
+        Some((name, value)) => Err(ServiceError::new(ErrorCode::InvalidQueryParameterValue)
+            .with_detail("QueryParameterName", name)
+            .with_detail("QueryParameterValue", value)
+            .with_detail("Reason", "it cannot be signed")),
+    }
 }
 
 fn check_date(request: &Signed<'_>) -> Result<(), ServiceError> {

@@ -313,6 +313,27 @@ fn headers_in_latin_1_are_signed_in_utf_8() {
 }
 
 #[test]
+fn no_two_queries_are_signed_alike() {
+    use ErrorCode::InvalidQueryParameterValue;
+    let text = format!(
+        "DELETE\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:{DATE}\n/devstoreaccount1/devstoreaccount1/c/b\na:1\nsnapshot:2"
+    );
+    for service in [Service::Blob, Service::Queue] {
+        for (query, expected) in [
+            ("a=1&snapshot=2", Ok(())),
+            ("a=1%0Asnapshot:2", Err(InvalidQueryParameterValue)),
+            ("a%3A1%0Asnapshot=2", Err(InvalidQueryParameterValue)),
+        ] {
+            let request = table("DELETE", &format!("/devstoreaccount1/c/b?{query}"))
+                .service(service)
+                .with("x-ms-date", DATE)
+                .with("authorization", &authorization("SharedKey", &sign(&text)));
+            assert_eq!(request.authenticate(), expected, "{query}");
+        }
+    }
+}
+
+#[test]
 fn callers_of_queues_are_told_what_was_signed_but_no_signature() {
     let signature = sign("something else");
     let request = table("GET", "/devstoreaccount1/q")
