@@ -62,6 +62,11 @@ pub struct Config {
     pub skip_api_version_check: bool,
     /// Take the account from the path always, never from the host name.
     pub disable_product_style_url: bool,
+    /// Names of hosts by which the server is reached, with all below them. Where it listens on the machine itself and
+    /// serves the development account, names that anybody could have pointed there are refused.
+    pub allowed_hosts: Vec<String>,
+    /// Serve what pages in a browser send there from other sites, whether or not a CORS rule allows it.
+    pub allow_cross_site: bool,
     pub log_format: LogFormat,
     pub log_level: LogLevel,
     /// Write a line for each request. They are of level `info`.
@@ -134,6 +139,8 @@ impl Default for Config {
             secondary: true,
             skip_api_version_check: false,
             disable_product_style_url: false,
+            allowed_hosts: Vec::new(),
+            allow_cross_site: false,
             log_format: LogFormat::default(),
             log_level: LogLevel::default(),
             log_requests: true,

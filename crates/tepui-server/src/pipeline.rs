@@ -5,6 +5,7 @@
 
 mod batch;
 mod blob;
+mod browsers;
 mod queue;
 mod reply_memory;
 mod table;
@@ -13,6 +14,7 @@ pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
 pub use queue::Queues;
 pub use table::Tables;
 
+use self::browsers::Browsers;
 use crate::accept::{Handler, Peer};
 use crate::body::{Body, BodyError, ReplyBody};
 use crate::config::Config;
@@ -106,6 +108,7 @@ pub struct FrontDoor<S> {
     addresses: AddressRules,
     versions: VersionPolicy,
     secondary: bool,
+    browsers: Option<Browsers>,
 }
 
 /// What is known of a request, for its answer, its errors and the log; it grows as the checks go on.
@@ -168,6 +171,7 @@ impl<S: Served> FrontDoor<S> {
             addresses,
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
             secondary: config.secondary,
+            browsers: Browsers::new(config, address),
         }
     }
 
@@ -180,9 +184,17 @@ impl<S: Served> FrontDoor<S> {
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let head = known.head;
+        if let Some(browsers) = &self.browsers {
+            browsers.check_host(head)?;
+        }
         if head.method == Method::OPTIONS {
             let rules = self.cors(target).await?;
             return Ok(cors::preflight(&rules, &head.headers)?.map(ReplyBody::from));
+        }
+        if let Some(browsers) = &self.browsers
+            && let Some(origin) = browsers.foreign_page(S::SERVICE, head)
+        {
+            Browsers::check_rules(&self.cors(target).await?, origin, &head.method)?;
         }
         let grant = self.authenticate(known, target, peer).await?;
         let version = known.version.ok_or(ErrorCode::InvalidHeaderValue)?;

@@ -106,11 +106,7 @@ pub fn parse(
     if headers.get_all(HOST).iter().nth(1).is_some() {
         return Err(AddressError::InvalidUrl { close: true });
     }
-    // In the absolute form of a request line the host there counts, not the header.
-    let host = match uri.authority() {
-        Some(authority) => authority.as_str().rsplit('@').next().unwrap_or_default(),
-        None => headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default().trim(),
-    };
+    let host = host(uri, headers);
     if host.is_empty() {
         return Err(ErrorCode::HostInformationNotPresent.into());
     }
@@ -167,6 +163,15 @@ fn after_doubled_account<'a>(path: &'a str, account: &str, service: Service, que
     if service == Service::Table || asks_service { rest } else { path }
 }
 
+/// The host that a request is for, with its port. Empty if it does not say.
+pub fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> &'a str {
+    // In the absolute form of a request line the host there counts, not the header.
+    match uri.authority() {
+        Some(authority) => authority.as_str().rsplit('@').next().unwrap_or_default(),
+        None => headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default().trim(),
+    }
+}
+
 /// The account that a host names, if it is one of the hosts that do.
 fn account_of_host<'a>(host: &'a str, rules: &AddressRules) -> Option<&'a str> {
     if !rules.product_style_urls {
@@ -184,7 +189,8 @@ fn account_of_host<'a>(host: &'a str, rules: &AddressRules) -> Option<&'a str> {
     (!is_path_style).then_some(account)
 }
 
-fn without_port(host: &str) -> &str {
+/// The name or number of a host.
+pub fn without_port(host: &str) -> &str {
     if host.starts_with('[') || host.parse::<Ipv6Addr>().is_ok() {
         return host;
     }

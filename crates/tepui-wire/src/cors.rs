@@ -74,6 +74,11 @@ pub fn apply(rules: &[CorsRule], method: &Method, request: &HeaderMap, response:
     }
 }
 
+/// Whether a rule allows a page of this origin to use the method.
+pub fn allows(rules: &[CorsRule], origin: &str, method: &Method) -> bool {
+    find_rule(rules, origin, method.as_str()).is_some()
+}
+
 fn text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or_default()
 }

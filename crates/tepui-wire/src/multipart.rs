@@ -5,10 +5,12 @@ use std::ops::Range;
 
 /// The boundary in a `Content-Type: multipart/mixed; boundary=…`.
 pub fn boundary(content_type: &str) -> Option<String> {
-    if !content_type.trim_start().to_ascii_lowercase().starts_with("multipart/") {
+    let mut parameters = content_type.split(';');
+    // Pages in a browser can send `multipart/form-data` anywhere without asking.
+    let kind = parameters.next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("multipart/mixed") {
         return None;
     }
-    let mut parameters = content_type.split(';').skip(1);
     let value = parameters.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim().trim_matches('"'))

@@ -127,6 +127,22 @@ pub(crate) struct Options {
         value_parser = BoolishValueParser::new(), value_name = "BOOL")]
     disable_product_style_url: Option<bool>,
 
+    /// Know the server by this host name and those below it, too; may be repeated
+    #[arg(
+        long = "allowed-host",
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "TEPUI_ALLOWED_HOSTS",
+        help_heading = "Network"
+    )]
+    allowed_hosts: Vec<String>,
+
+    /// Serve what pages of other sites send to the development account, whether or not a CORS rule allows it
+    #[arg(long, env = "TEPUI_ALLOW_CROSS_SITE", help_heading = "Network",
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
+        value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    allow_cross_site: Option<bool>,
+
     /// Copy blobs from the http URLs of other servers, too, if their addresses are public
     #[arg(long, env = "TEPUI_ALLOW_REMOTE_COPY", help_heading = "Network",
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
@@ -264,6 +280,10 @@ impl Options {
         put(&mut config.table_host, self.table_host.clone());
         put(&mut config.table_port, self.table_port);
         put(&mut config.disable_product_style_url, self.disable_product_style_url);
+        if !self.allowed_hosts.is_empty() {
+            config.allowed_hosts = self.allowed_hosts.clone();
+        }
+        put(&mut config.allow_cross_site, self.allow_cross_site);
         put(&mut config.allow_remote_copy, self.allow_remote_copy);
         if !self.remote_copy_hosts.is_empty() {
             config.remote_copy_hosts = self.remote_copy_hosts.clone();

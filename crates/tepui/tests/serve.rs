@@ -10,6 +10,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
+use support::blob::signed;
 use support::http::{Client, Reply};
 use support::table::{Change, Properties, properties};
 use support::{FREE_PORTS, SAS, Server, tepui, wait_until};
@@ -108,6 +109,56 @@ fn other_signals_do_not_end_it() {
     assert!(is_healthy());
     let (status, _, _) = server.stop();
     assert_eq!(status.code(), Some(0));
+}
+
+/// Sends what a browser would send for a page.
+fn send_as(client: &mut Client, host: &str, request: &str, headers: &str, body: &str) -> Reply {
+    let length = body.len();
+    let text =
+        format!("{request} HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
+    client.send(text.as_bytes()).unwrap();
+    client.reply().unwrap()
+}
+
+#[test]
+fn pages_in_a_browser_change_nothing() {
+    let server = Server::in_memory(&["--allowed-host", "storage.contoso.com"]);
+    let (mut blobs, mut queues) = (server.blobs(), Client::connect(server.queue_port).unwrap());
+    blobs.create_container("pictures");
+    blobs.put_blob("/pictures/cat", b"meow");
+    queues.create_queue("jobs");
+    let batch = format!("POST {}", signed("/?comp=batch"));
+    let delete = format!(
+        "--b\r\nContent-Type: application/http\r\n\r\nDELETE {} HTTP/1.1\r\n\r\n--b--\r\n",
+        signed("/pictures/cat")
+    );
+    let page = "Origin: http://evil.com\r\nSec-Fetch-Site: cross-site\r\n";
+    let mixed = "Content-Type: multipart/mixed; boundary=b\r\n";
+    let form = "Content-Type: multipart/form-data; boundary=b\r\n";
+    for (case, headers, status, code) in [
+        ("a form of a page", format!("{page}{form}"), 403, "CorsPreflightFailure"),
+        ("a batch of a page", format!("{page}{mixed}"), 403, "CorsPreflightFailure"),
+        ("a form", form.to_owned(), 400, "InvalidInput"),
+    ] {
+        let reply = send_as(&mut blobs, "127.0.0.1", &batch, &headers, &delete);
+        assert_eq!((reply.status, &*reply.code()), (status, code), "{case}: {}", reply.text());
+    }
+    assert_eq!(blobs.get_blob("/pictures/cat").body, b"meow");
+    // An image in a page is no harm.
+    let get = format!("GET {}", signed("/pictures/cat"));
+    assert_eq!(send_as(&mut blobs, "127.0.0.1", &get, "Sec-Fetch-Site: cross-site\r\n", "").status, 200);
+
+    let put = format!("POST /devstoreaccount1/jobs/messages?{SAS}");
+    let message = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
+    let text = format!("{page}Content-Type: text/plain\r\n");
+    assert_eq!(send_as(&mut queues, "127.0.0.1", &put, &text, message).status, 403);
+    assert_eq!(send_as(&mut queues, "127.0.0.1", &put, "", message).status, 201);
+
+    for (host, status) in [("evil.com", 403), ("storage.contoso.com", 200), ("azurite:10000", 200)] {
+        let reply = send_as(&mut blobs, host, &get, "", "");
+        assert_eq!(reply.status, status, "{host}: {}", reply.text());
+        assert_eq!(reply.text().contains("allowed-hosts"), status == 403, "{host}: {}", reply.text());
+    }
 }
 
 #[test]

@@ -1,0 +1,190 @@
+//! What pages in a browser must not do to a server on the same machine.
+//!
+//! Everybody knows the key of the development account, so every page that somebody opens could sign requests to a server
+//! that listens there. Two things keep pages of others out: requests that a browser sends for them without asking first
+//! are refused, unless a CORS rule allows them, and so are host names that somebody else could have pointed here.
+
+use crate::config::{Config, development_account};
+use hyper::header::{AUTHORIZATION, ORIGIN};
+use hyper::http::{HeaderMap, Method, request};
+use std::net::{IpAddr, SocketAddr};
+use tepui_model::service_properties::CorsRule;
+use tepui_model::{ErrorCode, ServiceError};
+use tepui_wire::address::{self, Service};
+use tepui_wire::cors;
+
+const FETCH_SITE: &str = "sec-fetch-site";
+
+/// Names under which nobody but their owner can point a host anywhere: those of this machine, of local networks and of
+/// Azure itself.
+const OWN_DOMAINS: [&str; 9] =
+    ["localhost", "local", "internal", "lan", "test", "example", "invalid", "home.arpa", "core.windows.net"];
+
+/// The guard of a server that listens on the machine itself and serves the development account.
+pub(super) struct Browsers {
+    allowed_hosts: Vec<String>,
+    allow_cross_site: bool,
+}
+
+impl Browsers {
+    /// `None` where there is nothing to guard: others cannot be reached by every page, or have a secret.
+    pub(super) fn new(config: &Config, address: SocketAddr) -> Option<Self> {
+        let known = development_account();
+        let is_public = |key| known.keys.contains(key);
+        let guards = address.ip().is_loopback()
+            && config.effective_accounts().iter().any(|account| account.keys.iter().any(is_public));
+        guards.then(|| Self {
+            allowed_hosts: config.allowed_hosts.clone(),
+            allow_cross_site: config.allow_cross_site,
+        })
+    }
+
+    /// Refuses host names that a page could have pointed here to be taken for this server's own.
+    pub(super) fn check_host(&self, head: &request::Parts) -> Result<(), ServiceError> {
+        let host = address::without_port(address::host(&head.uri, &head.headers));
+        let name = host.trim_end_matches('.').to_ascii_lowercase();
+        let is_under = |domain: &str| {
+            name.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        let is_known = !name.contains('.')
+            || name.parse::<IpAddr>().is_ok()
+            || OWN_DOMAINS.iter().any(|domain| is_under(domain))
+            || self.allowed_hosts.iter().any(|allowed| is_under(&allowed.to_ascii_lowercase()));
+        match is_known {
+            true => Ok(()),
+            false => Err(ServiceError::new(ErrorCode::AuthorizationFailure).with_message(format!(
+                "This server is not known as {host}. If it is meant to be reached by that name, add the name to \
+                 allowed-hosts in its configuration (--allowed-host)."
+            ))),
+        }
+    }
+
+    /// The origin of a page that is not this server's own, if the request is one that browsers send for it without
+    /// asking first, and does something.
+    pub(super) fn foreign_page<'a>(&self, service: Service, head: &'a request::Parts) -> Option<&'a str> {
+        let headers = &head.headers;
+        // What is read this way no page gets to see. Messages are another matter: who gets one takes it.
+        let only_reads = matches!(head.method, Method::GET | Method::HEAD) && service != Service::Queue;
+        if self.allow_cross_site || only_reads || was_asked_for(headers) {
+            return None;
+        }
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let origin = text(ORIGIN.as_str());
+        let is_foreign = match text(FETCH_SITE) {
+            Some(site) => !matches!(site, "same-origin" | "none"),
+            None => origin.is_some_and(|origin| {
+                let own = address::host(&head.uri, headers);
+                origin.split_once("://").is_none_or(|(_, host)| !host.eq_ignore_ascii_case(own))
+            }),
+        };
+        is_foreign.then(|| origin.unwrap_or_default())
+    }
+
+    /// Refuses what a page of another origin asks for, unless a rule allows it.
+    pub(super) fn check_rules(rules: &[CorsRule], origin: &str, method: &Method) -> Result<(), ServiceError> {
+        match cors::allows(rules, origin, method) {
+            true => Ok(()),
+            false => Err(ServiceError::new(ErrorCode::CorsPreflightFailure).with_message(
+                "A page of another origin has sent this request, and no CORS rule of the account allows it. \
+                 With allow-cross-site in the configuration of the server all are allowed (--allow-cross-site).",
+            )),
+        }
+    }
+}
+
+/// Whether a browser asks first, with OPTIONS, before it sends such headers for a page of another origin.
+fn was_asked_for(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| *name == AUTHORIZATION || name.as_str().starts_with("x-ms-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::http::Request;
+
+    fn head(method: &str, headers: &[(&str, &str)]) -> request::Parts {
+        let mut request = Request::builder().method(method).uri("/devstoreaccount1/jobs/messages");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn guard(config: &Config) -> Option<Browsers> {
+        Browsers::new(config, "127.0.0.1:10000".parse().unwrap())
+    }
+
+    #[test]
+    fn it_is_there_for_the_development_account_on_the_machine_itself() {
+        assert!(guard(&Config::default()).is_some());
+        assert!(Browsers::new(&Config::default(), "0.0.0.0:10000".parse().unwrap()).is_none());
+        let accounts = crate::config::parse_accounts("devstoreaccount1:c2VjcmV0").unwrap();
+        assert!(guard(&Config { accounts, ..Config::default() }).is_none());
+    }
+
+    #[test]
+    fn hosts_that_others_could_point_here() {
+        let allowed_hosts = vec!["storage.contoso.com".to_owned()];
+        let guard = guard(&Config { allowed_hosts, ..Config::default() }).unwrap();
+        for (host, is_known) in [
+            ("127.0.0.1:10000", true),
+            ("[::1]:10000", true),
+            ("192.168.1.7:10000", true),
+            ("localhost:10000", true),
+            ("azurite", true),
+            ("devstoreaccount1.blob.localhost:10000", true),
+            ("devstoreaccount1.blob.core.windows.net", true),
+            ("storage.local", true),
+            ("Storage.Contoso.com:10000", true),
+            ("one.storage.contoso.com", true),
+            ("evil.com", false),
+            ("evil.com:10000", false),
+            ("127.0.0.1.evil.com", false),
+            ("localhost.evil.com", false),
+            ("evil-core.windows.net", false),
+            ("evil.com.", false),
+            ("otherstorage.contoso.com", false),
+        ] {
+            let checked = guard.check_host(&head("GET", &[("host", host)]));
+            assert_eq!(checked.is_ok(), is_known, "{host}");
+            let names_setting = checked.err().is_none_or(|error| error.message().contains("allowed-hosts"));
+            assert!(names_setting, "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_of_others() {
+        let host = ("host", "127.0.0.1:10000");
+        for (case, method, service, headers, is_foreign) in [
+            ("no browser", "POST", Service::Blob, &[][..], false),
+            ("a form", "POST", Service::Blob, &[("origin", "http://evil.com")], true),
+            ("no origin", "POST", Service::Blob, &[("origin", "null")], true),
+            ("a form, said so", "POST", Service::Table, &[("sec-fetch-site", "cross-site")], true),
+            ("another port", "POST", Service::Queue, &[("sec-fetch-site", "same-site")], true),
+            ("its own page", "POST", Service::Blob, &[("origin", "http://127.0.0.1:10000")], false),
+            (
+                "its own page, said so",
+                "POST",
+                Service::Blob,
+                &[("origin", "http://127.0.0.1:10000"), ("sec-fetch-site", "same-origin")],
+                false,
+            ),
+            ("typed in", "GET", Service::Queue, &[("sec-fetch-site", "none")], false),
+            ("an image", "GET", Service::Blob, &[("sec-fetch-site", "cross-site")], false),
+            ("messages that are taken", "GET", Service::Queue, &[("sec-fetch-site", "cross-site")], true),
+            (
+                "what a browser asks for first",
+                "PUT",
+                Service::Blob,
+                &[("origin", "http://localhost:3000"), ("x-ms-version", "2021-12-02")],
+                false,
+            ),
+        ] {
+            let head = head(method, &[&[host], headers].concat());
+            let guard = guard(&Config::default()).unwrap();
+            assert_eq!(guard.foreign_page(service, &head).is_some(), is_foreign, "{case}");
+            let config = Config { allow_cross_site: true, ..Config::default() };
+            assert_eq!(super::tests::guard(&config).unwrap().foreign_page(service, &head), None, "{case}");
+        }
+    }
+}
