@@ -7,6 +7,7 @@ use crate::body::{Body, ReplyBody, Sent};
 use crate::body_memory::BodyMemory;
 use crate::connection::{self, Vitals};
 use crate::limits::Limits;
+use crate::proxies::TrustedProxies;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::http::{Method, Request, Response, StatusCode, request};
@@ -47,6 +48,7 @@ pub struct Peer {
 /// What all listeners and connections of a server have in common.
 pub struct Shared {
     pub(crate) limits: Limits,
+    proxies: TrustedProxies,
     /// One permit for each connection that may be open.
     connections: Arc<Semaphore>,
     /// [`Limits::body_memory_bytes`].
@@ -74,7 +76,13 @@ pub(crate) enum Stage {
 
 impl Shared {
     pub fn new(limits: Limits) -> Arc<Self> {
+        Self::behind(TrustedProxies::default(), limits)
+    }
+
+    /// The same, with proxies before it.
+    pub fn behind(proxies: TrustedProxies, limits: Limits) -> Arc<Self> {
         Arc::new(Self {
+            proxies,
             connections: Arc::new(Semaphore::new(limits.max_connections)),
             body_memory: BodyMemory::new(limits.body_memory_bytes),
             slow_body_memory: BodyMemory::new(limits.body_memory_bytes / 2),
@@ -141,7 +149,8 @@ impl Shared {
 
     /// Counts a connection from an address, if it may have one more.
     fn admit(self: &Arc<Self>, address: IpAddr) -> Option<FromAddress> {
-        let most = self.limits.max_connections_from(address);
+        let is_proxy = self.proxies.trusts(address);
+        let most = if is_proxy { usize::MAX } else { self.limits.max_connections_from(address) };
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let open = addresses.entry(address).or_default();
         if *open >= most {

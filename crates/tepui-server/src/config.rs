@@ -4,6 +4,7 @@
 //! what the environment and the flags say on top. Keys that mean nothing are refused.
 
 use crate::limits::Limits;
+use crate::proxies::TrustedProxies;
 use crate::remote_hosts::{ListedHost, RemoteHosts};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -62,6 +63,9 @@ pub struct Config {
     pub skip_api_version_check: bool,
     /// Take the account from the path always, never from the host name.
     pub disable_product_style_url: bool,
+    /// Addresses and networks of proxies that say in `X-Forwarded-For` and `X-Forwarded-Proto` who has sent a request,
+    /// and whether it came over TLS.
+    pub trusted_proxies: TrustedProxies,
     /// Names of hosts by which the server is reached, with all below them. Where it listens on the machine itself and
     /// serves the development account, names that anybody could have pointed there are refused.
     pub allowed_hosts: Vec<String>,
@@ -139,6 +143,7 @@ impl Default for Config {
             secondary: true,
             skip_api_version_check: false,
             disable_product_style_url: false,
+            trusted_proxies: TrustedProxies::default(),
             allowed_hosts: Vec::new(),
             allow_cross_site: false,
             log_format: LogFormat::default(),

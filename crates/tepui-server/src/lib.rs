@@ -13,6 +13,7 @@ mod header_case;
 mod ids;
 mod limits;
 pub mod pipeline;
+mod proxies;
 mod remote_hosts;
 pub mod telemetry;
 
@@ -21,6 +22,7 @@ pub use body::{Body, BodyError, BrokenReply, Pieces, ReplyBody};
 pub use config::{Config, ConfigError};
 pub use ids::RequestIds;
 pub use limits::Limits;
+pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use config::ServiceName;
@@ -94,7 +96,12 @@ impl Server {
             listeners.push((service, Listener::open(service, host, port).await?));
         }
         let data = Data::open(&config).await?;
-        Ok(Self { listeners, shared: Shared::new(config.limits.clone()), data, config })
+        Ok(Self {
+            listeners,
+            shared: Shared::behind(config.trusted_proxies.clone(), config.limits.clone()),
+            data,
+            config,
+        })
     }
 
     /// The services that are served, and where each listens.

@@ -20,8 +20,8 @@ pub struct Limits {
     /// for ever behind clients that keep their connections.
     pub max_connections: usize,
     /// Of these, connections from one address; further ones are closed at once. If it is not given, half of them,
-    /// and no limit for this machine's own address and those of trusted proxies. Every service leaves a quarter of
-    /// all connections to the others.
+    /// and no limit for this machine's own address. Trusted proxies have none at all. Every service leaves a quarter
+    /// of all connections to the others.
     pub max_connections_per_address: Option<usize>,
     /// Bytes of a request line and its headers together, at least 8192. More is answered with 431.
     pub max_head_bytes: usize,

@@ -19,6 +19,7 @@ use crate::accept::{Handler, Peer};
 use crate::body::{Body, BodyError, ReplyBody};
 use crate::config::Config;
 use crate::ids::RequestIds;
+use crate::proxies::TrustedProxies;
 use crate::telemetry::{RequestLine, request_line, trace_headers};
 use bytes::Bytes;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
@@ -109,6 +110,7 @@ pub struct FrontDoor<S> {
     versions: VersionPolicy,
     secondary: bool,
     browsers: Option<Browsers>,
+    proxies: TrustedProxies,
 }
 
 /// What is known of a request, for its answer, its errors and the log; it grows as the checks go on.
@@ -172,6 +174,7 @@ impl<S: Served> FrontDoor<S> {
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
             secondary: config.secondary,
             browsers: Browsers::new(config, address),
+            proxies: config.trusted_proxies.clone(),
         }
     }
 
@@ -365,6 +368,7 @@ impl<S: Served> FrontDoor<S> {
 impl<S: Served> Handler for FrontDoor<S> {
     async fn handle(&self, peer: Peer, head: request::Parts, body: Body) -> Response<ReplyBody> {
         let started = Instant::now();
+        let peer = self.proxies.client(peer, &head.headers);
         let request_id = self.ids.next();
         let mut body = Some(body);
         let mut known = Known {

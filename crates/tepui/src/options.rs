@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tepui_model::account::Account;
 use tepui_server::config::{self, Config, ConfigError, LogFormat, LogLevel, ServiceName};
+use tepui_server::{Network, TrustedProxies};
 
 /// Serves Azure Storage.
 ///
@@ -126,6 +127,17 @@ pub(crate) struct Options {
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true,
         value_parser = BoolishValueParser::new(), value_name = "BOOL")]
     disable_product_style_url: Option<bool>,
+
+    /// Believe this proxy, or a network of them such as 10.0.0.0/8, where requests come from (X-Forwarded-For) and
+    /// whether over TLS (X-Forwarded-Proto); may be repeated
+    #[arg(
+        long = "trusted-proxy",
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        env = "TEPUI_TRUSTED_PROXIES",
+        help_heading = "Network"
+    )]
+    trusted_proxies: Vec<Network>,
 
     /// Know the server by this host name and those below it, too; may be repeated
     #[arg(
@@ -280,6 +292,9 @@ impl Options {
         put(&mut config.table_host, self.table_host.clone());
         put(&mut config.table_port, self.table_port);
         put(&mut config.disable_product_style_url, self.disable_product_style_url);
+        if !self.trusted_proxies.is_empty() {
+            config.trusted_proxies = TrustedProxies(self.trusted_proxies.clone());
+        }
         if !self.allowed_hosts.is_empty() {
             config.allowed_hosts = self.allowed_hosts.clone();
         }

@@ -161,6 +161,34 @@ fn pages_in_a_browser_change_nothing() {
     }
 }
 
+/// The rights of [`signed`], for requests over TLS from one address.
+const NARROW_SAS: &str = "sv=2021-12-02&ss=b&srt=sco&sp=rwdxlactfi&se=2099-01-01&sip=203.0.113.7&spr=https\
+    &sig=PuovinNWHNqzv54mufDDpCYiyQtdW2hMWWfmmMbE%2BQ0%3D";
+
+#[test]
+fn proxies_say_where_requests_come_from_if_they_are_trusted() {
+    let get = format!("GET /devstoreaccount1/pictures?restype=container&comp=list&{NARROW_SAS}");
+    let client = "X-Forwarded-For: 198.51.100.1, 203.0.113.7\r\nX-Forwarded-Proto: https\r\n";
+    let other = "X-Forwarded-For: 203.0.113.7, 198.51.100.1\r\nX-Forwarded-Proto: https\r\n";
+    let plain = "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: http\r\n";
+    for (trusted, headers, status) in [
+        (&["--trusted-proxy", "127.0.0.0/8"][..], client, 200),
+        (&["--trusted-proxy", "127.0.0.0/8"], other, 403),
+        (&["--trusted-proxy", "127.0.0.0/8"], plain, 403),
+        (&["--trusted-proxy", "127.0.0.0/8"], "", 403),
+        (&["--trusted-proxy", "10.0.0.0/8"], client, 403),
+        (&[], client, 403),
+    ] {
+        let server = Server::in_memory(trusted);
+        let mut blobs = server.blobs();
+        blobs.create_container("pictures");
+        let reply = send_as(&mut blobs, "127.0.0.1", &get, headers, "");
+        assert_eq!(reply.status, status, "{trusted:?} {headers}: {}", reply.text());
+        let endpoint = "ServiceEndpoint=\"https://127.0.0.1/devstoreaccount1/\"";
+        assert_eq!(reply.text().contains(endpoint), status == 200, "{}", reply.text());
+    }
+}
+
 #[test]
 fn a_request_under_way_is_finished_before_the_end() {
     let data = TempDir::new().unwrap();
