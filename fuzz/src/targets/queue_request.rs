@@ -91,7 +91,7 @@ fn answer(request: &Request<'_>, query: &Query, target: &Target) -> Result<(), S
     let resource = Resource::parse(&target.path)?;
     let kind = classify(&request.method, &resource, query)?;
     let headers = &request.headers;
-    let prepared = prepare(&decode::Request { kind, resource: &resource, query, headers, version })?;
+    let prepared = prepare(&decode::Request { kind, resource: &resource, query, headers, case: None, version })?;
     assert_eq!(prepared.queue().map(|queue| queue.as_str()), resource.queue());
     let operation = prepared.decode(request.body)?;
     match &operation {
@@ -121,7 +121,7 @@ fn answer(request: &Request<'_>, query: &Query, target: &Target) -> Result<(), S
 fn metadata_survives(pairs: &Metadata) {
     let mut headers = HeaderMap::new();
     metadata::encode(pairs, &mut headers).expect("what headers brought fits into headers");
-    assert_eq!(metadata::decode(&headers).map(|again| again.says_the_same_as(pairs)), Ok(true));
+    assert_eq!(metadata::decode(&headers, None).map(|again| again.says_the_same_as(pairs)), Ok(true));
 }
 
 /// The query and the metadata are foreign, and lists repeat both.
