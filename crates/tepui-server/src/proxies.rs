@@ -2,6 +2,7 @@
 
 use crate::accept::Peer;
 use crate::config::ConfigError;
+use crate::remote_hosts::{begins_with, width, without_brackets};
 use hyper::http::HeaderMap;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
@@ -57,8 +58,7 @@ fn values<'a>(headers: &'a HeaderMap, name: &'static str) -> impl DoubleEndedIte
 
 /// With or without a port: proxies do not agree.
 fn parse_address(text: &str) -> Option<SocketAddr> {
-    let plain = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    match plain.parse::<IpAddr>() {
+    match without_brackets(text).parse::<IpAddr>() {
         Ok(ip) => Some(SocketAddr::new(ip, 0)),
         Err(_) => text.parse().ok(),
     }
@@ -66,14 +66,7 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
 
 impl Network {
     fn contains(&self, address: IpAddr) -> bool {
-        let (own, other) = match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                (u128::from(own.to_bits()) << 96, u128::from(other.to_bits()) << 96)
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => (own.to_bits(), other.to_bits()),
-            _ => return false,
-        };
-        (own ^ other).leading_zeros() >= self.prefix
+        begins_with(address.to_canonical(), self.address, self.prefix)
     }
 }
 
@@ -88,7 +81,7 @@ impl FromStr for Network {
             None => (text, None),
         };
         let address: IpAddr = address.trim().parse().map_err(|_| wrong())?;
-        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let bits = width(address);
         let prefix = prefix.map_or(Ok(bits), |prefix| prefix.trim().parse().map_err(|_| wrong()))?;
         if prefix > bits { Err(wrong()) } else { Ok(Self { address, prefix }) }
     }

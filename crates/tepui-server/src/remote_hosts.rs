@@ -70,11 +70,12 @@ pub(crate) fn without_brackets(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-fn width(address: IpAddr) -> u32 {
+pub(crate) fn width(address: IpAddr) -> u32 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-fn begins_with(asked: IpAddr, network: IpAddr, bits: u32) -> bool {
+/// Whether an address begins with so many bits of another.
+pub(crate) fn begins_with(asked: IpAddr, network: IpAddr, bits: u32) -> bool {
     let differs = match (asked, network) {
         (IpAddr::V4(asked), IpAddr::V4(network)) => {
             u128::from(asked.to_bits() ^ network.to_bits()).checked_shr(32 - bits)

@@ -91,7 +91,8 @@ fn answer(request: &Request<'_>, query: &Query, target: &Target) -> Result<(), S
     let resource = Resource::parse(&target.path)?;
     let kind = classify(&request.method, &resource, query)?;
     let headers = &request.headers;
-    let prepared = prepare(&decode::Request { kind, resource: &resource, query, headers, case: None, version })?;
+    let prepared =
+        prepare(&decode::Request { kind, resource: &resource, query, headers, case: None, version })?;
     assert_eq!(prepared.queue().map(|queue| queue.as_str()), resource.queue());
     let operation = prepared.decode(request.body)?;
     match &operation {
