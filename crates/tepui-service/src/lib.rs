@@ -8,6 +8,7 @@ pub mod access;
 pub mod blob;
 mod catalogue;
 mod keyspace;
+mod pace;
 pub mod queue;
 mod reclaim;
 mod record;
@@ -16,9 +17,12 @@ pub mod table;
 mod transact;
 
 pub use blob::{BlobOptions, BlobService};
+pub use pace::Pace;
 pub use queue::{QueueOptions, QueueService};
 pub use reclaim::Reclaimer;
 pub use table::{QueryBudget, TableOptions, TableService};
 
 /// A page of a list of queues, containers or blobs is not begun to be larger than this, about. Metadata can be long.
 const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// A page of a list ends after this time, full or not: the caller goes on from there.
+const MAX_PAGE_TIME: std::time::Duration = std::time::Duration::from_secs(5);

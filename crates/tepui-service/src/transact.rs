@@ -75,7 +75,7 @@ impl From<Failure> for ServiceError {
 /// Commits an outcome that was decided on `snapshot`.
 pub(crate) async fn commit<E: Engine, T>(
     engine: &E,
-    snapshot: &E::Snapshot,
+    snapshot: &impl Snapshot,
     outcome: Outcome<T>,
     space: Space,
 ) -> Result<Attempt<T>, Failure> {

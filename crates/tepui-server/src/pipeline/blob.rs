@@ -33,13 +33,13 @@ use tepui_model::blob::{ContainerName, HttpProperties, ListBlobs, Operation, Ope
 use tepui_model::grant::Grant;
 use tepui_model::service_properties::CorsRule;
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_service::BlobService;
 use tepui_service::blob::{Answer, Caller};
+use tepui_service::{BlobService, Pace};
 use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::{self, SasToken};
 use tepui_wire::blob::classify::classify;
 use tepui_wire::blob::decode::{BodyUse, Prepared, Request, body_of, prepare, too_large};
-use tepui_wire::blob::encode::{self, BlobListWriter, Context, encode};
+use tepui_wire::blob::encode::{self, BlobListWriter, BlockListWriter, Context, encode};
 use tepui_wire::blob::resource::Resource;
 use tepui_wire::error_body::ErrorDress;
 use tepui_wire::request_headers::RequestHeaders;
@@ -74,7 +74,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
     ) -> Result<(Operation, bytes::Bytes), ServiceError> {
         let container = prepared.operation().container().cloned();
         let decoded = match read_body(true, max_bytes, known.head, body).await {
-            Ok(bytes) => prepared.decode(&bytes).map(|operation| (operation, bytes)),
+            Ok(bytes) => decode_in_turns(prepared, &bytes).await.map(|operation| (operation, bytes)),
             Err(error) if error.code == ErrorCode::RequestBodyTooLarge => Err(too_large(max_bytes as u64)),
             Err(error) => Err(error),
         };
@@ -124,7 +124,10 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             // There is no other answer that is read whole and may be longer than a page.
             self.memory.grow(&mut memory, encode::most_block_list_bytes(list)).await?;
         }
-        let response = encode(&context(known, admitted, None), operation, answer.reply)?;
+        let response = match answer.reply {
+            Reply::BlockList(list) => encode_in_turns(BlockListWriter::new(list)).await,
+            reply => encode(&context(known, admitted, None), operation, reply)?,
+        };
         known.memory = ReplyMemory::keep(memory, response.body().len());
         Ok(response.map(ReplyBody::from))
     }
@@ -161,6 +164,30 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             None => Ok(response.map(ReplyBody::from)),
         }
     }
+}
+
+/// The work of one step of decoding or encoding, for the pace.
+const STEP_WORK: usize = 4096;
+
+/// Reads a body, and lets others run meanwhile if it is long.
+async fn decode_in_turns(prepared: Prepared, body: &[u8]) -> Result<Operation, ServiceError> {
+    let pace = Pace::default();
+    let mut decoding = prepared.begin(body)?;
+    loop {
+        if let Some(operation) = decoding.step()? {
+            return Ok(operation);
+        }
+        pace.work(STEP_WORK).await;
+    }
+}
+
+/// Makes the answer to Get Block List, and lets others run meanwhile if it is long.
+async fn encode_in_turns(mut writer: BlockListWriter) -> Response<Vec<u8>> {
+    let pace = Pace::default();
+    while writer.step() {
+        pace.work(STEP_WORK).await;
+    }
+    writer.finish()
 }
 
 fn context<'a>(

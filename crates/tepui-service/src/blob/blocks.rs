@@ -10,6 +10,7 @@ use super::target::{More, Target, written};
 use super::tier;
 use super::upload::{Place, Uploaded};
 use crate::keyspace::{self, ContentId};
+use crate::pace::ROW_WORK;
 use crate::record::{self, BlockContent, Content, Piece, Source, StoredBlob, StoredBlock};
 use crate::transact::Outcome;
 use std::collections::HashMap;
@@ -116,6 +117,7 @@ pub(super) async fn put_block_list<S: Snapshot>(
     let mut chosen = Choosing::of(context, &target, put).await?;
     let mut pieces = Vec::with_capacity(put.blocks.len());
     for line in &put.blocks {
+        context.pace.work(ROW_WORK).await;
         let piece = chosen.choose(&mut edit, &line.id, line.search).await?;
         pieces.push(piece.ok_or(ErrorCode::InvalidBlockList)?);
     }
@@ -127,6 +129,7 @@ pub(super) async fn put_block_list<S: Snapshot>(
             return Ok(outcome);
         }
         for (id, block) in chosen.uncommitted {
+            context.pace.work(ROW_WORK).await;
             if !block.used {
                 contents::release_block(&mut edit, block.content).await?;
             }
@@ -136,7 +139,7 @@ pub(super) async fn put_block_list<S: Snapshot>(
     let mut new = new_blob(context, &target, &put.new, OfType::Block);
     if !pieces.is_empty() {
         let content = ContentId::new(new.stamp, (context.chance)());
-        new.bytes = contents::put_list(&mut edit, content, pieces);
+        new.bytes = contents::put_list(&mut edit, context.pace, content, pieces).await;
         new.content = Content::Listed(content);
     }
     target.replace(context, &mut edit, &new).await?;
@@ -180,13 +183,18 @@ impl Choosing {
             uncommitted.insert(id, Uncommitted { content, key, used: false });
         }
         let mut committed = HashMap::new();
-        let wants_committed = put.blocks.iter().any(|line| match line.search {
-            BlockSearch::Committed => true,
-            BlockSearch::Latest => !uncommitted.contains_key(&line.id),
-            BlockSearch::Uncommitted => false,
-        });
+        let mut wants_committed = false;
+        for line in &put.blocks {
+            context.pace.work(1).await;
+            wants_committed |= match line.search {
+                BlockSearch::Committed => true,
+                BlockSearch::Latest => !uncommitted.contains_key(&line.id),
+                BlockSearch::Uncommitted => false,
+            };
+        }
         if wants_committed && let Some(StoredBlob { content: Content::Listed(content), .. }) = target.base {
             for piece in contents::blocks(context.snapshot, content).await? {
+                context.pace.work(1).await;
                 if let Some(id) = piece.id {
                     committed.insert(id, piece.source);
                 }
@@ -295,6 +303,7 @@ pub(super) async fn get_block_list<S: Snapshot>(
         && list.has_committed()
     {
         for piece in contents::blocks(context.snapshot, *content).await? {
+            context.pace.work(1).await;
             let bytes = piece.bytes();
             committed.extend(piece.id.map(|id| ListedBlock { id, bytes }));
         }

@@ -4,11 +4,12 @@ use super::edit::{Edit, Rows};
 use super::lease::{Lease, Leased, Use};
 use super::precondition::require_mutable;
 use super::service::{Context, Step};
-use crate::MAX_PAGE_BYTES;
 use crate::catalogue::next_incarnation;
 use crate::keyspace::{self, Edge, Incarnation};
+use crate::pace::ROW_WORK;
 use crate::record::{self, Deleted, Protection, StoredBlob, StoredContainer};
 use crate::transact::{Outcome, engine_error};
+use crate::{MAX_PAGE_BYTES, MAX_PAGE_TIME};
 use std::time::Duration;
 use tepui_engine::{Key, Snapshot};
 use tepui_model::access_policy::SignedIdentifier;
@@ -382,7 +383,8 @@ pub(super) async fn list<S: Snapshot>(
         if is_system && !asks_for_system(query) {
             continue;
         }
-        if page.containers.len() >= query.page_size || bytes >= MAX_PAGE_BYTES {
+        let is_late = context.pace.has_worked(ROW_WORK) && context.pace.rest().await >= MAX_PAGE_TIME;
+        if page.containers.len() >= query.page_size || bytes >= MAX_PAGE_BYTES || is_late {
             let deleted_version = incarnation.map(print_version);
             page.next = Some(ContainerMarker { name: name.into_owned(), deleted_version });
             break;

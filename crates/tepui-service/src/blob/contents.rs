@@ -5,6 +5,7 @@
 
 use super::edit::{Edit, Rows};
 use crate::keyspace::{self, ContentId};
+use crate::pace::Pace;
 use crate::record::{
     self, BlockContent, Content, ContentHead, Piece, Pieces, SmallContent, Source, StoredExtent,
 };
@@ -187,13 +188,19 @@ async fn count_content<S: Snapshot>(
 
 /// Writes a list of pieces, to which one blob refers. Nothing is done about what the pieces refer to.
 /// Returns the length of all.
-pub(super) fn put_list<S: Snapshot>(edit: &mut Edit<'_, S>, content: ContentId, pieces: Vec<Piece>) -> u64 {
+pub(super) async fn put_list<S: Snapshot>(
+    edit: &mut Edit<'_, S>,
+    pace: &Pace,
+    content: ContentId,
+    pieces: Vec<Piece>,
+) -> u64 {
     let mut end = 0;
     let mut pieces = pieces.into_iter().peekable();
     while pieces.peek().is_some() {
         let row = Pieces { start: end, pieces: pieces.by_ref().take(PIECES_IN_ROW).collect() };
         end += row.pieces.iter().map(Piece::bytes).sum::<u64>();
         edit.put(keyspace::pieces(content, end), row.encode());
+        pace.work(row.pieces.len()).await;
     }
     let head = ContentHead { references: 1, end, parent: None };
     edit.put(keyspace::content(content), head.encode());

@@ -3,10 +3,11 @@
 use super::containers;
 use super::edit::Rows;
 use super::service::Context;
-use crate::MAX_PAGE_BYTES;
 use crate::keyspace::{self, Incarnation};
+use crate::pace::ROW_WORK;
 use crate::record::ListedState;
 use crate::transact::engine_error;
+use crate::{MAX_PAGE_BYTES, MAX_PAGE_TIME};
 use std::ops::ControlFlow;
 use tepui_engine::{Key, KeyRange, Snapshot, Value};
 use tepui_model::ServiceError;
@@ -31,6 +32,9 @@ pub(super) async fn list_blobs<S: Snapshot>(
     let (_, container) = containers::find_allowed(context, caller, &query.container).await?;
     let mut listing = Listing::of(context, container.incarnation, query, sink);
     loop {
+        if context.pace.has_worked(ROW_WORK) && context.pace.rest().await >= MAX_PAGE_TIME {
+            listing.is_late = true;
+        }
         if let ControlFlow::Break(next) = listing.step().await? {
             return Ok(next);
         }
@@ -66,6 +70,8 @@ struct Listing<'s, S> {
     held: Option<Held>,
     /// How much was read and is behind.
     bytes: usize,
+    /// The page has taken long enough.
+    is_late: bool,
 }
 
 struct Held {
@@ -124,6 +130,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             next_block: None,
             held: None,
             bytes: 0,
+            is_late: false,
         }
     }
 
@@ -163,7 +170,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
 
     /// Where the next page begins, if enough was read for this one.
     fn enough(&self) -> Option<BlobMarker> {
-        let more = self.next_blob.as_ref().filter(|_| self.bytes >= MAX_READ_BYTES)?;
+        let more = self.next_blob.as_ref().filter(|_| self.is_late || self.bytes >= MAX_READ_BYTES)?;
         let first = self.held.as_ref().map_or(&more.0, |held| &held.key);
         let (name, revision) = keyspace::blob_of(first)?;
         match &self.next_block {

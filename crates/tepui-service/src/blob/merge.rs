@@ -60,7 +60,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         match self.copy_layers(&merged).await {
             Ok(()) => Ok(Some(merged)),
             Err(error) => {
-                let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+                let snapshot = self.snapshot().await?;
                 let row = snapshot.get(&keyspace::content(from)).await.map_err(engine_error)?;
                 let head = row.map(|row| ContentHead::decode(&row)).transpose()?;
                 if head.is_some_and(|head| head.references > 0) { Err(error) } else { Ok(None) }
@@ -69,7 +69,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 
     async fn copy_layers(&self, merged: &Merged) -> Result<(), ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         let parent = below(&snapshot, merged.from).await?;
         self.write(merged.to, parent, Part::Head).await?;
         let mut position = 0;
@@ -94,7 +94,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         part: Part<'_>,
     ) -> Result<(), ServiceError> {
         loop {
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+            let snapshot = self.snapshot().await?;
             let mut edit = Edit::of(&snapshot);
             match part {
                 Part::Head => {

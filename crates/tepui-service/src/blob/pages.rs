@@ -9,6 +9,7 @@ use super::put::no_bytes;
 use super::service::{Context, Step};
 use super::target::{More, Target, written};
 use super::upload::{Place, Uploaded};
+use crate::MAX_PAGE_TIME;
 use crate::keyspace::{self, ContentId};
 use crate::record::{Content, Source, StoredBlob};
 use crate::transact::Outcome;
@@ -174,6 +175,13 @@ struct Ranges {
 }
 
 impl Ranges {
+    /// Ends the page after some time, if there is more in `rest`.
+    fn end_if_late<S>(&mut self, context: &Context<'_, S>, rest: Range<u64>) {
+        if rest.start < rest.end && context.pace.elapsed() >= MAX_PAGE_TIME {
+            self.next = self.next.or(Some(rest.start));
+        }
+    }
+
     /// Adds a range. What touches the last one becomes a part of it.
     fn add(&mut self, state: PageState, range: Range<u64>) {
         let full = self.found.len() == self.most;
@@ -228,6 +236,7 @@ async fn collect<S: Snapshot>(
             }
         }
         within.start = next;
+        ranges.end_if_late(context, within.clone());
     }
     Ok(())
 }
@@ -262,6 +271,7 @@ async fn compare<S: Snapshot>(
             }
         }
         within.start = next.min(next_then);
+        ranges.end_if_late(context, within.clone());
     }
     Ok(())
 }

@@ -9,8 +9,9 @@ use super::service::{BlobService, Context, Step};
 use super::target::Target;
 use super::upload::Uploaded;
 use crate::keyspace;
+use crate::pace::Paced;
 use crate::record::{Content, PendingCopy, StoredBlob};
-use crate::transact::{Attempt, Outcome, Space, commit, engine_error};
+use crate::transact::{Attempt, Outcome, Space, commit};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -171,7 +172,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     async fn try_finish(&self, id: &str, outcome: Result<&Uploaded, &str>) -> Result<Kept, ServiceError> {
         loop {
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+            let snapshot = self.snapshot().await?;
             let mut edit = Edit::of(&snapshot);
             let kept = self.end(&mut edit, id, outcome).await?;
             if let Attempt::Done(kept) =
@@ -185,7 +186,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Writes the end of a copy, if it is still under way.
     async fn end(
         &self,
-        edit: &mut Edit<'_, E::Snapshot>,
+        edit: &mut Edit<'_, Paced<E::Snapshot>>,
         id: &str,
         outcome: Result<&Uploaded, &str>,
     ) -> Result<Kept, ServiceError> {
@@ -221,7 +222,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     /// Declares copies failed that an earlier run has left behind.
     pub async fn fail_interrupted_copies(&self) -> Result<(), ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         let mut rows = Rows::of(&snapshot, keyspace::all_pending_copies(), 256);
         while let Some((key, _)) = rows.next().await? {
             let Some(id) = keyspace::pending_copy_id(&key) else { continue };

@@ -7,6 +7,7 @@ use super::service::{BlobService, extent_error};
 use super::staged;
 use super::target::{More, discard_blocks, discard_spent};
 use crate::keyspace::{self, ContentId, Incarnation};
+use crate::pace::Paced;
 use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
 use crate::transact::{Attempt, Outcome, Space, commit, engine_error};
 use std::time::{Duration, Instant};
@@ -87,7 +88,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Frees what an earlier run wrote and did not keep. To be done once, after a start.
     pub async fn sweep_leftovers(&self) -> Result<(), ServiceError> {
         for volume in self.extents.leftovers() {
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+            let snapshot = self.snapshot().await?;
             // Whoever has written bytes has made a container first. Without any row it is the rows that are missing.
             if snapshot.first(&keyspace::everything()).await.map_err(engine_error)?.is_none() {
                 let why = format!(
@@ -126,22 +127,22 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// The first key in what is left of a range. It begins there from now on: what lies before may be
     /// thousands of deletions, and is not to be read over for each of them.
     async fn first(&self, left: &mut KeyRange) -> Result<Option<Key>, ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         let Some((key, _)) = Rows::of(&snapshot, left.clone(), 1).next().await? else { return Ok(None) };
         left.start = key.clone();
         Ok(Some(key))
     }
 
-    async fn begin(&self) -> Result<Step<E::Snapshot>, ServiceError> {
+    async fn begin(&self) -> Result<Step<Paced<E::Snapshot>>, ServiceError> {
         let began = Instant::now();
-        Ok(Step { snapshot: self.engine.snapshot().await.map_err(engine_error)?, began })
+        Ok(Step { snapshot: self.snapshot().await?, began })
     }
 
     /// Commits a step, and rests so that others come first. If something has changed meanwhile, the step has to
     /// be taken again.
     async fn commit(
         &self,
-        step: Step<E::Snapshot>,
+        step: Step<Paced<E::Snapshot>>,
         changes: Outcome<()>,
     ) -> Result<Attempt<()>, ServiceError> {
         let attempt = commit(&*self.engine, &step.snapshot, changes, Space::Frees).await?;
@@ -171,7 +172,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Ok(More::Yes)
     }
 
-    async fn forget(&self, edit: &mut Edit<'_, E::Snapshot>, note: &Key) -> Result<(), ServiceError> {
+    async fn forget(&self, edit: &mut Edit<'_, Paced<E::Snapshot>>, note: &Key) -> Result<(), ServiceError> {
         let Some((container, name, revision)) = keyspace::retained_blob(note) else { return Ok(()) };
         let key = keyspace::blob(container, &name, revision);
         let Some(row) = edit.get(&key).await? else { return Ok(()) };
@@ -312,7 +313,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
         }
         self.tidy_staged().await?;
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         let mut rows = Rows::of(&snapshot, keyspace::all_containers(), 1000);
         while let Some((key, row)) = rows.next().await? {
             let container = StoredContainer::decode(&row)?;
@@ -348,7 +349,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     /// Blobs whose blocks have waited too long: as many as are worth looking at in one round.
     async fn expired_blocks(&self, now: Timestamp) -> Result<Vec<(Incarnation, String)>, ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         let mut rows = Rows::of(&snapshot, keyspace::all_blocks(), 1000);
         let mut expired = Vec::new();
         let mut current: Option<((Incarnation, String), Timestamp)> = None;

@@ -9,6 +9,7 @@ use super::upload::{Place, Upload, Uploaded};
 use super::{append, blocks, change, containers, copy, delete, find, list, pages, pending, put, read};
 use crate::catalogue::Catalogue;
 use crate::keyspace::ContentId;
+use crate::pace::{Pace, Paced};
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
 use crate::transact::{Attempt, Failure, Outcome, Space, Written, commit, engine_error};
@@ -89,6 +90,8 @@ pub struct BlobService<E, X> {
 /// What decisions rest on beside the operation.
 pub(super) struct Context<'a, S> {
     pub(super) snapshot: &'a S,
+    /// For what takes long without reading.
+    pub(super) pace: &'a Pace,
     pub(super) catalogue: &'a Catalogue,
     pub(super) account: &'a str,
     pub(super) allowed: Allowed,
@@ -138,6 +141,11 @@ pub struct Answer<S, X: Extents> {
 }
 
 impl<E: Engine, X: Extents> BlobService<E, X> {
+    /// What is stored now. Whoever reads much of it lets others run meanwhile.
+    pub(super) async fn snapshot(&self) -> Result<Paced<E::Snapshot>, ServiceError> {
+        self.engine.snapshot().await.map(Paced::new).map_err(engine_error)
+    }
+
     pub fn new(
         engine: Arc<E>,
         extents: Arc<X>,
@@ -166,7 +174,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         range: Option<ByteRange>,
     ) -> Result<Download<E::Snapshot, X>, ServiceError> {
         let reading = self.extents.reading();
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         let context = self.context(&snapshot, caller).await?;
         let found = copy::find_source(&context, source, Telling::AsSource).await?;
         let blob = found.ok_or(ErrorCode::CannotVerifyCopySource)?;
@@ -174,7 +182,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         drop(context);
         let range = range.map_or(Ok(0..blob.bytes), |range| range.within(blob.bytes))?;
         let content = (blob.content, shape(blob.state.of_type));
-        Download::open(Arc::clone(&self.extents), reading, snapshot, content, range).await
+        let extents = Arc::clone(&self.extents);
+        Download::open(extents, reading, snapshot.into_inner(), content, range).await
     }
 
     /// Refuses what would be refused whatever bytes come with it. For asking before they are received.
@@ -185,7 +194,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             Operation::PutPages(put) => said.unwrap_or(put.pages.bytes()),
             _ => said.unwrap_or(1),
         };
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         let context = self.context(&snapshot, caller).await?;
         self.decide(&context, operation, Some(&Uploaded::expected(bytes))).await.map(drop)
     }
@@ -251,7 +260,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         query: &ListBlobs,
         sink: &mut dyn BlobSink,
     ) -> Result<Option<BlobMarker>, ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         let context = self.context(&snapshot, caller).await?;
         list::list_blobs(&context, query, sink).await
     }
@@ -268,7 +277,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         for _ in 0..MAX_ATTEMPTS {
             // Before the snapshot: what it sees stays readable.
             let reading = self.extents.reading();
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+            let snapshot = self.snapshot().await?;
             let context = self.context(&snapshot, caller).await?;
             let context = Context { starting, merged: merged.as_ref(), ..context };
             let outcome = self.decide(&context, operation, uploaded).await?;
@@ -279,7 +288,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     return Ok(Answer { reply, content: None });
                 }
                 Attempt::Done(Step::Content(content, located)) => {
-                    return Ok(self.send(operation, *content, located, snapshot, reading).await?);
+                    return Ok(self
+                        .send(operation, *content, located, snapshot.into_inner(), reading)
+                        .await?);
                 }
                 Attempt::Done(Step::Sum(mut reply, located)) => {
                     let Located { content, range } = located;
@@ -344,11 +355,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     async fn context<'a>(
         &'a self,
-        snapshot: &'a E::Snapshot,
+        snapshot: &'a Paced<E::Snapshot>,
         caller: Caller<'a>,
-    ) -> Result<Context<'a, E::Snapshot>, ServiceError> {
+    ) -> Result<Context<'a, Paced<E::Snapshot>>, ServiceError> {
         Ok(Context {
             snapshot,
+            pace: &snapshot.pace,
             catalogue: &self.catalogue,
             account: caller.account,
             allowed: caller.allowed,
@@ -365,7 +377,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     async fn decide(
         &self,
-        context: &Context<'_, E::Snapshot>,
+        context: &Context<'_, Paced<E::Snapshot>>,
         operation: &Operation,
         uploaded: Option<&Uploaded>,
     ) -> Result<Outcome<Step>, ServiceError> {
@@ -470,7 +482,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Decides what is about the account or about a container as a whole.
     async fn decide_on_account(
         &self,
-        context: &Context<'_, E::Snapshot>,
+        context: &Context<'_, Paced<E::Snapshot>>,
         operation: &Operation,
     ) -> Result<Outcome<Reply>, ServiceError> {
         match operation {
@@ -558,7 +570,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         account: &str,
         container: &ContainerName,
     ) -> Result<StoredContainer, ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         let context = self.context(&snapshot, Caller::owner(account)).await?;
         containers::find(&context, container).await.map(|(_, container)| container)
     }

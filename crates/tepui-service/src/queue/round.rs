@@ -6,6 +6,7 @@ use super::lane::{Answer, Ask, LaneId};
 use super::look;
 use crate::catalogue::next_incarnation;
 use crate::keyspace::{self, Incarnation, Place};
+use crate::pace::{Pace, ROW_WORK};
 use crate::record::{self, QueueState, StoredMessage};
 use crate::transact::engine_error;
 use bytes::Bytes;
@@ -76,6 +77,7 @@ pub(super) struct Round<S> {
     read_until: Timestamp,
     /// The first expired message that was passed over.
     passed_over: Option<Place>,
+    pace: Pace,
     /// How many expired messages this turn has removed.
     expired: usize,
     deleted: bool,
@@ -96,6 +98,7 @@ impl<S: Snapshot> Round<S> {
             unread: Some(keyspace::message(state.messages, state.head)),
             read_until: now,
             passed_over: None,
+            pace: Pace::default(),
             expired: 0,
             deleted: false,
             state,
@@ -286,6 +289,8 @@ impl<S: Snapshot> Round<S> {
                 self.expired += 1;
                 self.remove(place, &message);
             } else {
+                // There may be very many of them.
+                self.pace.work(ROW_WORK).await;
                 self.moved_to.remove(&place);
                 self.passed_over = self.passed_over.min(Some(place)).or(Some(place));
             }

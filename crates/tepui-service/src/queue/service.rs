@@ -5,6 +5,7 @@ use super::round::{Queue, Round, SWEEP_LAG, Stop};
 use super::{look, queues};
 use crate::catalogue::Catalogue;
 use crate::keyspace::{self, Incarnation};
+use crate::pace::Paced;
 use crate::reclaim::Reclaimer;
 use crate::record::StoredQueue;
 use crate::settings::Settings;
@@ -78,11 +79,16 @@ impl<E: Engine> QueueService<E> {
         }
     }
 
+    /// What is stored now. Whoever reads much of it lets others run meanwhile.
+    async fn snapshot(&self) -> Result<Paced<E::Snapshot>, ServiceError> {
+        self.engine.snapshot().await.map(Paced::new).map_err(engine_error)
+    }
+
     /// Carries out an operation that changes no message.
     async fn execute_alone(&self, account: &str, operation: &Operation) -> Result<Reply, ServiceError> {
         let mut attempts = 0;
         loop {
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+            let snapshot = self.snapshot().await?;
             let outcome = self.decide(&snapshot, account, operation).await?;
             match commit(&*self.engine, &snapshot, outcome, Space::Takes).await? {
                 Attempt::Done(reply) => {
@@ -99,7 +105,7 @@ impl<E: Engine> QueueService<E> {
 
     async fn decide(
         &self,
-        snapshot: &E::Snapshot,
+        snapshot: &Paced<E::Snapshot>,
         account: &str,
         operation: &Operation,
     ) -> Result<Outcome<Reply>, ServiceError> {
@@ -159,7 +165,7 @@ impl<E: Engine> QueueService<E> {
 
     async fn queue(
         &self,
-        snapshot: &E::Snapshot,
+        snapshot: &Paced<E::Snapshot>,
         account: &str,
         queue: &QueueName,
     ) -> Result<StoredQueue, ServiceError> {
@@ -224,7 +230,7 @@ impl<E: Engine> QueueService<E> {
 
     /// Fails if there is no such queue.
     pub async fn require_queue(&self, account: &str, queue: &str) -> Result<(), ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         queues::find(&self.catalogue, &snapshot, account, queue).await.map(drop)
     }
 
@@ -235,7 +241,7 @@ impl<E: Engine> QueueService<E> {
         queue: &str,
         id: &str,
     ) -> Result<Option<SignedIdentifier>, ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+        let snapshot = self.snapshot().await?;
         match queues::find(&self.catalogue, &snapshot, account, queue).await {
             Ok((_, row)) => {
                 let acl = StoredQueue::decode(&row)?.acl;
@@ -271,7 +277,7 @@ impl<E: Engine> QueueService<E> {
     pub async fn sweep_once(self: &Arc<Self>) -> Result<(), ServiceError> {
         let mut range = keyspace::all_queues();
         loop {
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
+            let snapshot = self.snapshot().await?;
             let limit = ScanLimit { max_rows: 100, max_bytes: 1024 * 1024 };
             let page = snapshot.scan(&range, limit).await.map_err(engine_error)?;
             let mut due = Vec::new();
@@ -303,7 +309,11 @@ impl<E: Engine> QueueService<E> {
     }
 
     /// Whether a queue has expired messages, or its low-water mark lags far behind.
-    async fn is_sweep_due(&self, snapshot: &E::Snapshot, queue: Incarnation) -> Result<bool, ServiceError> {
+    async fn is_sweep_due(
+        &self,
+        snapshot: &Paced<E::Snapshot>,
+        queue: Incarnation,
+    ) -> Result<bool, ServiceError> {
         let state = look::state(snapshot, queue).await?;
         let now = self.clock.tick();
         if state.swept > state.last_expiry || state.last_expiry == 0 {

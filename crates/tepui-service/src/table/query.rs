@@ -2,9 +2,10 @@
 
 use super::plan::Plan;
 use crate::keyspace;
+use crate::pace::{BYTES_PER_WORK, Pace, ROW_WORK};
 use crate::record;
 use crate::transact::engine_error;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tepui_engine::{Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value};
 use tepui_model::table::{Continuation, EntityPage, EntitySink, EntityView, Filter, QueryCost};
 use tepui_model::{ErrorCode, ServiceError};
@@ -44,7 +45,7 @@ pub(super) async fn run<S: Snapshot>(
     budget: QueryBudget,
     sink: &mut dyn EntitySink,
 ) -> Result<EntityPage, ServiceError> {
-    let mut pace = Pace::new(budget.max_time);
+    let pace = Pace::default();
     let filter = filter.filter(|_| !plan.exact);
     let work_per_row = ROW_WORK + filter.map_or(0, Filter::comparisons);
     let cost =
@@ -68,13 +69,13 @@ pub(super) async fn run<S: Snapshot>(
                     return Ok(EntityPage { next: Some(next), cost: page.cost });
                 }
                 if pace.has_worked(work_per_row + value.len() / BYTES_PER_WORK)
-                    && pace.is_out_of_time().await
+                    && pace.rest().await >= budget.max_time
                     && let Some(next) = page.after_last()
                 {
                     return Ok(EntityPage { next: Some(next), cost: page.cost });
                 }
             }
-            if pace.is_out_of_time().await
+            if pace.rest().await >= budget.max_time
                 && let Some(next) = page.after_last()
             {
                 return Ok(EntityPage { next: Some(next), cost: page.cost });
@@ -85,50 +86,6 @@ pub(super) async fn run<S: Snapshot>(
         }
     }
     Ok(EntityPage { next: None, cost: page.cost })
-}
-
-/// How long a query runs before others get the thread.
-const MAX_TURN: Duration = Duration::from_millis(2);
-/// The work between two looks at the clock: well below a millisecond, yet much more than a look takes.
-const WORK_PER_LOOK: usize = 1024;
-/// The work of a row, in comparisons of its properties.
-const ROW_WORK: usize = 8;
-const BYTES_PER_WORK: usize = 64;
-
-/// The time of a query: how much it has used, and when it is the turn of others.
-struct Pace {
-    started: Instant,
-    max_time: Duration,
-    turn_began: Instant,
-    /// Since the last look at the clock.
-    work: usize,
-}
-
-impl Pace {
-    fn new(max_time: Duration) -> Self {
-        let started = Instant::now();
-        Self { started, max_time, turn_began: started, work: 0 }
-    }
-
-    /// Counts work. Whether it is time to look at the clock.
-    fn has_worked(&mut self, work: usize) -> bool {
-        self.work += work;
-        self.work >= WORK_PER_LOOK
-    }
-
-    /// Looks at the clock, and lets others run after a turn.
-    async fn is_out_of_time(&mut self) -> bool {
-        self.work = 0;
-        let now = Instant::now();
-        if now - self.started >= self.max_time {
-            return true;
-        }
-        if now - self.turn_began >= MAX_TURN {
-            tokio::task::yield_now().await;
-            self.turn_began = Instant::now();
-        }
-        false
-    }
 }
 
 async fn read_step<S: Snapshot>(

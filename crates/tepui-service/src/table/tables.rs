@@ -1,8 +1,10 @@
 //! Tables themselves: the catalogue, access policies, and what is left to reclaim.
 
 use super::plan;
+use crate::MAX_PAGE_TIME;
 use crate::catalogue::{Catalogue, next_incarnation};
 use crate::keyspace;
+use crate::pace::{Pace, ROW_WORK};
 use crate::record::{self, StoredTable};
 use crate::transact::{Outcome, engine_error};
 use tepui_engine::{ScanLimit, Snapshot, Write};
@@ -91,6 +93,8 @@ pub(super) async fn query<S: Snapshot>(
     let filter = query.filter.as_ref().map(by_lower_name).transpose()?;
     let page_size = query.page_size.get();
     let mut page = TablePage::default();
+    let pace = Pace::default();
+    let work_per_row = ROW_WORK + filter.as_ref().map_or(0, Filter::comparisons);
     let from = query.from.as_deref().map(|name| keyspace::table(account, name));
     if page_size == 0 {
         return Ok(page);
@@ -103,6 +107,10 @@ pub(super) async fn query<S: Snapshot>(
             let limit = ScanLimit { max_rows: page_size + 1, max_bytes: 1024 * 1024 };
             let rows = snapshot.scan(&range, limit).await.map_err(engine_error)?;
             for (key, value) in &rows.rows {
+                if pace.has_worked(work_per_row) && pace.rest().await >= MAX_PAGE_TIME {
+                    page.next = keyspace::table_name(account, key).map(|name| name.into_owned());
+                    return Ok(page);
+                }
                 let table = StoredTable::decode(value)?;
                 if !filter.as_ref().is_none_or(|filter| matches_name(filter, &table.name)) {
                     continue;

@@ -110,3 +110,25 @@ async fn as_many_blocks_as_there_can_be() {
     bench.service.reclaim_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
+
+#[tokio::test]
+async fn others_run_while_a_long_list_is_put_and_read() {
+    const BLOCKS: usize = 10_000;
+    let bench = Bench::new().await;
+    let ids: Vec<String> = (0..BLOCKS).map(|number| format!("{number:05}")).collect();
+    for id in &ids {
+        bench.put_block("a", id, b"x").await.unwrap();
+    }
+    let at_least = BLOCKS / 2500;
+    let chosen = |search| ids.iter().map(|id| (id.as_str(), search)).collect::<Vec<_>>();
+    let (listed, turns) = turns_during(lists(&bench, "a")).await;
+    assert_eq!(listed.unwrap().1, ids);
+    assert!(turns >= at_least, "uncommitted blocks: {turns}");
+    for search in [Uncommitted, Committed] {
+        let (put, turns) = turns_during(bench.put_list("a", &chosen(search))).await;
+        put.unwrap();
+        assert!(turns >= at_least, "{search:?}: {turns}");
+    }
+    let (_, turns) = turns_during(lists(&bench, "a")).await;
+    assert!(turns >= 1, "committed blocks: {turns}");
+}

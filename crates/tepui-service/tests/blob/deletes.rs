@@ -106,3 +106,21 @@ async fn versions_are_kept() {
     assert_eq!(bench.delete("a", Revision::Version(second), None).await, Ok(true));
     assert_eq!(bench.get_revision("a", Revision::Version(second)).await, Err(ErrorCode::BlobNotFound));
 }
+
+#[tokio::test]
+async fn others_run_while_very_many_snapshots_are_looked_through() {
+    const SNAPSHOTS: usize = 5000;
+    let bench = Bench::new().await;
+    bench.retain_deleted(7).await;
+    bench.put("a", b"x").await;
+    for _ in 0..SNAPSHOTS {
+        bench.snapshot("a").await;
+    }
+    let (deleted, turns) = turns_during(bench.delete("a", Revision::Base, Some(DeleteSnapshots::Only))).await;
+    deleted.unwrap();
+    assert!(turns >= SNAPSHOTS / 2500, "deleting them: {turns}");
+    // They are still there, deleted.
+    let (deleted, turns) = turns_during(bench.delete("a", Revision::Base, None)).await;
+    deleted.unwrap();
+    assert!(turns >= SNAPSHOTS / 2500, "looking for others: {turns}");
+}

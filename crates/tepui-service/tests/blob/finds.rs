@@ -67,3 +67,28 @@ async fn tags_lead_to_blobs() {
         }
     }
 }
+
+#[tokio::test]
+async fn many_blobs_are_found_in_pages_while_others_run() {
+    use TagComparison::*;
+    const BLOBS: usize = 25_000;
+    let bench = Bench::new().await;
+    for number in 0..BLOBS {
+        // Names and values are in different orders.
+        let (name, value) = (format!("{number:05}"), format!("{:05}", number * 7919 % BLOBS));
+        put_tagged(&bench, &name, &[("n", &value)]).await;
+    }
+    let all: Vec<String> = (0..BLOBS).map(|number| format!("{number:05}")).collect();
+    let few = |number: &usize| (number * 7919 % BLOBS) < 100;
+    let few: Vec<String> = (0..BLOBS).filter(few).map(|number| format!("{number:05}")).collect();
+    for (case, filter, expected) in [
+        ("all of them", is("n", GreaterOrEqual, "0"), &all),
+        ("none of very many", and(is("n", Greater, "0"), is("other", Less, "x")), &Vec::new()),
+        ("a small range", is("n", Less, "00100"), &few),
+    ] {
+        let (found, turns) = turns_during(find(&bench, &filter, 5000)).await;
+        assert_eq!(&found, expected, "{case}");
+        // Some 2,000 rows are looked at in one turn.
+        assert!(found.len() == few.len() || turns >= BLOBS / 2500, "{case}: {turns}");
+    }
+}

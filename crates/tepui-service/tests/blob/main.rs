@@ -18,6 +18,8 @@ mod on_disk;
 mod pages;
 mod puts;
 mod reclaims;
+#[path = "../shared/turns.rs"]
+mod turns;
 
 use bytes::Bytes;
 use extents::PlainExtents;
@@ -32,6 +34,7 @@ use tepui_model::metadata::Metadata;
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_service::blob::{BlobOptions, BlobService, BytesOrHole, Caller, CopyUnderWay, Uploaded};
+use turns::turns_during;
 
 const ACCOUNT: &str = "account";
 const CONTAINER: &str = "pictures";

@@ -10,6 +10,8 @@ mod messages;
 mod model;
 mod queues;
 mod rounds;
+#[path = "../shared/turns.rs"]
+mod turns;
 
 use bytes::Bytes;
 use std::sync::Arc;

@@ -3,9 +3,11 @@
 //! A list may have tens of thousands of lines: it is read line by line, not as a tree.
 
 use crate::address::Service;
-use crate::xml::Printer;
 use crate::xml::document::{self, invalid, resolve, text};
+use crate::xml::{Opened, Printer};
+use quick_xml::Reader;
 use quick_xml::events::Event;
+use std::collections::VecDeque;
 use tepui_model::blob::block::MAX_COMMITTED_BLOCKS;
 use tepui_model::blob::{BlockId, BlockList, BlockSearch, ChosenBlock, ListedBlock};
 use tepui_model::{ErrorCode, ServiceError};
@@ -15,19 +17,43 @@ pub const MAX_BODY_BYTES: usize = MAX_COMMITTED_BLOCKS * 256;
 /// Longer than any id.
 const MAX_TEXT_BYTES: usize = 256;
 
+/// How many events of a document, or blocks of a list, are one step.
+const STEP: usize = 1000;
+
 /// Reads the body of Put Block List.
 pub fn parse(body: &[u8]) -> Result<Vec<ChosenBlock>, ServiceError> {
-    let text = text(body).filter(|text| text.len() <= MAX_BODY_BYTES);
-    let text = text.ok_or_else(|| invalid("not UTF-8 or too long"))?;
-    let mut reader = document::reader(text);
-    let mut list = List::default();
-    let mut is_first = true;
+    let mut reading = Reading::new(body)?;
     loop {
-        let event = reader.read_event().map_err(|_| invalid("not well-formed"))?;
-        document::check(&event, std::mem::replace(&mut is_first, false)).map_err(invalid)?;
-        if list.read(event)? == Next::End {
-            return Ok(list.blocks);
+        if let Some(blocks) = reading.step()? {
+            return Ok(blocks);
         }
+    }
+}
+
+/// The body of Put Block List, as far as it was read: in steps, for it takes long.
+pub(super) struct Reading<'a> {
+    reader: Reader<&'a [u8]>,
+    list: List,
+    is_first: bool,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(body: &'a [u8]) -> Result<Self, ServiceError> {
+        let text = text(body).filter(|text| text.len() <= MAX_BODY_BYTES);
+        let text = text.ok_or_else(|| invalid("not UTF-8 or too long"))?;
+        Ok(Self { reader: document::reader(text), list: List::default(), is_first: true })
+    }
+
+    /// Reads on. `None`: there is more.
+    pub(super) fn step(&mut self) -> Result<Option<Vec<ChosenBlock>>, ServiceError> {
+        for _ in 0..STEP {
+            let event = self.reader.read_event().map_err(|_| invalid("not well-formed"))?;
+            document::check(&event, std::mem::replace(&mut self.is_first, false)).map_err(invalid)?;
+            if self.list.read(event)? == Next::End {
+                return Ok(Some(std::mem::take(&mut self.list.blocks)));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -119,18 +145,45 @@ pub fn print_chosen(blocks: &[ChosenBlock]) -> Vec<u8> {
     body.finish()
 }
 
-/// Prints the body of Get Block List: the sections that were asked for.
-pub(super) fn print(list: &BlockList) -> Vec<u8> {
-    let mut body = Printer::new(Service::Blob);
-    body.parent("BlockList", |body| {
-        for (name, blocks) in [("CommittedBlocks", &list.committed), ("UncommittedBlocks", &list.uncommitted)]
-        {
-            if let Some(blocks) = blocks {
-                body.parent(name, |body| blocks.iter().for_each(|block| print_block(body, block)));
-            }
+/// The body of Get Block List, as far as it was printed: the sections that were asked for, in steps.
+pub(super) struct Printing {
+    body: Printer,
+    root: Opened,
+    /// The section that is being printed, and what is left of it.
+    open: Option<(Opened, std::vec::IntoIter<ListedBlock>)>,
+    /// Those after it.
+    sections: VecDeque<(&'static str, Vec<ListedBlock>)>,
+}
+
+impl Printing {
+    pub(super) fn new(committed: Option<Vec<ListedBlock>>, uncommitted: Option<Vec<ListedBlock>>) -> Self {
+        let mut body = Printer::new(Service::Blob);
+        let root = body.open("BlockList", &[]);
+        let sections = [("CommittedBlocks", committed), ("UncommittedBlocks", uncommitted)];
+        let sections = sections.into_iter().filter_map(|(name, blocks)| Some((name, blocks?))).collect();
+        Self { body, root, open: None, sections }
+    }
+
+    /// Prints on. Whether there is more.
+    pub(super) fn step(&mut self) -> bool {
+        let Some((section, mut blocks)) = self.open.take() else {
+            let Some((name, blocks)) = self.sections.pop_front() else { return false };
+            self.open = Some((self.body.open(name, &[]), blocks.into_iter()));
+            return true;
+        };
+        blocks.by_ref().take(STEP).for_each(|block| print_block(&mut self.body, &block));
+        match blocks.len() {
+            0 => self.body.close(section),
+            _ => self.open = Some((section, blocks)),
         }
-    });
-    body.finish()
+        true
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        while self.step() {}
+        self.body.close(self.root);
+        self.body.finish()
+    }
 }
 
 /// What the printed list takes at most.
@@ -225,7 +278,8 @@ mod tests {
             let block = |id| ListedBlock { id: BlockId::from_bytes(id).unwrap(), bytes };
             let blocks: Vec<_> = ids.into_iter().map(block).collect();
             let list = BlockList { committed_as: None, committed: Some(blocks.clone()), uncommitted: Some(blocks) };
-            prop_assert!(print(&list).len() <= most_bytes(&list));
+            let printed = Printing::new(list.committed.clone(), list.uncommitted.clone()).finish();
+            prop_assert!(printed.len() <= most_bytes(&list));
         }
 
         #[test]

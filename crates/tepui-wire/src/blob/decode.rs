@@ -315,6 +315,16 @@ impl Prepared {
 
     /// Adds what a body says that is read whole. The bodies of other operations are not looked at.
     pub fn decode(self, body: &[u8]) -> Result<Operation, ServiceError> {
+        let mut decoding = self.begin(body)?;
+        loop {
+            if let Some(operation) = decoding.step()? {
+                return Ok(operation);
+            }
+        }
+    }
+
+    /// The same in steps, for a list of blocks may be long.
+    pub fn begin(self, body: &[u8]) -> Result<Decoding<'_>, ServiceError> {
         let Self { operation, version, checksums, .. } = self;
         // Only where it is asked for: most are not.
         let computed = Checksums {
@@ -322,7 +332,8 @@ impl Prepared {
             crc64: checksums.crc64.map(|_| Crc64Sum::of(body)),
         };
         checksums.check(&computed)?;
-        Ok(match operation {
+        let mut blocks = None;
+        let operation = match operation {
             Operation::SetServiceProperties(_) => {
                 Operation::SetServiceProperties(xml::parse_blob_service_properties(body, version)?)
             }
@@ -337,7 +348,7 @@ impl Prepared {
                 Operation::SetBlobTags { blob, revision, tags: tags_text::parse_xml(body)?, preconditions }
             }
             Operation::PutBlockList(mut put) => {
-                put.blocks = block_list_xml::parse(body)?;
+                blocks = Some(block_list_xml::Reading::new(body)?);
                 put.list_checksums = match computed.md5 {
                     Some(_) => computed,
                     None => Checksums { md5: None, crc64: Some(Crc64Sum::of(body)) },
@@ -345,7 +356,28 @@ impl Prepared {
                 Operation::PutBlockList(put)
             }
             whole => whole,
-        })
+        };
+        Ok(Decoding { operation: Some(operation), blocks })
+    }
+}
+
+/// What a body says, as far as it was read.
+pub struct Decoding<'a> {
+    /// But for the blocks. `None`: it was handed over.
+    operation: Option<Operation>,
+    blocks: Option<block_list_xml::Reading<'a>>,
+}
+
+impl Decoding<'_> {
+    /// Reads on. `None`: there is more. Not to be called after the end.
+    pub fn step(&mut self) -> Result<Option<Operation>, ServiceError> {
+        let Some(reading) = &mut self.blocks else { return Ok(self.operation.take()) };
+        let Some(blocks) = reading.step()? else { return Ok(None) };
+        let mut operation = self.operation.take();
+        if let Some(Operation::PutBlockList(put)) = &mut operation {
+            put.blocks = blocks;
+        }
+        Ok(operation)
     }
 }
 

@@ -50,6 +50,34 @@ pub fn overrides(query: &Query) -> HttpProperties {
     }
 }
 
+/// The answer to Get Block List, made in steps: it may be long.
+pub struct BlockListWriter {
+    committed_as: Option<(Changed, u64)>,
+    printing: block_list_xml::Printing,
+}
+
+impl BlockListWriter {
+    pub fn new(list: BlockList) -> Self {
+        let printing = block_list_xml::Printing::new(list.committed, list.uncommitted);
+        Self { committed_as: list.committed_as, printing }
+    }
+
+    /// Goes on. Whether there is more.
+    pub fn step(&mut self) -> bool {
+        self.printing.step()
+    }
+
+    /// The answer, with what was left.
+    pub fn finish(self) -> Response<Vec<u8>> {
+        let mut response = document(self.printing.finish());
+        if let Some((at, bytes)) = self.committed_as {
+            put_changed(response.headers_mut(), at);
+            response.headers_mut().insert(name!("x-ms-blob-content-length"), bytes.into());
+        }
+        response
+    }
+}
+
 /// What the body of an answer to Get Block List takes at most.
 pub fn most_block_list_bytes(list: &BlockList) -> usize {
     block_list_xml::most_bytes(list)
@@ -171,14 +199,7 @@ fn of_reply(
             put_word(response.headers_mut(), name!("x-ms-delete-type-permanent"), permanently);
             response
         }
-        Reply::BlockList(list) => {
-            let mut response = document(block_list_xml::print(&list));
-            if let Some((at, bytes)) = list.committed_as {
-                put_changed(response.headers_mut(), at);
-                response.headers_mut().insert(name!("x-ms-blob-content-length"), bytes.into());
-            }
-            response
-        }
+        Reply::BlockList(list) => BlockListWriter::new(list).finish(),
         Reply::PageRanges(ranges) => {
             let mut response = document(page_list_xml::print(&ranges));
             put_changed(response.headers_mut(), ranges.changed);
