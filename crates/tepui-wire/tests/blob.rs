@@ -154,7 +154,7 @@ fn rich_state<T: From<&'static str>>() -> BlobState<T> {
             description: Some("404 ResourceNotFound".to_owned()),
             incremental: Some(IncrementalCopy { destination_snapshot: Some(CHANGED.0) }),
         })),
-        encryption: Encryption { key: None, scope: Some("scope".to_owned()) },
+        encryption: Encryption { key: None, secret: None, scope: Some("scope".to_owned()) },
         immutability: Some(ImmutabilityPolicy { until: CHANGED.0, mode: ImmutabilityMode::Locked }),
         legal_hold: Some(true),
         ..plain_state()
@@ -217,7 +217,7 @@ fn blobs_are_written() {
     let key = CustomerKey { sha256: [7; 32] };
     let versioned = Written {
         version: Some(CHANGED.0),
-        encryption: Encryption { key: Some(key), scope: Some("s".to_owned()) },
+        encryption: Encryption { key: Some(key), secret: None, scope: Some("s".to_owned()) },
         ..written()
     };
     let crc64 = Checksums { md5: None, crc64: sums().crc64 };
@@ -382,7 +382,7 @@ fn lists_of_blobs() {
         content: ListedContent::Uncommitted { lease: LeaseView::default() },
     });
     let hidden = BlobState {
-        encryption: Encryption { key: Some(CustomerKey { sha256: [7; 32] }), scope: None },
+        encryption: Encryption { key: Some(CustomerKey { sha256: [7; 32] }), ..Encryption::default() },
         metadata: metadata(&[("secret", "x")]),
         ..plain_state.clone()
     };

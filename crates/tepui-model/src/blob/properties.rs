@@ -7,6 +7,7 @@ use super::tags::Tags;
 use super::tier::{TierView, words};
 use crate::Timestamp;
 use crate::metadata::Metadata;
+use std::fmt;
 
 words! {
     /// Who may read without credentials. Nobody where it is not set.
@@ -66,17 +67,36 @@ pub struct ImmutabilityPolicy {
     pub mode: ImmutabilityMode,
 }
 
-/// The key that a caller brings along. Only its SHA-256 is kept; the key itself is never printed.
+/// The key that a caller brings along, as blobs remember it: its SHA-256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CustomerKey {
     pub sha256: [u8; 32],
+}
+
+/// The key itself that a caller brings along. It lasts as long as the request, and is never stored or printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CustomerSecret(pub [u8; 32]);
+
+impl fmt::Debug for CustomerSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CustomerSecret(…)")
+    }
 }
 
 /// How a blob is to be encrypted, as far as the caller says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Encryption {
     pub key: Option<CustomerKey>,
+    /// The key itself, in a request that has one.
+    pub secret: Option<CustomerSecret>,
     pub scope: Option<String>,
+}
+
+impl Encryption {
+    /// What is remembered of it.
+    pub fn without_secret(&self) -> Self {
+        Self { key: self.key, secret: None, scope: self.scope.clone() }
+    }
 }
 
 /// The last copy whose destination a blob was.

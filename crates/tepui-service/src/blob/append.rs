@@ -7,9 +7,9 @@ use super::precondition::{check_key, require_mutable, require_type, require_unse
 use super::put::no_bytes;
 use super::service::{Context, Step};
 use super::target::{Target, written};
-use super::upload::{Place, Uploaded};
+use super::upload::Uploaded;
 use crate::keyspace::{self, ContentId};
-use crate::record::{Content, ContentHead, Piece, Pieces, Source, StoredBlob};
+use crate::record::{Content, ContentHead, Piece, Pieces, StoredBlob};
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
 use tepui_model::blob::block::MAX_COMMITTED_BLOCKS;
@@ -65,14 +65,7 @@ async fn add_piece<S: Snapshot>(
     blob: &StoredBlob,
     uploaded: &Uploaded,
 ) -> Result<ContentId, ServiceError> {
-    let source = match &uploaded.place {
-        Place::Held(bytes) => Source::Inline(bytes.clone()),
-        Place::Extent(extent) => {
-            contents::keep_extent(edit, *extent).await?;
-            Source::Extent(*extent)
-        }
-        Place::Zeros(bytes) => Source::Zeros(*bytes),
-    };
+    let source = uploaded.keep(edit).await?;
     let fresh = ContentId::new(context.now, (context.chance)());
     let (content, mut head) = match blob.content {
         Content::Listed(content) => {

@@ -2,6 +2,7 @@
 
 use super::contents;
 use super::edit::{Edit, Rows};
+use super::encryption::stored_metadata;
 use super::precondition::{check_key, check_keys, require_not_archived, require_type};
 use super::put::{new_blob, no_bytes};
 use super::service::{Context, Step};
@@ -64,6 +65,7 @@ pub(super) async fn put_block<S: Snapshot>(
     };
     let computed = uploaded.check(&said)?;
     let content = match uploaded.place {
+        Place::Extent(extent) if uploaded.is_encrypted => Some(BlockContent::Encrypted(extent)),
         Place::Extent(extent) => Some(BlockContent::Extent(extent)),
         Place::Zeros(bytes) => Some(BlockContent::Zeros(bytes)),
         // Nothing has been received yet.
@@ -74,12 +76,13 @@ pub(super) async fn put_block<S: Snapshot>(
         if let Some(row) = edit.get(&key).await? {
             contents::release_block(&mut edit, StoredBlock::decode(&row)?.content).await?;
         }
-        if let BlockContent::Extent(extent) = content {
+        if let Some(extent) = content.extent() {
             contents::keep_extent(&mut edit, extent).await?;
         }
         edit.put_stamped(key, StoredBlock { put: context.now, content, key: put.encryption.key }.encode());
     }
-    let reply = Reply::BlockPut { checksums: said.answered(&computed), encryption: put.encryption.clone() };
+    let reply =
+        Reply::BlockPut { checksums: said.answered(&computed), encryption: put.encryption.without_secret() };
     Ok(edit.finish(reply.into()))
 }
 
@@ -137,6 +140,7 @@ pub(super) async fn put_block_list<S: Snapshot>(
         }
     }
     let mut new = new_blob(context, &target, &put.new, OfType::Block);
+    new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
     if !pieces.is_empty() {
         let content = ContentId::new(new.stamp, (context.chance)());
         new.bytes = contents::put_list(&mut edit, context.pace, content, pieces).await;
@@ -219,7 +223,7 @@ impl Choosing {
         let source = match (new, search) {
             (Some(block), _) => {
                 check_keys(block.key, self.key)?;
-                if let BlockContent::Extent(extent) = block.content
+                if let Some(extent) = block.content.extent()
                     && (block.used || self.are_left)
                 {
                     contents::share_extent(edit, extent).await?;

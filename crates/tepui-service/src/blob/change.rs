@@ -2,6 +2,7 @@
 
 use super::contents;
 use super::edit::Edit;
+use super::encryption::stored_metadata;
 use super::lease::Lease;
 use super::pages;
 use super::pending;
@@ -33,7 +34,7 @@ pub(super) async fn set_metadata<S: Snapshot>(
     require_mutable(blob, context.now)?;
     target.asked(preconditions, context.now).check_write(blob)?;
     let mut new = changed(context, &target, blob);
-    new.metadata = metadata.clone();
+    new.metadata = stored_metadata(metadata, encryption)?;
     new.copy = None;
     target.change(context, &mut edit, &mut new, true).await?;
     Ok(edit.finish(Reply::MetadataSet(written(&new)).into()))
@@ -205,7 +206,7 @@ pub(super) async fn snapshot<S: Snapshot>(
     let moment = blob.last_snapshot.map_or(now, |last| now.max(last.next()));
     let mut taken = StoredBlob { stamp: now, lease: Lease::Available, version: None, ..blob.clone() };
     if !metadata.is_empty() {
-        taken.metadata = metadata.clone();
+        taken.metadata = stored_metadata(metadata, encryption)?;
         taken.changed = now;
     }
     contents::share(&mut edit, &taken.content).await?;

@@ -29,8 +29,10 @@ pub(super) struct Part {
 /// The extent that a piece refers to.
 pub(super) fn extent_of(source: &Source) -> Option<Extent> {
     match source {
-        Source::Extent(extent) | Source::Slice(extent, _) => Some(*extent),
-        Source::Inline(_) | Source::Zeros(_) => None,
+        Source::Extent(extent) | Source::Slice(extent, _) | Source::EncryptedExtent(extent, _) => {
+            Some(*extent)
+        }
+        Source::Inline(_) | Source::EncryptedInline(..) | Source::Zeros(_) => None,
     }
 }
 
@@ -39,9 +41,9 @@ pub(super) async fn release_block<S: Snapshot>(
     edit: &mut Edit<'_, S>,
     block: BlockContent,
 ) -> Result<(), ServiceError> {
-    match block {
-        BlockContent::Extent(extent) => release_extent(edit, extent).await,
-        BlockContent::Zeros(_) => Ok(()),
+    match block.extent() {
+        Some(extent) => release_extent(edit, extent).await,
+        None => Ok(()),
     }
 }
 

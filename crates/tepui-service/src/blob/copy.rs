@@ -2,6 +2,7 @@
 
 use super::contents;
 use super::edit::Edit;
+use super::encryption::stored_metadata;
 use super::pending;
 use super::precondition::{check_key, require_not_archived};
 use super::put::{new_blob, no_bytes, store};
@@ -130,6 +131,7 @@ pub(super) async fn copy_blob<S: Snapshot>(
     if new.metadata.is_empty() {
         new.metadata = origin.metadata;
     }
+    new.metadata = stored_metadata(&new.metadata, &copy.encryption)?;
     if let Some(source) = &source {
         new.tier = tier_of_copy(context, source, copy.tier, copy.priority, new.tier)
             .map_err(|code| archived(context, code, &copy.source))?;
@@ -271,6 +273,7 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
     if new.metadata.is_empty() {
         new.metadata = origin.metadata;
     }
+    new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
     let computed = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &put.checksums).await?;
     if let Some(md5) = computed.md5 {
         new.http.content_md5 = Some(md5.into());

@@ -1,6 +1,7 @@
 //! Bytes on their way out: read from the store piece by piece while they are sent.
 
 use super::contents::{self, Part, parts};
+use super::encryption::{Decryptor, FRAME_BYTES, Frames, decrypt};
 use super::layers::{Seen, Span, layered};
 use crate::blob::service::extent_error;
 use crate::keyspace::ContentId;
@@ -10,9 +11,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use tepui_engine::Snapshot;
-use tepui_extents::{ExtentError, Extents, PIECE_BYTES};
+use tepui_extents::{Extent, ExtentError, Extents, PIECE_BYTES};
 use tepui_model::blob::crc64::Crc64;
-use tepui_model::blob::{Checksums, Crc64Sum, Summing};
+use tepui_model::blob::{Checksums, Crc64Sum, CustomerSecret, Summing};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// How much is read at a time, unless the caller wants less.
@@ -28,6 +29,10 @@ pub struct Download<S, X: Extents> {
     /// Parts that were not looked up yet, for there are very many.
     rest: Option<(S, ContentId, Range<u64>)>,
     shape: Shape,
+    /// The caller's key, for what is encrypted with it.
+    secret: Option<CustomerSecret>,
+    /// For the extent that was read last.
+    decryptor: Option<(Extent, Decryptor)>,
 }
 
 /// What a blob has next.
@@ -54,8 +59,10 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         snapshot: S,
         (content, shape): (Content, Shape),
         range: Range<u64>,
+        secret: Option<CustomerSecret>,
     ) -> Result<Self, ServiceError> {
-        let mut download = Self { extents, reading, parts: VecDeque::new(), rest: None, shape };
+        let parts = VecDeque::new();
+        let mut download = Self { extents, reading, parts, rest: None, shape, secret, decryptor: None };
         match content {
             _ if range.is_empty() => {}
             // There are no pages yet.
@@ -147,43 +154,64 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         if self.parts.is_empty() {
             self.look_up().await?;
         }
-        let Some(part) = self.parts.front_mut() else { return Ok(None) };
-        let begins = match &part.source {
-            Source::Slice(_, slice) => slice.start,
-            Source::Inline(_) | Source::Extent(_) | Source::Zeros(_) => 0,
+        let Some(Part { source, range: Range { start, end } }) = self.parts.front().cloned() else {
+            return Ok(None);
         };
-        let Range { start, end } = part.range;
-        let range = start..read_end(begins + start, begins + end, bytes) - begins;
-        let bytes = match &part.source {
+        let (begins, whole) = match &source {
+            Source::Slice(_, slice) => (slice.start, PIECE_BYTES),
+            Source::EncryptedInline(_, slice) | Source::EncryptedExtent(_, slice) => {
+                (slice.start, FRAME_BYTES)
+            }
+            Source::Inline(_) | Source::Extent(_) | Source::Zeros(_) => (0, PIECE_BYTES),
+        };
+        let range = start..read_end(begins + start, begins + end, bytes, whole) - begins;
+        let within = begins + range.start..begins + range.end;
+        let bytes = match source {
             Source::Inline(bytes) => {
                 // In range: a piece is as long as its bytes are.
                 let within = range.start as usize..(range.end as usize).min(bytes.len());
                 vec![bytes.slice(within)]
             }
-            Source::Extent(extent) => {
-                let read = self.extents.read(*extent, range.clone()).await;
-                read.map_err(|error| read_error(&*self.extents, &self.reading, error))?
-            }
-            Source::Slice(extent, slice) => {
-                let within = slice.start + range.start..slice.start + range.end;
-                let read = self.extents.read(*extent, within).await;
-                read.map_err(|error| read_error(&*self.extents, &self.reading, error))?
+            Source::Extent(extent) | Source::Slice(extent, _) => {
+                read(&*self.extents, &self.reading, extent, within).await?
             }
             Source::Zeros(_) => zero_bytes(range.end - range.start),
+            Source::EncryptedInline(bytes, _) => {
+                vec![decrypt(self.secret.as_ref().ok_or_else(no_key)?, &bytes, within)?]
+            }
+            Source::EncryptedExtent(extent, _) => vec![self.read_encrypted(extent, within).await?],
         };
-        part.range.start = range.end;
-        if part.range.is_empty() {
-            self.parts.pop_front();
+        if let Some(part) = self.parts.front_mut() {
+            part.range.start = range.end;
+            if part.range.is_empty() {
+                self.parts.pop_front();
+            }
         }
         Ok(Some(bytes))
+    }
+
+    async fn read_encrypted(&mut self, extent: Extent, range: Range<u64>) -> Result<Bytes, ServiceError> {
+        let known = self.decryptor.take().filter(|(of, _)| *of == extent);
+        let decryptor = match known {
+            Some((_, decryptor)) => decryptor,
+            None => {
+                let salt = read(&*self.extents, &self.reading, extent, Decryptor::SALT).await?.concat();
+                Decryptor::new(self.secret.as_ref().ok_or_else(no_key)?, &salt)?
+            }
+        };
+        let frames = Frames::of(extent.bytes, range);
+        let found = read(&*self.extents, &self.reading, extent, frames.stored()).await?.concat();
+        let bytes = decryptor.decrypt(&frames, &found);
+        self.decryptor = Some((extent, decryptor));
+        bytes
     }
 }
 
 /// Where a read of so many bytes ends, `end` at the latest. If it does not get there, it ends with a piece of the
-/// store: what is left of one would have to be read again with the next.
-fn read_end(start: u64, end: u64, bytes: u64) -> u64 {
+/// store, or a frame of what is encrypted: what is left of one would have to be read again with the next.
+fn read_end(start: u64, end: u64, bytes: u64, piece: u64) -> u64 {
     let most = start.saturating_add(bytes);
-    let whole = most - most % PIECE_BYTES;
+    let whole = most - most % piece;
     if end <= most {
         end
     } else if whole > start {
@@ -191,6 +219,15 @@ fn read_end(start: u64, end: u64, bytes: u64) -> u64 {
     } else {
         most
     }
+}
+
+async fn read<X: Extents>(
+    extents: &X,
+    reading: &X::Reading,
+    extent: Extent,
+    range: Range<u64>,
+) -> Result<Vec<Bytes>, ServiceError> {
+    extents.read(extent, range).await.map_err(|error| read_error(extents, reading, error))
 }
 
 /// What is missing for one who has read for very long was deleted meanwhile; for others it is lost.
@@ -201,6 +238,11 @@ fn read_error<X: Extents>(extents: &X, reading: &X::Reading, error: ExtentError)
         }
         error => extent_error(error),
     }
+}
+
+/// Whoever reads a blob with a key has shown it.
+fn no_key() -> ServiceError {
+    ServiceError::new(ErrorCode::InternalError).with_cause("encrypted bytes are read without a key")
 }
 
 fn zeros(range: &Range<u64>) -> Part {
@@ -233,7 +275,7 @@ mod tests {
             ("a piece that is the last", 9 * P, 10 * P, P, 10 * P),
             ("very much", 5, u64::MAX, u64::MAX, u64::MAX),
         ] {
-            assert_eq!(read_end(start, end, bytes), expected, "{case}");
+            assert_eq!(read_end(start, end, bytes, P), expected, "{case}");
         }
     }
 }

@@ -263,6 +263,12 @@ pub(super) fn slice(source: &Source, range: Range<u64>) -> Source {
             Source::Slice(*extent, before.start + range.start..before.start + range.end)
         }
         Source::Zeros(_) => Source::Zeros(range.end - range.start),
+        Source::EncryptedInline(bytes, before) => {
+            Source::EncryptedInline(bytes.clone(), before.start + range.start..before.start + range.end)
+        }
+        Source::EncryptedExtent(extent, before) => {
+            Source::EncryptedExtent(*extent, before.start + range.start..before.start + range.end)
+        }
     }
 }
 

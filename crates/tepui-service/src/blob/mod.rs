@@ -29,6 +29,7 @@ mod delete;
 mod digester;
 mod download;
 mod edit;
+pub(crate) mod encryption;
 mod find;
 mod layers;
 pub(crate) mod lease;

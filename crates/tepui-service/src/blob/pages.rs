@@ -1,14 +1,13 @@
 //! Put Page, Get Page Ranges, and the length of page blobs.
 
 use super::change::changed;
-use super::contents;
 use super::edit::Edit;
 use super::layers::{Layer, Seen, Span, cut, is_below, layered, own_layer, put_merged, slice};
 use super::precondition::{check_key, require_mutable, require_type};
 use super::put::no_bytes;
 use super::service::{Context, Step};
 use super::target::{More, Target, written};
-use super::upload::{Place, Uploaded};
+use super::upload::Uploaded;
 use crate::MAX_PAGE_TIME;
 use crate::keyspace::{self, ContentId};
 use crate::record::{Content, Source, StoredBlob};
@@ -84,14 +83,7 @@ async fn put_update<S: Snapshot>(
     if uploaded.bytes != range.end - range.start {
         return Err(ErrorCode::InvalidHeaderValue.into());
     }
-    let source = match &uploaded.place {
-        Place::Held(bytes) => Source::Inline(bytes.clone()),
-        Place::Extent(extent) => {
-            contents::keep_extent(edit, *extent).await?;
-            Source::Extent(*extent)
-        }
-        Place::Zeros(bytes) => Source::Zeros(*bytes),
-    };
+    let source = uploaded.keep(edit).await?;
     put_merged(edit, content, range.start, source).await
 }
 
@@ -295,8 +287,10 @@ fn difference(new: &Span, old: &Span, common: &Range<u64>) -> Option<PageState> 
 fn is_same(one: &Source, other: &Source) -> bool {
     let place = |source: &Source| match source {
         Source::Extent(extent) => Some((*extent, 0..extent.bytes)),
-        Source::Slice(extent, range) => Some((*extent, range.clone())),
-        Source::Inline(_) | Source::Zeros(_) => None,
+        Source::Slice(extent, range) | Source::EncryptedExtent(extent, range) => {
+            Some((*extent, range.clone()))
+        }
+        Source::Inline(_) | Source::EncryptedInline(..) | Source::Zeros(_) => None,
     };
     match (place(one), place(other)) {
         (None, None) => one == other,

@@ -176,7 +176,7 @@ fn the_first_refusal_wins() {
 fn keys_that_callers_bring_along() {
     let of = |byte: Option<u8>| Encryption {
         key: byte.map(|byte| CustomerKey { sha256: [byte; 32] }),
-        scope: None,
+        ..Encryption::default()
     };
     for (used, given, expected) in [
         (None, None, Ok(())),

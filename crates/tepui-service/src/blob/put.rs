@@ -2,13 +2,15 @@
 
 use super::contents;
 use super::edit::Edit;
+use super::encryption::stored_metadata;
 use super::lease::Lease;
 use super::service::{Context, Step};
 use super::target::{More, Target, written};
 use super::tier;
 use super::upload::{Place, Uploaded};
 use crate::keyspace::ContentId;
-use crate::record::{Content, StoredBlob};
+use crate::pace::Pace;
+use crate::record::{Content, Piece, StoredBlob};
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
 use tepui_model::blob::{
@@ -49,6 +51,7 @@ pub(super) async fn put_blob<S: Snapshot>(
         NewContent::Page { sequence_number, .. } => OfType::Page { sequence_number },
     };
     let mut new = new_blob(context, &target, &put.new, of_type);
+    new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
     match (&put.content, uploaded) {
         (NewContent::Block(_), Some(uploaded)) => {
             new.bytes = uploaded.bytes;
@@ -84,7 +87,7 @@ pub(super) fn new_blob<S: Snapshot>(
             metadata: new.metadata.clone(),
             tags: new.tags.clone(),
             copy: None,
-            encryption: new.encryption.clone(),
+            encryption: new.encryption.without_secret(),
             immutability: new.immutability,
             legal_hold: new.legal_hold,
         },
@@ -110,6 +113,12 @@ pub(super) async fn store<S: Snapshot>(
     fresh: ContentId,
 ) -> Result<Content, ServiceError> {
     match &uploaded.place {
+        // In a piece, which says that it is encrypted.
+        _ if uploaded.is_encrypted => {
+            let piece = Piece { id: None, source: uploaded.keep(edit).await? };
+            contents::put_list(edit, &Pace::default(), fresh, vec![piece]).await;
+            Ok(Content::Listed(fresh))
+        }
         Place::Held(bytes) if bytes.len() <= MAX_INLINE_BYTES => Ok(Content::Inline(bytes.clone())),
         Place::Held(bytes) => {
             contents::put_small(edit, fresh, bytes.clone());

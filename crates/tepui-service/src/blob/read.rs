@@ -1,6 +1,7 @@
 //! Get Blob, Get Blob Properties and Get Blob Tags.
 
 use super::edit::Edit;
+use super::encryption::known_metadata;
 use super::precondition::{check_key, require_not_archived};
 use super::service::{Context, Located, shape};
 use super::target::Target;
@@ -35,6 +36,7 @@ pub(super) async fn get_blob<S: Snapshot>(
     let (mut blob, revision) = find(context, &get.blob, get.revision, &get.preconditions).await?;
     require_not_archived(&blob, context.now)?;
     check_key(&blob, &get.encryption)?;
+    blob.metadata = known_metadata(std::mem::take(&mut blob.metadata), &get.encryption)?;
     let within = match get.range {
         Some(range) => range
             .within(blob.bytes)
@@ -66,5 +68,6 @@ pub(super) async fn get_properties<S: Snapshot>(
 ) -> Result<BlobProperties, ServiceError> {
     let (mut blob, revision) = find(context, path, revision, preconditions).await?;
     check_key(&blob, encryption)?;
+    blob.metadata = known_metadata(std::mem::take(&mut blob.metadata), encryption)?;
     Ok(context.view(&mut blob, revision).of(blob.state))
 }

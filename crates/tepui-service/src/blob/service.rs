@@ -183,7 +183,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let range = range.map_or(Ok(0..blob.bytes), |range| range.within(blob.bytes))?;
         let content = (blob.content, shape(blob.state.of_type));
         let extents = Arc::clone(&self.extents);
-        Download::open(extents, reading, snapshot.into_inner(), content, range).await
+        // Nobody reads a blob with a key through a copy.
+        Download::open(extents, reading, snapshot.into_inner(), content, range, None).await
     }
 
     /// Refuses what would be refused whatever bytes come with it. For asking before they are received.
@@ -296,7 +297,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     let Located { content, range } = located;
                     let extents = Arc::clone(&self.extents);
                     let sum = async {
-                        Download::open(extents, reading, snapshot, content, range).await?.crc64().await
+                        Download::open(extents, reading, snapshot, content, range, None).await?.crc64().await
                     };
                     match (sum.await, &mut reply) {
                         (
@@ -334,13 +335,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         snapshot: E::Snapshot,
         reading: X::Reading,
     ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
-        let wanted = match operation {
-            Operation::GetBlob(get) => get.range_checksum,
-            _ => None,
+        let (wanted, secret) = match operation {
+            Operation::GetBlob(get) => (get.range_checksum, get.encryption.secret.clone()),
+            _ => (None, None),
         };
         let Located { content: stored, range } = located;
         let extents = Arc::clone(&self.extents);
-        let download = Download::open(extents, reading, snapshot, stored, range).await?;
+        let download = Download::open(extents, reading, snapshot, stored, range, secret).await?;
         let Some(wanted) = wanted else {
             let reply = Reply::Content(Box::new(content));
             return Ok(Answer { reply, content: Some(download) });

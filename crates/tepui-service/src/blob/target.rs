@@ -15,7 +15,7 @@ use std::time::Duration;
 use tepui_engine::{Key, KeyRange, Snapshot};
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    BlobPath, BlobProperties, Changed, Encryption, Preconditions, Revision, Tags, VersionView, Written,
+    BlobPath, BlobProperties, Changed, Preconditions, Revision, Tags, VersionView, Written,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
@@ -317,7 +317,7 @@ pub(super) fn written(blob: &StoredBlob) -> Written {
     Written {
         changed: Changed(blob.changed),
         version: blob.version,
-        encryption: Encryption { key: blob.encryption.key, scope: blob.encryption.scope.clone() },
+        encryption: blob.encryption.without_secret(),
     }
 }
 

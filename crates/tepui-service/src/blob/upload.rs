@@ -1,14 +1,19 @@
 //! Bytes on their way in: streamed into the store before the operation that wants them is decided.
 
+use super::contents;
 use super::digester::{Digester, StreamSum};
 use super::download::zero_bytes;
+use super::edit::Edit;
+use super::encryption::{Encryptor, encrypt};
 use crate::blob::service::extent_error;
+use crate::record::Source;
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
+use tepui_engine::Snapshot;
 use tepui_extents::{Extent, ExtentWriter, Extents};
 use tepui_model::blob::crc64::{Crc64, sum_of_zeros};
 use tepui_model::blob::{
-    Checksums, CopyPace, CopySource, Crc64Sum, Operation, PageWrite, Piece, SourcePlace,
+    Checksums, CopyPace, CopySource, Crc64Sum, CustomerSecret, Operation, PageWrite, Piece, SourcePlace,
 };
 use tepui_model::{ErrorCode, ServiceError};
 
@@ -42,6 +47,9 @@ pub struct Upload<X: Extents> {
     max_bytes: u64,
     md5: Option<StreamSum>,
     crc64: Crc64,
+    /// The caller's key, if the bytes are encrypted with one.
+    secret: Option<CustomerSecret>,
+    encryptor: Option<Encryptor>,
 }
 
 /// Bytes that have been received. Whoever has it hands it to
@@ -49,8 +57,12 @@ pub struct Upload<X: Extents> {
 #[derive(Debug)]
 pub struct Uploaded {
     pub(super) place: Place,
+    /// How many there are. Encrypted, they take more.
     pub(super) bytes: u64,
+    /// Of what was received.
     pub(super) checksums: Checksums,
+    /// With the caller's key.
+    pub(super) is_encrypted: bool,
 }
 
 /// Where received bytes are.
@@ -89,6 +101,8 @@ impl<X: Extents> Upload<X> {
             max_bytes,
             md5,
             crc64,
+            secret: secret(operation).cloned(),
+            encryptor: None,
         })
     }
 
@@ -141,18 +155,30 @@ impl<X: Extents> Upload<X> {
         }
         if self.writer.is_none() {
             self.writer = Some(self.extents.begin().await.map_err(extent_error)?);
+            self.encryptor = self.secret.as_ref().map(Encryptor::new).transpose()?;
         }
         let held = std::mem::take(&mut self.held).freeze();
-        let Some(writer) = &mut self.writer else { return Ok(()) };
         if !held.is_empty() {
-            writer.write(held).await.map_err(extent_error)?;
+            self.write_part(held).await?;
         }
         while !bytes.is_empty() {
             let part = bytes.split_to(bytes.len().min(PART_BYTES));
             self.crc64.update(&part);
-            writer.write(part).await.map_err(extent_error)?;
+            self.write_part(part).await?;
         }
         Ok(())
+    }
+
+    /// Hands bytes to the store, encrypted if they are to be.
+    async fn write_part(&mut self, part: Bytes) -> Result<(), ServiceError> {
+        let part = match &mut self.encryptor {
+            Some(encryptor) => encryptor.push(&part)?,
+            None => part,
+        };
+        match &mut self.writer {
+            Some(writer) => writer.write(part).await.map_err(extent_error),
+            None => Ok(()),
+        }
     }
 
     /// All bytes are there, and on disk when this returns.
@@ -161,15 +187,23 @@ impl<X: Extents> Upload<X> {
             Some(md5) => Some(md5.finish().await),
             None => None,
         };
-        let (place, crc64) = match self.writer {
+        // What is nowhere is not encrypted either.
+        let is_encrypted = self.secret.is_some() && self.bytes > self.hole;
+        let (place, crc64) = match (self.writer, self.secret) {
             _ if self.hole > 0 => (Place::Zeros(self.hole), sum_of_zeros(self.hole)),
-            Some(writer) => {
+            (Some(mut writer), _) => {
+                if let Some(encryptor) = self.encryptor {
+                    writer.write(encryptor.finish()?).await.map_err(extent_error)?;
+                }
                 (Place::Extent(writer.finish().await.map_err(extent_error)?), self.crc64.finish())
             }
-            None => (Place::Held(self.held.freeze()), self.crc64.finish()),
+            (None, Some(secret)) if is_encrypted => {
+                (Place::Held(encrypt(&secret, &self.held)?), self.crc64.finish())
+            }
+            (None, _) => (Place::Held(self.held.freeze()), self.crc64.finish()),
         };
         let checksums = Checksums { md5, crc64: Some(Crc64Sum(crc64)) };
-        Ok(Uploaded { place, bytes: self.bytes, checksums })
+        Ok(Uploaded { place, bytes: self.bytes, checksums, is_encrypted })
     }
 }
 
@@ -185,7 +219,22 @@ impl Uploaded {
 
     /// What is decided with before anything was received.
     pub(super) fn expected(bytes: u64) -> Self {
-        Self { place: Place::Held(Bytes::new()), bytes, checksums: Checksums::default() }
+        let (place, checksums) = (Place::Held(Bytes::new()), Checksums::default());
+        Self { place, bytes, checksums, is_encrypted: false }
+    }
+
+    /// Keeps the bytes, as a piece of a content.
+    pub(super) async fn keep<S: Snapshot>(&self, edit: &mut Edit<'_, S>) -> Result<Source, ServiceError> {
+        if let Place::Extent(extent) = self.place {
+            contents::keep_extent(edit, extent).await?;
+        }
+        Ok(match (&self.place, self.is_encrypted) {
+            (Place::Held(bytes), false) => Source::Inline(bytes.clone()),
+            (Place::Held(bytes), true) => Source::EncryptedInline(bytes.clone(), 0..self.bytes),
+            (Place::Extent(extent), false) => Source::Extent(*extent),
+            (Place::Extent(extent), true) => Source::EncryptedExtent(*extent, 0..self.bytes),
+            (Place::Zeros(bytes), _) => Source::Zeros(*bytes),
+        })
     }
 
     /// The checksums, if they are what the caller said.
@@ -195,16 +244,32 @@ impl Uploaded {
     }
 }
 
+/// The key that the caller brings along for the bytes of an operation.
+fn secret(operation: &Operation) -> Option<&CustomerSecret> {
+    let encryption = match operation {
+        Operation::PutBlob(put) => &put.new.encryption,
+        Operation::PutBlobFromUrl(put) => &put.new.encryption,
+        Operation::CopyBlob(copy) => &copy.encryption,
+        Operation::PutBlock(put) => &put.encryption,
+        Operation::AppendBlock(append) => &append.encryption,
+        Operation::PutPages(put) => &put.encryption,
+        _ => return None,
+    };
+    encryption.secret.as_ref()
+}
+
 /// What has to be fetched for an operation.
 struct Fetched {
     with_md5: bool,
     max_bytes: u64,
 }
 
-/// Copies of blobs that are here share what they are made of, unless the caller says what their bytes must be.
+/// Copies of blobs that are here share what they are made of, unless the caller says what their bytes must be, or brings
+/// along a key to encrypt them with.
 fn fetched(operation: &Operation) -> Option<Fetched> {
     let of_copy = |source: &CopySource, said: &Checksums, max_bytes| {
-        let needed = !matches!(source.place, SourcePlace::Here { .. }) || *said != Checksums::default();
+        let is_here = matches!(source.place, SourcePlace::Here { .. });
+        let needed = !is_here || *said != Checksums::default() || secret(operation).is_some();
         needed.then_some(Fetched { with_md5: true, max_bytes })
     };
     let of_piece = |piece: &Piece| match piece {

@@ -1,6 +1,7 @@
 //! Records of containers, of blobs, and of what blobs are made of.
 
 use super::{Reader, Writer, corrupt};
+use crate::blob::encryption::plain_bytes;
 use crate::blob::lease::Lease;
 use crate::keyspace::{ContentId, Incarnation};
 use bytes::Bytes;
@@ -284,6 +285,8 @@ pub(crate) struct StoredBlock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockContent {
     Extent(Extent),
+    /// Encrypted with the customer's key. Blocks with a key were once not.
+    Encrypted(Extent),
     /// Nowhere: so many zeros.
     Zeros(u64),
 }
@@ -295,13 +298,22 @@ impl BlockContent {
     pub(crate) fn bytes(self) -> u64 {
         match self {
             Self::Extent(extent) => extent.bytes,
+            Self::Encrypted(extent) => plain_bytes(extent.bytes),
             Self::Zeros(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn extent(self) -> Option<Extent> {
+        match self {
+            Self::Extent(extent) | Self::Encrypted(extent) => Some(extent),
+            Self::Zeros(_) => None,
         }
     }
 
     pub(crate) fn source(self) -> Source {
         match self {
             Self::Extent(extent) => Source::Extent(extent),
+            Self::Encrypted(extent) => Source::EncryptedExtent(extent, 0..self.bytes()),
             Self::Zeros(bytes) => Source::Zeros(bytes),
         }
     }
@@ -309,7 +321,7 @@ impl BlockContent {
     /// As an extent, which zeros are not.
     fn stored(self) -> Extent {
         match self {
-            Self::Extent(extent) => extent,
+            Self::Extent(extent) | Self::Encrypted(extent) => extent,
             Self::Zeros(bytes) => Extent { volume: NO_VOLUME, offset: 0, bytes },
         }
     }
@@ -331,6 +343,10 @@ impl StoredBlock {
         if let Some(key) = self.key {
             out.bytes(&key.sha256);
         }
+        // And those that are not encrypted here.
+        if matches!(self.content, BlockContent::Encrypted(_)) {
+            out.flag(true);
+        }
         out.finish()
     }
 
@@ -340,6 +356,11 @@ impl StoredBlock {
             let key = match from.0.is_empty() {
                 true => None,
                 false => Some(CustomerKey { sha256: from.bytes()?.try_into().ok()? }),
+            };
+            let is_encrypted = !from.0.is_empty() && from.flag()?;
+            let content = match content {
+                BlockContent::Extent(extent) if is_encrypted => BlockContent::Encrypted(extent),
+                content => content,
             };
             Some(Self { put, content, key })
         };
@@ -473,6 +494,10 @@ pub(crate) enum Source {
     Slice(Extent, Range<u64>),
     /// Nowhere: they are zeros, whatever the parent has there.
     Zeros(u64),
+    /// Encrypted with the caller's key, and which of the bytes that are.
+    EncryptedInline(Bytes, Range<u64>),
+    /// Encrypted with the caller's key, all of an extent, and which of the bytes that are.
+    EncryptedExtent(Extent, Range<u64>),
 }
 
 impl Piece {
@@ -480,7 +505,9 @@ impl Piece {
         match &self.source {
             Source::Inline(bytes) => bytes.len() as u64,
             Source::Extent(extent) => extent.bytes,
-            Source::Slice(_, range) => range.end - range.start,
+            Source::Slice(_, range)
+            | Source::EncryptedInline(_, range)
+            | Source::EncryptedExtent(_, range) => range.end - range.start,
             Source::Zeros(bytes) => *bytes,
         }
     }
@@ -512,6 +539,18 @@ impl Pieces {
                     out.number(3);
                     out.number(*bytes);
                 }
+                Source::EncryptedInline(bytes, range) => {
+                    out.number(4);
+                    out.bytes(bytes);
+                    out.number(range.start);
+                    out.number(range.end);
+                }
+                Source::EncryptedExtent(extent, range) => {
+                    out.number(5);
+                    out.extent(*extent);
+                    out.number(range.start);
+                    out.number(range.end);
+                }
             }
         }
         out.finish()
@@ -534,6 +573,11 @@ impl Pieces {
                     (start <= end && end <= extent.bytes).then_some(Source::Slice(extent, start..end))?
                 }
                 3 => Source::Zeros(from.number()?),
+                4 => {
+                    let bytes = Bytes::copy_from_slice(from.bytes()?);
+                    Source::EncryptedInline(bytes, from.range()?)
+                }
+                5 => Source::EncryptedExtent(from.extent()?, from.range()?),
                 _ => return None,
             };
             Some(Piece { id, source })
@@ -632,6 +676,11 @@ impl Writer {
 }
 
 impl<'a> Reader<'a> {
+    fn range(&mut self) -> Option<Range<u64>> {
+        let (start, end) = (self.number()?, self.number()?);
+        (start <= end).then_some(start..end)
+    }
+
     fn wide_number(&mut self) -> Option<u128> {
         let (number, rest) = self.0.split_first_chunk::<16>()?;
         self.0 = rest;

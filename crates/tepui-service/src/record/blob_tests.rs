@@ -56,6 +56,7 @@ fn state(moment: Timestamp) -> BlobState {
         })),
         encryption: Encryption {
             key: Some(CustomerKey { sha256: [8; 32] }),
+            secret: None,
             scope: Some("scope".to_owned()),
         },
         immutability: Some(ImmutabilityPolicy { until: moment, mode: ImmutabilityMode::Locked }),
@@ -114,11 +115,16 @@ fn containers_are_read_back() {
 
 #[test]
 fn what_blobs_are_made_of_is_read_back() {
-    for key in [None, Some(CustomerKey { sha256: [8; 32] })] {
-        for content in [BlockContent::Extent(EXTENT), BlockContent::Zeros(7)] {
-            let block = StoredBlock { put: at("2026-03-10"), content, key };
-            assert_eq!(StoredBlock::decode(&block.encode()), Ok(block));
-        }
+    let key = Some(CustomerKey { sha256: [8; 32] });
+    for (key, content) in [
+        (None, BlockContent::Extent(EXTENT)),
+        (None, BlockContent::Zeros(7)),
+        (key, BlockContent::Extent(EXTENT)),
+        (key, BlockContent::Zeros(7)),
+        (key, BlockContent::Encrypted(EXTENT)),
+    ] {
+        let block = StoredBlock { put: at("2026-03-10"), content, key };
+        assert_eq!(StoredBlock::decode(&block.encode()), Ok(block));
     }
     let extent = StoredExtent { bytes: 3, references: 4 };
     assert_eq!(StoredExtent::decode(&extent.encode()), Ok(extent));
@@ -131,6 +137,8 @@ fn what_blobs_are_made_of_is_read_back() {
             Piece { id: None, source: Source::Inline(Bytes::from_static(b"bytes")) },
             Piece { id: None, source: Source::Slice(EXTENT, 1..3) },
             Piece { id: None, source: Source::Zeros(512) },
+            Piece { id: None, source: Source::EncryptedInline(Bytes::from_static(b"secret"), 3..4) },
+            Piece { id: None, source: Source::EncryptedExtent(EXTENT, 1..2) },
         ],
     };
     assert_eq!(Pieces::decode(&pieces.encode()), Ok(pieces));

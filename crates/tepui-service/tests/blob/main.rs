@@ -7,6 +7,7 @@ mod blocks;
 mod containers;
 mod copies;
 mod deletes;
+mod encryption;
 #[path = "../shared/engine.rs"]
 mod engine;
 mod extents;

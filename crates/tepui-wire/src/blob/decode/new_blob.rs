@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 use tepui_model::blob::{
-    AccessTier, ContentMd5, CustomerKey, Encryption, HttpProperties, ImmutabilityMode, ImmutabilityPolicy,
-    Md5Sum, NewBlob, RehydratePriority, Tags,
+    AccessTier, ContentMd5, CustomerKey, CustomerSecret, Encryption, HttpProperties, ImmutabilityMode,
+    ImmutabilityPolicy, Md5Sum, NewBlob, RehydratePriority, Tags,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
@@ -130,7 +130,7 @@ pub(super) fn encryption(headers: &RequestHeaders<'_>) -> Result<Encryption, Ser
     let scope = given(headers, headers::ENCRYPTION_SCOPE)?.map(str::to_owned);
     let parts = [headers::ENCRYPTION_KEY, headers::ENCRYPTION_KEY_SHA256, headers::ENCRYPTION_ALGORITHM];
     if !parts.iter().any(|name| is_given(headers, name)) {
-        return Ok(Encryption { key: None, scope });
+        return Ok(Encryption { scope, ..Encryption::default() });
     }
     let bytes = |name| {
         let decoded = STANDARD.decode(required(headers, name)?).ok();
@@ -146,5 +146,5 @@ pub(super) fn encryption(headers: &RequestHeaders<'_>) -> Result<Encryption, Ser
     if sha256 != computed {
         return Err(invalid(headers, headers::ENCRYPTION_KEY_SHA256));
     }
-    Ok(Encryption { key: Some(CustomerKey { sha256 }), scope })
+    Ok(Encryption { key: Some(CustomerKey { sha256 }), secret: Some(CustomerSecret(key)), scope })
 }
