@@ -117,12 +117,13 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let mut memory = self.memory.reserve_page().await?;
+        let mut memory = self.memory.reserve_page(&admitted.target.account).await?;
         let answer = self.service.execute(caller, operation, None);
         let answer = admitted.in_time(pin!(answer)).await?;
         if let Reply::BlockList(list) = &answer.reply {
             // There is no other answer that is read whole and may be longer than a page.
-            self.memory.grow(&mut memory, encode::most_block_list_bytes(list)).await?;
+            let bytes = encode::most_block_list_bytes(list);
+            self.memory.grow(&admitted.target.account, &mut memory, bytes).await?;
         }
         let response = match answer.reply {
             Reply::BlockList(list) => encode_in_turns(BlockListWriter::new(list)).await,
@@ -139,7 +140,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         caller: Caller<'_>,
         query: &ListBlobs,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let memory = self.memory.reserve_page().await?;
+        let memory = self.memory.reserve_page(&admitted.target.account).await?;
         let mut writer = BlobListWriter::new(&context(known, admitted, None), query);
         let next = self.service.list_blobs(caller, query, &mut writer);
         let next = admitted.in_time(pin!(next)).await?;

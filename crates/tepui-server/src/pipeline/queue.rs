@@ -110,7 +110,7 @@ impl<E: Engine> Served for Queues<E> {
             // Before anything is done: messages that cannot be sent must not be taken.
             let memory = match most_bytes(&operation) {
                 0 => None,
-                bytes => Some(self.replies.reserve(bytes).await?),
+                bytes => Some(self.replies.reserve(&target.account, bytes).await?),
             };
             let reply = self.service.execute(&target.account, &operation).await;
             let reply = reply.map_err(|error| request.quoted(error))?;

@@ -1,68 +1,133 @@
 //! The memory for answers on their way out.
 
 use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tepui_model::{ErrorCode, ServiceError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// What is set apart for an account that finds everything else taken: two pages.
+const SHARE_BYTES: usize = 2 * PAGE_BYTES;
+/// The part of the memory that is set apart.
+const SET_APART: usize = 4;
+
 /// The memory for pages, messages and blobs that are sent. Clients that read slowly keep theirs for as long as they
-/// take, so there is only so much for all of them.
+/// take, so there is only so much for all of them. A quarter of it is set apart: whoever takes all of the rest leaves
+/// the other accounts something to work with.
 pub(super) struct ReplyMemory {
-    kib: Arc<Semaphore>,
-    all_kib: u32,
+    common: Arc<Semaphore>,
+    common_kib: u32,
+    shares: Mutex<Shares>,
     patience: Duration,
+}
+
+/// What is set apart.
+struct Shares {
+    /// How many more accounts can have a share.
+    left: usize,
+    by_account: HashMap<String, Arc<Semaphore>>,
+}
+
+impl Shares {
+    /// The share of an account, if there is one left for it. Those that nobody uses are given to others.
+    fn of(&mut self, account: &str) -> Option<Arc<Semaphore>> {
+        if let Some(share) = self.by_account.get(account) {
+            return Some(Arc::clone(share));
+        }
+        if self.left == 0 {
+            let before = self.by_account.len();
+            let is_used = |share: &Arc<Semaphore>| {
+                Arc::strong_count(share) > 1 || share.available_permits() < kib(SHARE_BYTES) as usize
+            };
+            self.by_account.retain(|_, share| is_used(share));
+            self.left += before - self.by_account.len();
+        }
+        self.left = self.left.checked_sub(1)?;
+        let share = Arc::new(Semaphore::new(kib(SHARE_BYTES) as usize));
+        self.by_account.insert(account.to_owned(), Arc::clone(&share));
+        Some(share)
+    }
 }
 
 impl ReplyMemory {
     pub(super) fn new(limits: &Limits) -> Self {
-        let all_kib = kib(limits.reply_memory_bytes);
-        let kib = Arc::new(Semaphore::new(all_kib as usize));
-        Self { kib, all_kib, patience: limits.body_memory_timeout }
+        let left = limits.reply_memory_bytes / SET_APART / SHARE_BYTES;
+        let common_kib = kib(limits.reply_memory_bytes - left * SHARE_BYTES);
+        Self {
+            common: Arc::new(Semaphore::new(common_kib as usize)),
+            common_kib,
+            shares: Mutex::new(Shares { left, by_account: HashMap::new() }),
+            patience: limits.body_memory_timeout,
+        }
     }
 
     /// Enough for a page.
-    pub(super) async fn reserve_page(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
-        self.reserve(PAGE_BYTES).await
+    pub(super) async fn reserve_page(&self, account: &str) -> Result<OwnedSemaphorePermit, ServiceError> {
+        self.reserve(account, PAGE_BYTES).await
     }
 
     /// Enough for so many bytes, if there is as much at all.
-    pub(super) async fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ServiceError> {
-        if let Some(permit) = self.try_reserve(bytes) {
+    pub(super) async fn reserve(
+        &self,
+        account: &str,
+        bytes: usize,
+    ) -> Result<OwnedSemaphorePermit, ServiceError> {
+        if let Some(permit) = self.try_reserve(account, bytes) {
             return Ok(permit);
         }
-        let permit = Arc::clone(&self.kib).acquire_many_owned(kib(bytes).min(self.all_kib));
+        let common = Arc::clone(&self.common).acquire_many_owned(kib(bytes).min(self.common_kib));
+        let share = self.share(account, bytes).map(|share| share.acquire_many_owned(kib(bytes)));
+        let permit = async {
+            match share {
+                Some(share) => tokio::select! { permit = common => permit, permit = share => permit },
+                None => common.await,
+            }
+        };
         match tokio::time::timeout(self.patience, permit).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(busy()),
         }
     }
 
-    /// Adds to what is reserved, so that it is enough for so many bytes.
+    /// The account's own share, if so many bytes fit.
+    fn share(&self, account: &str, bytes: usize) -> Option<Arc<Semaphore>> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes <= SHARE_BYTES { shares.of(account) } else { None }
+    }
+
+    /// Sees to it that what is reserved is enough for so many bytes.
     pub(super) async fn grow(
         &self,
+        account: &str,
         reserved: &mut OwnedSemaphorePermit,
         bytes: usize,
     ) -> Result<(), ServiceError> {
-        let more = (kib(bytes).min(self.all_kib) as usize).saturating_sub(reserved.num_permits());
-        if more > 0 {
-            reserved.merge(self.reserve(more * 1024).await?);
+        if (kib(bytes).min(self.common_kib) as usize) > reserved.num_permits() {
+            *reserved = self.reserve(account, bytes).await?;
         }
         Ok(())
     }
 
     /// For an answer of this size that is there already, if it counts and only reads: it is given up if there is
     /// no memory for it, rather than kept until there is.
-    pub(super) fn hold(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, ServiceError> {
+    pub(super) fn hold(
+        &self,
+        account: &str,
+        bytes: usize,
+    ) -> Result<Option<OwnedSemaphorePermit>, ServiceError> {
         match bytes <= SMALL_BODY_BYTES {
             true => Ok(None),
-            false => self.try_reserve(bytes).map(Some).ok_or_else(busy),
+            false => self.try_reserve(account, bytes).map(Some).ok_or_else(busy),
         }
     }
 
     /// So much, if it is there now.
-    pub(super) fn try_reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.kib).try_acquire_many_owned(kib(bytes)).ok()
+    pub(super) fn try_reserve(&self, account: &str, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.common).try_acquire_many_owned(kib(bytes)) {
+            return Some(permit);
+        }
+        self.share(account, bytes)?.try_acquire_many_owned(kib(bytes)).ok()
     }
 
     /// What an answer of this size keeps of what was reserved. Small ones do not count.
@@ -81,4 +146,40 @@ fn busy() -> ServiceError {
 
 fn kib(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(bytes: usize) -> ReplyMemory {
+        let body_memory_timeout = Duration::from_millis(1);
+        ReplyMemory::new(&Limits { reply_memory_bytes: bytes, body_memory_timeout, ..Limits::default() })
+    }
+
+    /// Takes pages until there are no more.
+    fn take_all(memory: &ReplyMemory, account: &str) -> Vec<OwnedSemaphorePermit> {
+        std::iter::from_fn(|| memory.try_reserve(account, PAGE_BYTES)).collect()
+    }
+
+    #[tokio::test]
+    async fn who_takes_all_leaves_something_for_others() {
+        let memory = memory(16 * PAGE_BYTES);
+        let greedy = take_all(&memory, "greedy");
+        assert_eq!(greedy.len(), 14, "all but the share of one more");
+        assert!(memory.reserve_page("greedy").await.is_err());
+        let page = memory.reserve_page("modest").await.ok();
+        assert!(page.is_some() && memory.reserve_page("modest").await.is_ok());
+        assert!(memory.reserve("modest", 3 * PAGE_BYTES).await.is_err(), "not that much");
+        assert!(memory.reserve_page("third").await.is_err(), "two shares are all that was set apart");
+        drop(page);
+        assert!(memory.reserve_page("third").await.is_ok(), "nobody uses the share of the second");
+        drop(greedy);
+        assert!(memory.reserve("third", 12 * PAGE_BYTES).await.is_ok());
+    }
+
+    #[test]
+    fn little_memory_is_not_divided() {
+        assert_eq!(take_all(&memory(4 * PAGE_BYTES), "greedy").len(), 4);
+    }
 }

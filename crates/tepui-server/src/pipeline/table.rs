@@ -49,7 +49,7 @@ impl<E: Engine> Tables<E> {
     ) -> Result<Response<Payload>, ServiceError> {
         let bounds = access::bounds(&admitted.grant);
         if let Operation::QueryEntities(query) = operation {
-            let memory = self.replies.reserve_page().await?;
+            let memory = self.replies.reserve_page(&admitted.target.account).await?;
             let mut writer = PageWriter::new(context, &query.table);
             let page = self
                 .service
@@ -118,7 +118,7 @@ impl<E: Engine> Served for Tables<E> {
         // Before anything is done: what is changed must be told. An answer that repeats a body is about as long.
         let echo = match kind {
             InsertEntity | EntityGroupTransaction if bytes.len() > SMALL_BODY_BYTES => {
-                Some(self.replies.reserve(2 * bytes.len()).await?)
+                Some(self.replies.reserve(&admitted.target.account, 2 * bytes.len()).await?)
             }
             _ => None,
         };
@@ -152,7 +152,9 @@ impl<E: Engine> Served for Tables<E> {
         match echo {
             _ if known.memory.is_some() => {}
             Some(echo) => known.memory = ReplyMemory::keep(echo, bytes),
-            None if kind.effect() == Effect::Read => known.memory = self.replies.hold(bytes)?,
+            None if kind.effect() == Effect::Read => {
+                known.memory = self.replies.hold(&admitted.target.account, bytes)?
+            }
             None => {}
         }
         Ok(response.map(|page| ReplyBody::pieces(page.into_pieces())))

@@ -41,7 +41,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let parts = batch::decode(content_type, body, admitted.target)?;
         let kinds = parts.iter().map(kind_of).collect::<Result<Vec<_>, _>>()?;
         batch::check_kinds(&kinds)?;
-        let memory = self.memory.reserve(parts.len() * MAX_ANSWER_BYTES).await?;
+        let memory = self.memory.reserve(&admitted.target.account, parts.len() * MAX_ANSWER_BYTES).await?;
         let answers = async {
             let mut answers = Vec::with_capacity(parts.len());
             for some in parts.iter().zip(&kinds).collect::<Vec<_>>().chunks(AT_A_TIME) {

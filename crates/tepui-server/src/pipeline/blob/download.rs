@@ -37,7 +37,9 @@ pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
         encoder = Some(Encoder::new(plain_bytes));
     }
     let bytes = declared(response.headers());
-    let room = if bytes > SMALL_BODY_BYTES as u64 { memory.try_reserve(ROOM_BYTES) } else { None };
+    let account = &admitted.target.account;
+    let is_large = bytes > SMALL_BODY_BYTES as u64;
+    let room = if is_large { memory.try_reserve(account, ROOM_BYTES) } else { None };
     let first = match (&encoder, plain_bytes) {
         (None, 0) => return Ok(response.map(ReplyBody::from)),
         (None, _) => {
