@@ -215,4 +215,27 @@ fn copies_are_encrypted() {
         client.blob("DELETE", "/vault/source", &[], b"").unwrap();
         check(&mut client, "/vault/copy", &body);
     }
+    // Pages and the zeros between them; then they can be written to.
+    let page_blob = [("x-ms-blob-type", "PageBlob"), ("x-ms-blob-content-length", "65536")];
+    assert_eq!(client.blob("PUT", "/vault/pages", &page_blob, b"").unwrap().status, 201);
+    let at = |range| [("x-ms-page-write", "update"), ("x-ms-range", range)];
+    let mut pages = vec![0; 65_536];
+    pages[1024..31_232].copy_from_slice(&marked(0, 30_208));
+    let body = &pages[1024..31_232];
+    assert_eq!(
+        client.blob("PUT", "/vault/pages?comp=page", &at("bytes=1024-31231"), body).unwrap().status,
+        201
+    );
+    let source = format!("{address}{}", signed("/vault/pages"));
+    put(&mut client, "/vault/encrypted", &[("x-ms-copy-source", &source)], b"");
+    check(&mut client, "/vault/encrypted", &pages);
+    put(&mut client, "/vault/encrypted?comp=page", &at("bytes=20480-20991"), &marked(9, 512));
+    pages[20_480..20_992].copy_from_slice(&marked(9, 512));
+    check(&mut client, "/vault/encrypted", &pages);
+    // Not if there are very many: all of them would be written.
+    let huge = [("x-ms-blob-type", "PageBlob"), ("x-ms-blob-content-length", "1099511627776")];
+    assert_eq!(client.blob("PUT", "/vault/huge", &huge, b"").unwrap().status, 201);
+    let source = format!("{address}{}", signed("/vault/huge"));
+    let refused = ask(&mut client, "PUT", "/vault/no", &[("x-ms-copy-source", &source)], b"");
+    assert_eq!(refused.status, 409, "{}", refused.text());
 }

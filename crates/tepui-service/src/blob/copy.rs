@@ -105,6 +105,11 @@ pub(super) async fn copy_blob<S: Snapshot>(
     let asked = target.asked(&copy.preconditions, context.now);
     asked.check_create(target.base.as_ref(), blob_type, context.allowed)?;
     tier::check_new(copy.tier, blob_type)?;
+    // All bytes are encrypted while the caller waits, and a page blob may have very many that it never had.
+    let is_long = source.as_ref().is_some_and(|source| source.bytes > MAX_WAITING_BYTES);
+    if is_long && copy.encryption.key.is_some() {
+        return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
+    }
     require_infinite(target.base.as_ref(), &copy.preconditions, context)?;
     let given = NewBlob {
         metadata: copy.metadata.clone(),

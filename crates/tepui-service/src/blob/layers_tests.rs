@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tepui_engine::{Engine, MemoryEngine};
 use tepui_extents::MemoryExtents;
 use tepui_model::blob::{
-    BlobName, BlobPath, ByteRange, Checksums, ContainerEncryption, ContainerName, DeleteBlob, Encryption,
-    GetBlob, GetPageRanges, NewBlob, NewContent, Operation, PageRange, PageState, PageWrite, Preconditions,
-    PreviousSnapshot, PutBlob, PutPages, Reply, Revision, SequenceConditions, SetBlobProperties,
-    TierConditions, Upload,
+    BlobName, BlobPath, ByteRange, Checksums, ContainerEncryption, ContainerName, CustomerKey,
+    CustomerSecret, DeleteBlob, Encryption, GetBlob, GetPageRanges, NewBlob, NewContent, Operation,
+    PageRange, PageState, PageWrite, Preconditions, PreviousSnapshot, PutBlob, PutPages, Reply, Revision,
+    SequenceConditions, SetBlobProperties, TierConditions, Upload,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::time::ManualClock;
@@ -23,6 +23,13 @@ const PAGES: u64 = 400;
 struct Disk {
     engine: Arc<MemoryEngine>,
     service: BlobService<MemoryEngine, MemoryExtents>,
+    encryption: Encryption,
+}
+
+/// Without a key, and with one: then everything takes longer.
+fn encryptions() -> [Encryption; 2] {
+    let (key, secret) = (CustomerKey { sha256: [7; 32] }, CustomerSecret([8; 32]));
+    [Encryption::default(), Encryption { key: Some(key), secret: Some(secret), scope: None }]
 }
 
 fn path() -> BlobPath {
@@ -30,13 +37,13 @@ fn path() -> BlobPath {
 }
 
 impl Disk {
-    async fn new() -> Self {
+    async fn new(encryption: Encryption) -> Self {
         let (engine, extents) = (Arc::new(MemoryEngine::new()), Arc::new(MemoryExtents::new()));
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10").unwrap()));
         let count = AtomicU64::new(1);
         let chance = Arc::new(move || u128::from(count.fetch_add(1, Ordering::SeqCst)));
         let service = BlobService::new(Arc::clone(&engine), extents, clock, chance, BlobOptions::default());
-        let disk = Self { engine, service };
+        let disk = Self { engine, service, encryption: encryption.clone() };
         disk.run(Operation::CreateContainer {
             container: path().container,
             metadata: Metadata::default(),
@@ -46,7 +53,8 @@ impl Disk {
         .await
         .unwrap();
         let content = NewContent::Page { bytes: PAGES * PAGE, sequence_number: 0 };
-        let (new, preconditions) = (NewBlob::default(), Preconditions::default());
+        let new = NewBlob { encryption, ..NewBlob::default() };
+        let preconditions = Preconditions::default();
         disk.run(Operation::PutBlob(PutBlob { blob: path(), new, content, preconditions })).await.unwrap();
         disk
     }
@@ -70,7 +78,7 @@ impl Disk {
             write,
             sequence: SequenceConditions::default(),
             preconditions: Preconditions::default(),
-            encryption: Encryption::default(),
+            encryption: self.encryption.clone(),
         });
         let Some(fill) = fill else { return drop(self.run(operation).await.unwrap()) };
         let mut upload = self.service.begin_upload(&operation).unwrap();
@@ -87,7 +95,7 @@ impl Disk {
             resize: Some(pages * PAGE),
             sequence_number: None,
             preconditions: Preconditions::default(),
-            encryption: Encryption::default(),
+            encryption: self.encryption.clone(),
         });
         self.run(operation).await.unwrap();
     }
@@ -97,7 +105,7 @@ impl Disk {
             blob: path(),
             metadata: Metadata::default(),
             preconditions: Preconditions::default(),
-            encryption: Encryption::default(),
+            encryption: self.encryption.clone(),
         };
         match self.run(operation).await {
             Ok(Reply::Snapshot { snapshot, .. }) => snapshot,
@@ -124,7 +132,7 @@ impl Disk {
             range: None,
             range_checksum: None,
             preconditions: Preconditions::default(),
-            encryption: Encryption::default(),
+            encryption: self.encryption.clone(),
         });
         let answer = self.service.execute(Caller::owner("acct"), &operation, None).await.unwrap();
         let (mut download, mut read) = (answer.content.unwrap(), Vec::new());
@@ -199,11 +207,17 @@ fn dice() -> impl FnMut(u64) -> u64 {
 
 #[tokio::test]
 async fn layers_stay_few() {
-    let (disk, mut next) = (Disk::new().await, dice());
+    for (encryption, rounds) in encryptions().into_iter().zip([4000, 400]) {
+        check_layers_stay_few(encryption, rounds).await;
+    }
+}
+
+async fn check_layers_stay_few(encryption: Encryption, rounds: u64) {
+    let (disk, mut next) = (Disk::new(encryption).await, dice());
     let mut plain = vec![0; (PAGES * PAGE) as usize];
     let mut kept: Vec<(Timestamp, Vec<u8>)> = Vec::new();
     let mut deepest = 0;
-    for round in 0..4000u64 {
+    for round in 0..rounds {
         let start = next(PAGES);
         let pages = start..(start + 1 + next(40)).min(PAGES);
         let fill = (next(4) > 0).then_some(round as u8 | 1);
@@ -244,10 +258,16 @@ async fn layers_stay_few() {
 
 #[tokio::test]
 async fn changes_of_length_are_changes() {
-    let (disk, mut next) = (Disk::new().await, dice());
+    for (encryption, rounds) in encryptions().into_iter().zip([1000, 100]) {
+        check_changes_of_length_are_changes(encryption, rounds).await;
+    }
+}
+
+async fn check_changes_of_length_are_changes(encryption: Encryption, rounds: u64) {
+    let (disk, mut next) = (Disk::new(encryption).await, dice());
     let mut plain = vec![0; (PAGES * PAGE) as usize];
     let mut kept: Vec<(Timestamp, Vec<u8>)> = Vec::new();
-    for round in 0..1000u64 {
+    for round in 0..rounds {
         let length = plain.len() as u64 / PAGE;
         let start = next(length);
         let pages = start..(start + 1 + next(60)).min(length);
@@ -282,7 +302,7 @@ async fn changes_of_length_are_changes() {
 
 #[tokio::test]
 async fn small_pieces_become_large_ones() {
-    let (disk, mut next) = (Disk::new().await, dice());
+    let (disk, mut next) = (Disk::new(Encryption::default()).await, dice());
     let mut plain = vec![0; (PAGES * PAGE) as usize];
     let mut order: Vec<u64> = (0..PAGES).collect();
     for at in (1..order.len()).rev() {

@@ -267,7 +267,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     async fn free_extents(&self) -> Result<(), ServiceError> {
         let mut left = Some(keyspace::all_free_extents());
         while let Some(range) = left {
-            // Let go at once: a snapshot keeps what is merged away meanwhile.
+            // Let go at once: a snapshot keeps what is merged away meanwhile. Read at once, too: each time, readers are
+            // waited for.
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
             let page = snapshot.scan_some(&range, NOTES).await.map_err(engine_error)?;
             drop(snapshot);
