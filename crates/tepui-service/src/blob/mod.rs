@@ -15,6 +15,7 @@
 //! | `lease.rs` | the states of a lease, of containers and blobs alike |
 //! | `contents.rs` | extents and lists of pieces, and how often they are referred to |
 //! | `upload.rs`, `download.rs` | bytes on their way in and out |
+//! | `encryption.rs` | bytes and metadata with a key that the caller brings along |
 //! | `digester.rs` | MD5 of what comes in |
 //! | `reclaim.rs` | space that is given back, and what has expired |
 //! | `edit.rs` | what an operation reads and is going to write |
