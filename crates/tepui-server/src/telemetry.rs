@@ -511,8 +511,8 @@ pub(crate) fn push_json_string(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tepui_model::table::PlanKind;
     use crate::config::LogLevel;
+    use tepui_model::table::PlanKind;
 
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<u8>>>);

@@ -118,7 +118,9 @@ mod tests {
     fn it_is_there_for_the_development_account_on_the_machine_itself() {
         assert!(guard(&Config::default()).is_some());
         assert!(Browsers::new(&Config::default(), "0.0.0.0:10000".parse().unwrap()).is_none());
-        let accounts = crate::config::parse_accounts("devstoreaccount1:c2VjcmV0").unwrap();
+        let accounts =
+            crate::config::parse_accounts("devstoreaccount1:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+                .unwrap();
         assert!(guard(&Config { accounts, ..Config::default() }).is_none());
     }
 

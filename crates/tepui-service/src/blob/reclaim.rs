@@ -12,7 +12,7 @@ use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContai
 use crate::transact::{Attempt, Outcome, Space, commit, engine_error};
 use std::time::{Duration, Instant};
 use tepui_engine::{Engine, Key, KeyRange, ScanLimit, Snapshot};
-use tepui_extents::{Extent, Extents};
+use tepui_extents::{Extent, ExtentError, Extents};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// How often notes are looked for.
@@ -102,7 +102,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 let (volume, offset) = keyspace::place_of_extent(&key).ok_or(ErrorCode::InternalError)?;
                 kept.push(Extent { volume, offset, bytes: StoredExtent::decode(&row)?.bytes });
             }
-            self.extents.sweep(volume, kept).await.map_err(extent_error)?;
+            match self.extents.sweep(volume, kept).await {
+                // It stays as it is, for whoever looks into it. The others need not wait for that.
+                Err(error @ ExtentError::Corrupt(_)) => {
+                    tracing::error!(%error, volume, "a volume is not swept")
+                }
+                swept => swept.map_err(extent_error)?,
+            }
         }
         Ok(())
     }

@@ -253,7 +253,7 @@ mod tests {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
-    let said = head(&headers);
+        let said = head(&headers);
         assert_eq!(said.http.content_type.as_deref(), Some("image/png"));
         assert_eq!(said.http.content_language.as_deref(), Some("de"));
         assert_eq!(said.http.cache_control.as_deref(), Some("no-store"));
