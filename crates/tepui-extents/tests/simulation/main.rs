@@ -21,18 +21,18 @@ use world::{Report, STEPS, World};
 /// Cases that have failed once.
 const PAST: &[&str] = &[
     // The folder was made, but its parent could not be synced, and never was afterwards.
-    "614098115/fail/7/1/TooManyFiles",
-    "1486130624/fail/7/40/NoSpace",
+    "1181230243/fail/7/1/TooManyFiles",
+    "2621569159/fail/7/1/NoSpace",
     // A sweep that had only to sync the folder found no file to sweep any more, for ever.
-    "1987091426/fail/127/1/Input",
+    "145224312/fail/224/10/TooManyFiles",
     // Empty volumes that could not be deleted, or came back after a crash.
-    "1005549106/fail/37/1/TooManyFiles",
-    "1955857839/fail/45/1/NoSpace",
-    "1223719001/crash/50/Some",
-    "1018968955/crash/53/Everything",
-    // The folder, and the newest volume, were lost: their numbers were used again.
-    "1285270462/damage/1285270464",
-    "112878577/damage/112878577",
+    "1107638625/fail/266/1/TooManyFiles",
+    "1266742483/fail/34/40/NoSpace",
+    "1108637656/crash/58/Some",
+    "1024529749/crash/27/Everything",
+    // The folder was lost: the numbers of its volumes were used again.
+    "1964293493/damage/1964293496",
+    "117126082/damage/117126084",
 ];
 
 fn run(case: Case, is_verbose: bool) -> Report {

@@ -39,6 +39,10 @@ pub(crate) struct World {
     model: Model,
     /// Finished, and not settled yet.
     unsettled: Vec<Extent>,
+    /// Whether nobody has forgotten an extent in this life.
+    is_all_known: bool,
+    /// Whether calls may have failed: what could not be sealed then is left for the next life.
+    had_trouble: bool,
     crashes: u64,
     is_verbose: bool,
 }
@@ -102,6 +106,8 @@ impl World {
             actors: Vec::new(),
             model: Model::default(),
             unsettled: Vec::new(),
+            is_all_known: true,
+            had_trouble: !matches!(case.trouble, Trouble::None | Trouble::Damage(_)),
             crashes: 0,
             is_verbose,
         }
@@ -212,6 +218,7 @@ impl World {
             Ok(extents) => {
                 self.say(&format!("opened; left over: {:?}", extents.leftovers()));
                 self.extents = Some(extents);
+                self.is_all_known = true;
             }
             Err(error) => {
                 self.say(&format!("cannot open: {error}"));
@@ -306,7 +313,7 @@ impl World {
                 self.model.add(extent, content, fate);
                 let is_settled = self.random.bool();
                 match fate {
-                    Fate::Forgotten => {}
+                    Fate::Forgotten => self.is_all_known = false,
                     Fate::Kept if is_settled => {
                         self.extents.iter().for_each(|extents| extents.settle(extent));
                     }
@@ -367,7 +374,15 @@ impl World {
         self.actors.clear();
         self.drain();
         if let Some(extents) = self.extents.take() {
+            if self.random.bool() {
+                self.unsettled.drain(..).for_each(|extent| extents.settle(extent));
+                while self.files.run_blocking() {}
+            }
+            let is_clean = !self.had_trouble && self.is_all_known && self.unsettled.is_empty();
+            let is_clean = is_clean && extents.leftovers().is_empty();
             extents.close();
+            let is_open = |(path, _): &(PathBuf, u64)| path.extension().is_some();
+            assert!(!(is_clean && self.files.list().iter().any(is_open)), "a volume was not sealed");
         }
         self.unsettled.clear();
         assert_eq!(self.files.open_files(), 0, "files are held open by nobody");
@@ -399,7 +414,6 @@ impl World {
     /// The end of every run: whatever went wrong before goes right now, and everything is looked at.
     fn end(&mut self) {
         self.say("the end begins");
-        let had_trouble = !matches!(self.case.trouble, Trouble::None | Trouble::Damage(_));
         self.files.stop_failing();
         self.files.crash_at(u64::MAX);
         self.files.set_capacity(NO_LIMIT);
@@ -420,23 +434,12 @@ impl World {
             self.drain();
             assert_eq!(extents.leftovers(), []);
         }
-        let is_settled = self.random.bool();
-        if is_settled {
-            let extents = self.extents.clone().expect("it is open");
-            std::mem::take(&mut self.unsettled).into_iter().for_each(|extent| extents.settle(extent));
-        }
-        let had_leftovers = !self.extents.as_ref().expect("it is open").leftovers().is_empty();
-        let is_closed = self.random.bool();
-        match is_closed {
+        match self.random.bool() {
             true => self.close(),
             false => self.crash(self.files.crash(CrashOutcome::Nothing)),
         }
         self.open();
         let extents = self.extents.clone().expect("it is open");
-        let is_all_known = self.model.all(Fate::Forgotten).is_empty();
-        if is_closed && is_settled && is_all_known && !had_trouble && !had_leftovers {
-            assert_eq!(extents.leftovers(), [], "it was closed");
-        }
         self.check_kept();
         self.begin_to_sweep(&extents);
         self.drain();
