@@ -57,6 +57,10 @@ impl Directory {
                 Expect::Everything => {}
             }
         }
+        if expect == Expect::Everything {
+            // Who wrote the file FORMAT may have been killed before it was on disk.
+            files.sync_directory(path).map_err(|error| failed("sync", error))?;
+        }
         Ok(directory)
     }
 

@@ -214,6 +214,10 @@ impl Journal {
         let begin = || {
             let mut next =
                 Current::begin(&*self.files, &self.folder, self.growth, head, place, &mut self.group)?;
+            if self.current.is_none() {
+                // Files that were found may be there only as long as the power is.
+                self.files.sync_directory(&self.folder)?;
+            }
             if let Some(Batch { number, writes }) = carried {
                 next.append(&mut self.group, *number, writes)?;
                 next.sync()?;

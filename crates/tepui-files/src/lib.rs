@@ -171,15 +171,19 @@ pub fn read_file(files: &dyn FileSystem, path: &Path) -> io::Result<Vec<u8>> {
 
 /// Makes a directory and those above it, so that they survive a crash.
 pub fn create_directories(files: &dyn FileSystem, path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if files.exists(path)? {
-        return Ok(());
-    }
-    if let Some(parent) = parent {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let is_there = files.exists(path)?;
+    if !is_there {
         create_directories(files, parent)?;
+        files.create_directory(path)?;
     }
-    files.create_directory(path)?;
-    files.sync_directory(parent.unwrap_or(Path::new(".")))
+    match files.sync_directory(parent) {
+        // Made by somebody else, in a place of theirs.
+        Err(error) if is_there && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        // Also if it was there: who made it may have been killed before this.
+        synced => synced,
+    }
 }
 
 /// Why a file was not replaced.

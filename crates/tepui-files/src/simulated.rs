@@ -345,7 +345,7 @@ impl SimulatedFiles {
     }
 
     /// What the next process finds after this one was killed: everything that was written, synced or not. Nothing that is left of the
-    /// process that was killed reaches the disk any more. Calls are counted on.
+    /// process that was killed reaches the disk any more. Calls are counted on, and those that were to fail still do.
     pub fn kill(&self) -> Self {
         let mut state = self.state();
         let unfinished = std::mem::take(&mut state.work);
@@ -360,7 +360,6 @@ impl SimulatedFiles {
         next.unsynced_names = std::mem::take(&mut state.unsynced_names);
         next.calls = state.calls;
         next.failures = std::mem::take(&mut state.failures);
-        next.crash_at = state.crash_at;
         next.trace = state.trace.take();
         state.has_crashed = true;
         drop((state, next));

@@ -4,8 +4,9 @@
 //! read through [`Paced`], which counts for them; what takes long without reading counts with [`Pace::work`].
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tepui_engine::{EngineError, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version};
+use tokio::time::Instant;
 
 /// How long a turn lasts.
 const MAX_TURN: Duration = Duration::from_millis(2);

@@ -10,10 +10,11 @@ use crate::keyspace::{self, ContentId, Incarnation};
 use crate::pace::Paced;
 use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
 use crate::transact::{Attempt, Outcome, Space, commit, engine_error};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tepui_engine::{Engine, Key, KeyRange, ScanLimit, Snapshot};
 use tepui_extents::{Extent, ExtentError, Extents};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tokio::time::Instant;
 
 /// How often notes are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
