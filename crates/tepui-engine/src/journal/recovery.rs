@@ -205,15 +205,20 @@ fn whole_group(bytes: &[u8], segment: u64, group: u32) -> Option<(Vec<u8>, usize
 
 /// Whether `bytes` are what a crash can leave behind the last whole group: parts of one more, and what
 /// the file held before. Nobody was told that this one is there.
+///
+/// One sector may be neither: a write that ended in it, before it failed. Nothing of the group follows that one.
 fn check_tail(bytes: &[u8], segment: u64, unfinished: u32) -> Option<()> {
-    let is_left_over = |sector: &[u8]| match sector::look(sector) {
-        Sector::Empty => true,
-        Sector::Written(mark) => {
-            mark.segment < segment || mark.segment == segment && mark.group == unfinished
+    let mut ends_here = false;
+    for sector in bytes.chunks_exact(SECTOR) {
+        match sector::look(sector) {
+            Sector::Empty => {}
+            Sector::Written(mark) if mark.segment < segment => {}
+            Sector::Written(mark) if mark.segment == segment && mark.group == unfinished && !ends_here => {}
+            Sector::Damaged if !ends_here => ends_here = true,
+            _ => return None,
         }
-        Sector::Damaged => false,
-    };
-    bytes.chunks_exact(SECTOR).all(is_left_over).then_some(())
+    }
+    Some(())
 }
 
 /// All of a file, and zeros up to the end of a sector.

@@ -166,7 +166,7 @@ async fn fill_and_empty(run: &mut Run) -> Result<(), String> {
         return Err(format!("{held} bytes are held, {needed} are needed"));
     }
     let free = run.files.free_space(Path::new(DIRECTORY)).map_err(|error| error.to_string())?;
-    if free > RESERVE / 2 && !run.delete_all().await? {
+    if free > RESERVE / 2 && run.open().await? && !run.delete_all().await? {
         return Err(format!("nothing can be deleted though {free} bytes are free"));
     }
     run.recover_with_space().await

@@ -148,7 +148,7 @@ impl Run {
     }
 
     /// Opens the engine if it is not open. `false`: that failed, as it may.
-    async fn open(&mut self) -> Result<bool, String> {
+    pub(crate) async fn open(&mut self) -> Result<bool, String> {
         if self.store.is_some() {
             return Ok(true);
         }
