@@ -285,3 +285,40 @@ fn panicked(panic: &(dyn Any + Send)) -> EngineError {
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     EngineError::Failed(format!("a thread has panicked: {text}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{CacheLimits, Expect, Sizes};
+    use tepui_files::{FileSystem, SimulatedFiles};
+
+    #[test]
+    fn writers_stop_where_background_work_does_not_keep_up() {
+        let files: Arc<dyn FileSystem> = Arc::new(SimulatedFiles::new(1));
+        files.create_directory("/rows".as_ref()).expect("a directory can be made");
+        let cache = CacheLimits { tables: 10, bytes: 1 << 20 };
+        let sizes = Sizes { memtable_bytes: 1 << 10, block_bytes: 256, free_bytes: 0, cache };
+        let (tree, _) = Tree::open(&files, "/rows".as_ref(), sizes, Expect::Nothing).expect("a new folder");
+        let background = Background::stepped(&Arc::new(tree));
+        for (tables, failing, refused) in [
+            (29, None, None),
+            (30, None, Some("too slowly")),
+            (45, None, Some("too slowly")),
+            (0, Some("a broken disk"), None),
+            (30, Some("a broken disk"), Some("a broken disk")),
+        ] {
+            // There is nothing behind these numbers, so that nothing can be done about them.
+            let mut work = background.shared.work();
+            work.progress.waiting_tables = tables;
+            work.progress.failing = failing.map(|why: &str| EngineError::Failed(why.into()));
+            drop(work);
+            let room = background.wait_for_room(2, 30);
+            match refused {
+                None => assert_eq!(room, Ok(())),
+                Some(why) => {
+                    assert!(matches!(room, Err(EngineError::Unavailable(said)) if said.contains(why)))
+                }
+            }
+        }
+    }
+}

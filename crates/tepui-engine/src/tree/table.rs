@@ -101,7 +101,12 @@ impl Table {
         Ok(Self::new(files, cache, path, meta))
     }
 
-    fn new(files: &Arc<dyn FileSystem>, cache: &Arc<TableCache>, path: PathBuf, meta: TableMeta) -> Self {
+    pub(super) fn new(
+        files: &Arc<dyn FileSystem>,
+        cache: &Arc<TableCache>,
+        path: PathBuf,
+        meta: TableMeta,
+    ) -> Self {
         Self {
             meta,
             path,

@@ -439,3 +439,30 @@ fn a_manifest_that_is_not_written_loses_nothing() {
         }
     }
 }
+
+/// A level is chosen by how much too large it is, level 0 like the others.
+#[test]
+fn the_level_that_is_too_large_by_the_most_is_merged_first() {
+    let files: Arc<dyn FileSystem> = Arc::new(tepui_files::SystemFiles);
+    let cache = Arc::new(TableCache::new(SIZES.cache));
+    let mut id = 0;
+    let mut table = |first: usize, last: usize| {
+        id += 1;
+        let key = |number: usize| Key::from(format!("{number:05}"));
+        let bytes = SIZES.memtable_bytes;
+        let meta = table::TableMeta { id, bytes, rows: 10, deletions: 0, first: key(first), last: key(last) };
+        Arc::new(Table::new(&files, &cache, PathBuf::new(), meta))
+    };
+    // Level 1 may have four tables, level 2 forty.
+    for (first, second, expected) in
+        [(8, 4, Some(1)), (8, 12, Some(2)), (7, 4, None), (7, 5, Some(2)), (16, 6, Some(1))]
+    {
+        let mut tables: Vec<(usize, Arc<Table>)> = (0..first).map(|_| (0, table(0, 9999))).collect();
+        tables.extend((0..second).map(|at| (1, table(at * 100, at * 100 + 50))));
+        tables.extend((0..20).map(|at| (2, table(at * 100, at * 100 + 60))));
+        let levels = Levels::new(tables.into_iter(), vec![]).expect("they do not overlap");
+        let pick = |space| levels.pick(SIZES, &HashSet::new(), 8, space).map(|merge| merge.target);
+        assert_eq!(pick(u64::MAX), expected, "{first} tables from memory, {second} in level 1");
+        assert_eq!(pick(0), None, "nothing is merged without space for it");
+    }
+}

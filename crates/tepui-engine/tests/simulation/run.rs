@@ -74,6 +74,7 @@ pub(crate) fn options(files: &SimulatedFiles) -> DiskOptions {
     options.journal_bytes = 96 << 10;
     options.free_space_reserve_bytes = RESERVE;
     options.commit_wait = Duration::from_secs(3600);
+    options.max_open_tables = 4;
     options
 }
 
@@ -104,6 +105,8 @@ impl Run {
         let files = SimulatedFiles::new(setup.seed);
         files.set_direct_writes(setup.direct);
         files.set_cached_percent([100, 70, 0][(setup.seed % 3) as usize]);
+        // Few tables are open at once, however many there are.
+        files.set_max_open_files(40);
         files.start_trace();
         for (call, failure) in &setup.failures {
             files.fail(*call, *failure);
