@@ -278,9 +278,18 @@ impl World {
         self.note(|| format!("prepared: {made:?}"));
         match made {
             Some(Ok(())) => self.life().is_ready = true,
-            _ => self.advance(Duration::from_secs(1)),
+            _ => self.wait(),
         }
         Ok(())
+    }
+
+    /// A second in which nobody asks for anything. The committer looks after its store all the same.
+    fn wait(&mut self) {
+        self.advance(Duration::from_secs(1));
+        self.inside(|life| {
+            life.stepper.commit();
+            life.stepper.flush();
+        });
     }
 
     /// Does something that may ask for the time.
@@ -589,12 +598,7 @@ impl World {
                 Some(done) => self.heard(done),
                 None => {}
             }
-            self.advance(Duration::from_secs(1));
-            // The committer looks after its store though nobody asks for anything.
-            self.inside(|life| {
-                life.stepper.commit();
-                life.stepper.flush();
-            });
+            self.wait();
         }
         Err("it takes no writes though nothing fails".into())
     }
