@@ -44,8 +44,10 @@ pub struct Extent {
 /// Why bytes could not be written, read or freed. Each kind says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtentError {
-    /// Try again later: there is no space left, say.
+    /// Try again later: the store is being closed, say.
     Unavailable(String),
+    /// The disk is full, or nearly so: nothing is written any more.
+    NoSpace(String),
     /// Stored bytes are not what was written, or not there. Stop and look; never serve them.
     Corrupt(String),
     /// Anything else that failed below: the message is for the log.
@@ -137,6 +139,7 @@ impl fmt::Display for ExtentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable(why) => write!(f, "storage is unavailable: {why}"),
+            Self::NoSpace(why) => write!(f, "no space: {why}"),
             Self::Corrupt(what) => write!(f, "stored bytes are corrupt: {what}"),
             Self::Failed(why) => write!(f, "storage failed: {why}"),
         }

@@ -174,7 +174,7 @@ impl Store {
             .map_err(|error| failed("ask for the free space of", self.folder(), &error))?;
         let reserve = self.options.free_space_reserve_bytes;
         if free < reserve.saturating_add(bytes) {
-            return Err(ExtentError::Unavailable(format!(
+            return Err(ExtentError::NoSpace(format!(
                 "only {free} bytes are free on the disk, {reserve} of them are a reserve: delete something, or \
                  give it more space: {}",
                 self.folder().display()
@@ -628,7 +628,7 @@ fn corrupt(what: &str, path: &Path) -> ExtentError {
 pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> ExtentError {
     let message = format!("cannot {what}: {error}: {}", path.display());
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ExtentError::Unavailable(message),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ExtentError::NoSpace(message),
         _ => ExtentError::Failed(message),
     }
 }

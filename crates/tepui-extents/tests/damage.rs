@@ -258,7 +258,7 @@ fn a_full_disk_is_refused_before_it_is_full() {
             refused => refused,
         };
         let is_refused = |refused: &ExtentError| match refused {
-            ExtentError::Unavailable(message) => message.contains("delete something"),
+            ExtentError::NoSpace(message) => message.contains("delete something"),
             _ => false,
         };
         assert!(refused.as_ref().is_err_and(is_refused), "{refused:?}");
@@ -291,7 +291,7 @@ fn a_disk_without_space_takes_nothing_and_gives_back() {
         files.set_capacity(files.used_bytes());
         for content in [&small, &large, &small] {
             let refused = write(&extents, content).await;
-            assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "{refused:?}");
+            assert!(matches!(refused, Err(ExtentError::NoSpace(_))), "{refused:?}");
         }
         let read = extents.read(kept, 0..5000).await.expect("reads go on");
         assert!(read.concat() == small);

@@ -322,7 +322,7 @@ impl World {
             }
             Outcome::Wrote(_, Err(error)) => {
                 self.say(&format!("  {name}: {error}"));
-                let is_known = is_full && matches!(error, ExtentError::Unavailable(_));
+                let is_known = is_full && matches!(error, ExtentError::NoSpace(_));
                 let is_known = is_known || (self.may_fail() && !matches!(error, ExtentError::Corrupt(_)));
                 assert!(is_known || self.is_closed(&error), "{name}: {error}");
             }

@@ -12,7 +12,7 @@ use crate::keyspace::ContentId;
 use crate::pace::{Pace, Paced};
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
-use crate::transact::{Attempt, Failure, Outcome, Space, Written, commit, engine_error};
+use crate::transact::{Attempt, Failure, NO_SPACE, Outcome, Space, Written, commit, engine_error};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -593,11 +593,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
 /// What the caller is told of a failure below.
 pub(super) fn extent_error(error: ExtentError) -> ServiceError {
-    let code = match &error {
-        ExtentError::Unavailable(_) => ErrorCode::ServerBusy,
-        ExtentError::Corrupt(_) | ExtentError::Failed(_) => ErrorCode::InternalError,
-    };
-    ServiceError::new(code).with_cause(error)
+    match &error {
+        ExtentError::Unavailable(_) => ServiceError::new(ErrorCode::ServerBusy),
+        ExtentError::NoSpace(_) => ServiceError::new(ErrorCode::ServerBusy).with_message(NO_SPACE),
+        ExtentError::Corrupt(_) | ExtentError::Failed(_) => ServiceError::new(ErrorCode::InternalError),
+    }
+    .with_cause(error)
 }
 
 /// How the bytes of a blob of a type are laid out.
