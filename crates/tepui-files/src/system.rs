@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 /// A process that was killed holds its lock until the kernel is done with it.
 const LOCK_WAIT: Duration = Duration::from_millis(500);
 
+/// What is read at once where it cannot be asked if that takes time.
+#[cfg(target_os = "linux")]
+const SMALL_READ_BYTES: usize = 64 << 10;
+
 /// The file system of the operating system. What it creates is its owner's alone.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemFiles;
@@ -143,9 +147,17 @@ impl File for SystemFile {
 
     #[cfg(target_os = "linux")]
     fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<bool> {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
         let length = buffer.len();
         let into = &mut [io::IoSliceMut::new(buffer)];
-        Ok(rustix::io::preadv2(&self.0, into, offset, rustix::io::ReadWriteFlags::NOWAIT) == Ok(length))
+        match preadv2(&self.0, into, offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Ok(read == length),
+            // Not every file system can be asked. Going to another thread for each small read would cost more than it gains.
+            Err(Errno::OPNOTSUPP) if length <= SMALL_READ_BYTES => {
+                self.read_exact_at(buffer, offset).map(|()| true)
+            }
+            Err(_) => Ok(false),
+        }
     }
 
     #[cfg(not(target_os = "linux"))]
