@@ -3,6 +3,7 @@
 //! What fails is tried again, ever more seldom; nothing of it is lost meanwhile.
 
 use crate::EngineError;
+use crate::store::not_moved;
 use crate::tree::Tree;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -144,11 +145,12 @@ impl Background {
         if !is_full(&work) {
             return Ok(());
         }
-        let why = match work.progress.failing.as_ref().or(work.progress.ended.as_ref()) {
-            Some(error) => format!("what was written cannot be moved to tables: {error}"),
-            None => "tables are merged too slowly, or there is no space for it".into(),
-        };
-        Err(EngineError::Unavailable(why))
+        Err(match work.progress.failing.as_ref().or(work.progress.ended.as_ref()) {
+            Some(error) => not_moved(error),
+            None => {
+                EngineError::Unavailable("tables are merged too slowly, or there is no space for it".into())
+            }
+        })
     }
 
     /// Ends the work, and waits until that is done.

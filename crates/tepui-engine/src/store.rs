@@ -264,7 +264,7 @@ impl Store for TreeStore {
         let backlog = progress.waiting_memtables >= MAX_WAITING_MEMTABLES;
         match (progress.ended, progress.failing) {
             (Some(error), _) => Err(error),
-            (None, Some(error)) if backlog => Err(error),
+            (None, Some(error)) if backlog => Err(not_moved(&error)),
             _ => Ok(()),
         }
     }
@@ -287,6 +287,15 @@ impl Store for TreeStore {
             let error = EngineError::from(error);
             tracing::warn!(%error, "cannot say that the store was closed in good order");
         }
+    }
+}
+
+/// Writers wait for a memtable that cannot be written to a table: try again later.
+pub(crate) fn not_moved(why: &EngineError) -> EngineError {
+    let message = format!("what was written cannot be moved to tables: {why}");
+    match why {
+        EngineError::NoSpace(_) => EngineError::NoSpace(message),
+        _ => EngineError::Unavailable(message),
     }
 }
 

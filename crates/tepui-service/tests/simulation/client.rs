@@ -45,7 +45,7 @@ pub(crate) enum Done {
 }
 
 /// The code of an error. Why it happened is printed when a seed is repeated.
-fn code(error: ServiceError) -> ErrorCode {
+pub(crate) fn code(error: ServiceError) -> ErrorCode {
     if std::env::var_os("TEPUI_SIM_SEED").is_some() {
         eprintln!("{:?}: {:?}", error.code, error.cause);
     }
@@ -179,7 +179,7 @@ impl Services {
                     .collect())
             }
             Ok(_) => Ok(vec![]),
-            Err(error) => Err(error.code),
+            Err(error) => Err(code(error)),
         }
     }
 

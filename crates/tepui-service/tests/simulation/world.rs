@@ -1,6 +1,6 @@
 //! One run: a server that lives and dies on one disk, its clients, and what is compared.
 
-use crate::client::{Done, Services};
+use crate::client::{Done, Services, code};
 use crate::model::{Found, Model, Object, Outcome};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -399,13 +399,13 @@ impl World {
         drop(reclaimer);
         match self.random.u8(..3) {
             0 => self.spawn(vec![], None, async move {
-                Done::Background(services.queues.sweep_once().await.map_err(|error| error.code))
+                Done::Background(services.queues.sweep_once().await.map_err(code))
             }),
             1 => self.spawn(vec![], None, async move {
-                Done::Background(services.blobs.expire_once().await.map_err(|error| error.code))
+                Done::Background(services.blobs.expire_once().await.map_err(code))
             }),
             _ => self.spawn(vec![], None, async move {
-                Done::Background(services.blobs.reclaim_once().await.map_err(|error| error.code))
+                Done::Background(services.blobs.reclaim_once().await.map_err(code))
             }),
         }
     }
@@ -548,13 +548,18 @@ impl World {
         }
         // What others have taken shows again.
         self.advance(Duration::from_secs(60));
+        let mut waits = 0;
         loop {
             let services = self.life().services.clone();
             match self.drive(services.take(32, Duration::from_secs(20)))? {
                 Some(Ok(messages)) if messages.is_empty() => break,
                 Some(Ok(messages)) => found.messages.extend(messages.into_iter().map(|(number, _)| number)),
                 Some(Err(ErrorCode::QueueNotFound)) => break,
-                // A full disk takes nothing.
+                // What failed is tried again in a while. A full disk takes nothing.
+                Some(Err(ErrorCode::ServerBusy)) if waits < 10 => {
+                    waits += 1;
+                    self.wait();
+                }
                 Some(Err(ErrorCode::ServerBusy)) => return Ok(()),
                 other => return Err(format!("messages cannot be taken: {other:?}")),
             }
