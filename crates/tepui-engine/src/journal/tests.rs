@@ -286,7 +286,7 @@ fn a_write_that_ends_within_a_sector_is_left_out() {
         append(&mut journal, 70..=70);
         bench.flushed.set(69);
         drop(journal);
-        let mut bytes = std::fs::read(&path_of(&bench)).unwrap();
+        let mut bytes = std::fs::read(path_of(&bench)).unwrap();
         bytes[PAGE + 100] ^= 1;
         std::fs::write(path_of(&bench), &bytes).unwrap();
         assert!(is_corrupt(bench.open()));
