@@ -63,6 +63,10 @@ fn is_unavailable(result: &Result<(), CommitError>) -> bool {
     matches!(result, Err(CommitError::Engine(EngineError::Unavailable(_))))
 }
 
+fn has_no_space(result: &Result<(), CommitError>) -> bool {
+    matches!(result, Err(CommitError::Engine(EngineError::NoSpace(_))))
+}
+
 #[test]
 fn a_failed_sync_is_unknown_and_heals_by_reopening() {
     in_child("a_failed_sync_is_unknown_and_heals_by_reopening", async |faults: Faults| {
@@ -136,7 +140,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
         assert!(matches!(failed, Err(CommitError::Unknown(_))), "{failed:?}");
         for _ in 0..3 {
             let refused = put(&engine, "refused", &value).await;
-            assert!(is_unavailable(&refused), "{refused:?}");
+            assert!(has_no_space(&refused), "{refused:?}");
             assert_eq!(get(&engine, "before").await.as_ref(), Some(&value), "reads go on");
         }
         faults.clear();
@@ -162,7 +166,7 @@ fn failing_background_work_is_noticed_and_heals() {
             assert!(number < 1000, "the failure is noticed in the end");
             match put(&engine, &format!("row {number}"), &value).await {
                 Ok(()) => acknowledged.push(number),
-                Err(CommitError::Engine(EngineError::Unavailable(_))) => break,
+                refused if has_no_space(&refused) => break,
                 other => panic!("{other:?}"),
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
