@@ -191,10 +191,11 @@ fn account_of_host<'a>(host: &'a str, rules: &AddressRules) -> Option<&'a str> {
 
 /// The name or number of a host.
 pub fn without_port(host: &str) -> &str {
-    if host.starts_with('[') || host.parse::<Ipv6Addr>().is_ok() {
-        return host;
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match host.rsplit_once(':') {
+        Some((name, port)) if is_number(port) && host.parse::<Ipv6Addr>().is_err() => name,
+        _ => host,
     }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
 /// Whether the path has an escape that the HTTP layer of the real service refuses by itself, and if so,

@@ -5,6 +5,7 @@
 //! are refused, unless a CORS rule allows them, and so are host names that somebody else could have pointed here.
 
 use crate::config::{Config, development_account};
+use crate::remote_hosts::without_brackets;
 use hyper::header::{AUTHORIZATION, ORIGIN};
 use hyper::http::{HeaderMap, Method, request};
 use std::net::{IpAddr, SocketAddr};
@@ -47,7 +48,7 @@ impl Browsers {
             name.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         let is_known = !name.contains('.')
-            || name.parse::<IpAddr>().is_ok()
+            || without_brackets(&name).parse::<IpAddr>().is_ok()
             || OWN_DOMAINS.iter().any(|domain| is_under(domain))
             || self.allowed_hosts.iter().any(|allowed| is_under(&allowed.to_ascii_lowercase()));
         match is_known {
@@ -131,6 +132,8 @@ mod tests {
         for (host, is_known) in [
             ("127.0.0.1:10000", true),
             ("[::1]:10000", true),
+            ("[::ffff:127.0.0.1]:10000", true),
+            ("[::ffff:127.0.0.1]", true),
             ("192.168.1.7:10000", true),
             ("localhost:10000", true),
             ("azurite", true),
@@ -145,6 +148,9 @@ mod tests {
             ("localhost.evil.com", false),
             ("evil-core.windows.net", false),
             ("evil.com.", false),
+            ("[::1]evil.com", false),
+            ("[::1].evil.com:10000", false),
+            ("[evil.com]", false),
             ("otherstorage.contoso.com", false),
         ] {
             let checked = guard.check_host(&head("GET", &[("host", host)]));
