@@ -2,10 +2,13 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
-use tepui_fuzz::run::{Options, check, run, silence_panics};
+use tepui_fuzz::run::{Options, Report, check, run, silence_panics};
 use tepui_fuzz::targets::{ALL, Target};
 
 const HELP: &str = "\
@@ -71,26 +74,44 @@ fn command(mut args: impl Iterator<Item = String>) -> Result<bool, String> {
 fn fuzz(targets: &[&Target], options: &Options) -> Result<bool, String> {
     silence_panics();
     println!("fuzz: seed {}, {} s for each target", options.seed, options.time.as_secs());
-    let mut failed = 0;
-    for target in targets {
-        let name = target.name;
-        let report = run(target, options).map_err(|error| format!("cannot run {name}: {error}"))?;
-        let rate = report.executions as f64 / report.time.as_secs_f64().max(0.001);
-        println!(
-            "{name:20} {:9} runs, {rate:7.0}/s, {} seeds, slowest {:.1?}",
-            report.executions, report.seeds, report.slowest
-        );
-        if let Some(failure) = report.failure {
-            failed += 1;
-            println!("{name}: FAILED: {}", failure.why);
-            println!(
-                "  replay: cargo run --release --manifest-path fuzz/Cargo.toml -- --replay {} {name}",
-                failure.file.display()
-            );
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || -> Result<(), String> {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let report =
+                run(target, options).map_err(|error| format!("cannot run {}: {error}", target.name))?;
+            failed.fetch_add(usize::from(report.failure.is_some()), Ordering::Relaxed);
+            print!("{}", described(target, &report));
         }
-    }
+        Ok(())
+    };
+    // As many at a time as there are processors, or one whose last input can be told.
+    let count = if options.careful { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err("a thread has panicked".to_owned())))
+    })?;
+    let failed = failed.into_inner();
     println!("fuzz: {} passed, {failed} failed", targets.len() - failed);
     Ok(failed == 0)
+}
+
+fn described(target: &Target, report: &Report) -> String {
+    let name = target.name;
+    let rate = report.executions as f64 / report.time.as_secs_f64().max(0.001);
+    let mut text = format!(
+        "{name:20} {:9} runs, {rate:7.0}/s, {} seeds, slowest {:.1?}\n",
+        report.executions, report.seeds, report.slowest
+    );
+    if let Some(failure) = &report.failure {
+        text += &format!(
+            "{name}: FAILED: {}\n  replay: cargo run --release --manifest-path fuzz/Cargo.toml -- --replay {} {name}\n",
+            failure.why,
+            failure.file.display()
+        );
+    }
+    text
 }
 
 fn replay_file(target: &Target, file: &str) -> Result<bool, String> {

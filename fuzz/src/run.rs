@@ -4,9 +4,10 @@ use crate::mutate::{mutated, shrunk};
 use crate::random::Random;
 use crate::targets::Target;
 use std::any::Any;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, io, process, thread};
 
@@ -119,14 +120,16 @@ fn judge(target: &Target, input: &[u8]) -> Result<(), Why> {
     if time <= MAX_TIME { Ok(()) } else { Err(Why::TookTooLong(time)) }
 }
 
-/// Where the last panic was: the hook knows, the payload does not.
-static PLACE: LazyLock<Mutex<String>> = LazyLock::new(Mutex::default);
+thread_local! {
+    /// Where the last panic was: the hook knows, the payload does not.
+    static PLACE: RefCell<String> = RefCell::default();
+}
 
 /// Keeps panics quiet, because they are caught and reported.
 pub fn silence_panics() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|place| format!("{}:{}", place.file(), place.line()));
-        *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = place.unwrap_or_default();
+        PLACE.set(place.unwrap_or_default());
     }));
 }
 
@@ -136,8 +139,7 @@ fn describe(panic: &(dyn Any + Send)) -> String {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("a panic without words");
-    let place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
-    format!("{message} ({place})")
+    format!("{message} ({})", PLACE.take())
 }
 
 /// An input that is being run, and since when.
