@@ -85,7 +85,7 @@ async def test_include(container):
 
 NAMES = [
     "plain.txt", "with space", " leading", "ünï/文件.txt", "100%", "a%20b", "a%2Fb", "a+b&c=d", "q?x#y;z", "it's \"quoted\"",
-    "folder/", "dots.../.hidden", "a//b", "~!$()*,:@[]{}|^`", "back\\slash", "😀/🎉", "<tag>&amp;", "\u00e9", "e\u0301",
+    "folder/", "dots.../.hidden", "a//b", "~!$()*,:@[]{}|^`", "😀/🎉", "<tag>&amp;", "\u00e9", "e\u0301",
     "x" * 1000,
 ]
 
@@ -109,6 +109,17 @@ async def test_names_in_order(container):
         await put(container, name)
     assert await names(container) == sorted(NAMES, key=lambda name: name.encode())
     assert await names(container, results_per_page=1) == sorted(NAMES, key=lambda name: name.encode())
+
+
+async def test_a_backslash_is_a_slash(container):
+    blob = await put(container, "back\\slash", b"content")
+    assert await names(container) == ["back/slash"]
+    assert await read(blob) == await read(container.get_blob_client("back/slash")) == b"content"
+    copy = container.get_blob_client("copy")
+    await copy.start_copy_from_url(blob.url)
+    assert await read(copy) == b"content"
+    await container.delete_blob("back\\slash")
+    assert await names(container) == ["copy"]
 
 
 async def test_case_matters(container):
