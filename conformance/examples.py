@@ -61,7 +61,7 @@ def go(code, folder):
     for name in ("go.mod", "go.sum"):
         shutil.copy(HERE / "sdk" / "go" / name, folder / name)
     (folder / "main.go").write_text(code)
-    cache = {"GOMODCACHE": str(SDK / "go" / "modules"), "GOCACHE": str(SDK / "go" / "build")}
+    cache = {"GOMODCACHE": str(SDK / "go-cache" / "modules"), "GOCACHE": str(SDK / "go-cache" / "build")}
     return run(["go", "run", "."], folder, env=os.environ | cache | {"GOFLAGS": "-mod=mod", "GOPROXY": "off"})
 
 
