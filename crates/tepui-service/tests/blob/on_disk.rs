@@ -122,3 +122,19 @@ async fn a_slow_reader_does_not_keep_what_was_deleted() {
     assert_eq!(error.code, ErrorCode::OperationTimedOut);
     while kept.next().await.unwrap().is_some() {}
 }
+
+/// Whoever is told only that the server is busy tries again, and does not make room.
+#[tokio::test]
+async fn an_upload_that_the_disk_has_no_space_for_is_told_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = DiskEngine::open(DiskOptions::new(directory.path())).unwrap();
+    let mut options = tepui_extents::DiskOptions::new(directory.path().join("extents"));
+    options.free_space_reserve_bytes = u64::MAX;
+    let bench = Bench::on(engine, DiskExtents::open(options).unwrap(), BlobOptions::default());
+    bench.create().await.unwrap();
+    let operation = Operation::PutBlob(Bench::put_operation("large", Preconditions::default()));
+    let refused = bench.send(operation, &bytes(1, 100_000)).await.map(drop).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::ServerBusy);
+    let message = refused.message.unwrap_or_default();
+    assert!(message.starts_with("The disk of the server is full."), "{message}");
+}
