@@ -5,9 +5,9 @@ use super::model::{
     Account, Found, FoundState, INLINE_BYTES, Key, Kind, Part, Sent, Slot, State, Told, UNTOLD,
 };
 use crate::support::blob::{inside, noise, signed, signed_by_beta};
-use crate::support::expect_killed;
 use crate::support::http::{Client, Reply};
 use crate::support::random::Random;
+use crate::support::{Step, expect_killed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -72,37 +72,70 @@ impl Hand {
             Err(error) => return expect_killed(&error, killed),
         };
         loop {
-            self.sequence += 1;
-            let request = match self.random.below(100) {
-                0..20 => self.put(),
-                20..42 => self.put_block(),
-                42..52 => self.commit(),
-                52..60 => self.append(),
-                60..70 => self.pages(),
-                70..80 => self.copy(),
-                80..85 => self.snapshot(),
-                85..92 => self.delete(),
-                92..95 => self.set_metadata(),
-                _ => {
-                    if let Err(error) = self.read(&mut client) {
-                        return expect_killed(&error, killed);
-                    }
-                    None
-                }
-            };
-            let Some(request) = request else { continue };
-            if let Err(error) = self.send(&mut client, request) {
-                return expect_killed(&error, killed);
+            match self.step(&mut client) {
+                Ok(step) => step.expect_done(),
+                Err(error) => return expect_killed(&error, killed),
             }
         }
     }
 
-    fn send(&mut self, client: &mut Client, request: Request) -> io::Result<()> {
+    /// Makes one request, if there is anything to be done with what chance has picked.
+    pub(crate) fn step(&mut self, client: &mut Client) -> io::Result<Step> {
+        self.sequence += 1;
+        let request = match self.random.below(100) {
+            0..20 => self.put(),
+            20..42 => self.put_block(),
+            42..52 => self.commit(),
+            52..60 => self.append(),
+            60..70 => self.pages(),
+            70..80 => self.copy(),
+            80..85 => self.snapshot(),
+            85..92 => self.delete(),
+            92..95 => self.set_metadata(),
+            _ => return self.read(client).map(|()| Step::Done),
+        };
+        let Some(request) = request else { return Ok(Step::Done) };
+        self.send(client, request)
+    }
+
+    /// Somebody else has deleted all of the blobs.
+    #[allow(dead_code, reason = "another test needs it")]
+    pub(crate) fn forget_all(&mut self) {
+        self.slots.clear();
+    }
+
+    /// Deletes most of the blobs, and all that have shared bytes which they no longer hold.
+    #[allow(dead_code, reason = "another test needs it")]
+    pub(crate) fn delete_most(&mut self, client: &mut Client) -> io::Result<Step> {
+        let keys: Vec<Key> = self.slots.keys().cloned().collect();
+        for key in keys {
+            let slot = &self.slots[&key];
+            let Some(base) = &slot.base else { continue };
+            let has_shared = slot.snapshots.values().chain([base]).any(|state| !state.shared.is_empty());
+            if !has_shared && self.random.once_in(4) {
+                continue;
+            }
+            self.sequence += 1;
+            match self.send(client, delete_with_snapshots(key))? {
+                Step::Done => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(Step::Done)
+    }
+
+    fn send(&mut self, client: &mut Client, request: Request) -> io::Result<Step> {
         let Request { what, key, method, query, headers, body, status, mut after } = request;
         self.under_way = Some((key.clone(), after.clone()));
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let reply = ask(client, &key, method, &query, &headers, &body)?;
+        if let Some(step) = Step::failed(reply.status, &reply.text()) {
+            if matches!(step, Step::Refused(_)) {
+                self.under_way = None;
+            }
+            return Ok(step);
+        }
         assert_eq!(reply.status, status, "{what} of {key:?}: {}", reply.text());
         if let Some(state) = after.snapshots.remove(UNTOLD) {
             after.snapshots.insert(reply.header("x-ms-snapshot").unwrap().to_owned(), state);
@@ -114,7 +147,7 @@ impl Hand {
         self.slots.insert(key, after);
         self.under_way = None;
         *self.counts.entry(what).or_default() += 1;
-        Ok(())
+        Ok(Step::Done)
     }
 
     /// One of the names for blobs of a kind: also those that copies are made to.
@@ -187,7 +220,9 @@ impl Hand {
             let bytes = self.slots[&source].base.as_ref().map(State::bytes).unwrap_or_default();
             if !bytes.is_empty() {
                 let (first, last) = (bytes.len() / 3, bytes.len() - 1);
-                let sent = Sent { bytes: bytes[first..].to_vec(), in_extent: true };
+                // Of nothing but zeros, only their number is kept.
+                let in_extent = bytes[first..].iter().any(|byte| *byte != 0);
+                let sent = Sent { bytes: bytes[first..].to_vec(), in_extent };
                 after.blocks.insert(id, Arc::new(sent));
                 let range = ("x-ms-source-range", format!("bytes={first}-{last}"));
                 let headers = vec![("x-ms-copy-source", url(&source, "")), range];
@@ -331,13 +366,16 @@ impl Hand {
     fn delete(&mut self) -> Option<Request> {
         let key = self.existing()?;
         let mut after = self.slot(&key);
-        let request = |after| Request { method: "DELETE", status: 202, ..Request::new("delete", key, after) };
         if let Some((moment, _)) = after.snapshots.pop_first().filter(|_| self.random.once_in(2)) {
             let query = format!("?snapshot={moment}");
-            return Some(Request { query, ..request(after) });
+            return Some(Request {
+                query,
+                method: "DELETE",
+                status: 202,
+                ..Request::new("delete", key, after)
+            });
         }
-        let headers = vec![("x-ms-delete-snapshots", "include".to_owned())];
-        Some(Request { headers, ..request(Slot::default()) })
+        Some(delete_with_snapshots(key))
     }
 
     fn set_metadata(&mut self) -> Option<Request> {
@@ -416,6 +454,11 @@ impl Request {
         let (query, headers, body) = (String::new(), Vec::new(), Vec::new());
         Self { what, key, method: "PUT", query, headers, body, status: 201, after }
     }
+}
+
+fn delete_with_snapshots(key: Key) -> Request {
+    let headers = vec![("x-ms-delete-snapshots", "include".to_owned())];
+    Request { headers, method: "DELETE", status: 202, ..Request::new("delete", key, Slot::default()) }
 }
 
 fn letter(kind: Kind) -> char {

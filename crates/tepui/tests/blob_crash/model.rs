@@ -114,6 +114,8 @@ impl State {
     pub(crate) fn share(&mut self) -> Self {
         if self.kind == Kind::Page {
             self.shared.extend(self.parts.iter().filter_map(|part| part.sent.clone()));
+            self.shared.sort_by_key(|sent| Arc::as_ptr(sent) as usize);
+            self.shared.dedup_by(|one, other| Arc::ptr_eq(one, other));
         }
         self.clone()
     }

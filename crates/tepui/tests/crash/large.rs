@@ -84,7 +84,7 @@ fn fill(server: &Server, next: &AtomicUsize, batches: usize) -> usize {
         let changes: Vec<Change> = (0..BATCH).map(change).collect();
         match client.batch(TABLE, &partition(batch), &changes).unwrap() {
             Applied::All(etags) => acknowledged += etags.len(),
-            Applied::Refused(status) => panic!("{status}"),
+            other => panic!("{other:?}"),
         }
     }
 }

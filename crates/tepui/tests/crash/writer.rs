@@ -1,6 +1,7 @@
 //! A client that writes in a partition of its own, and knows what must be there afterwards.
 
 use super::{Announced, TABLE, expect_killed};
+use crate::support::Step;
 use crate::support::http::Client;
 use crate::support::random::Random;
 use crate::support::table::{Applied, Change, Properties};
@@ -78,17 +79,28 @@ impl Writer {
             Err(error) => return expect_killed(&error, killed),
         };
         loop {
-            self.sequence += 1;
-            let outcome = match self.random.below(10) {
-                0..4 => self.single(&mut client),
-                4..8 => self.group(&mut client),
-                8 => self.stale_update(&mut client),
-                _ => self.refused_batch(&mut client),
-            };
-            if let Err(error) = outcome {
-                return expect_killed(&error, killed);
+            match self.step(&mut client) {
+                Ok(step) => step.expect_done(),
+                Err(error) => return expect_killed(&error, killed),
             }
         }
+    }
+
+    /// Makes one request.
+    pub(crate) fn step(&mut self, client: &mut Client) -> io::Result<Step> {
+        self.sequence += 1;
+        match self.random.below(10) {
+            0..4 => self.single(client),
+            4..8 => self.group(client),
+            8 => self.stale_update(client),
+            _ => self.refused_batch(client),
+        }
+    }
+
+    /// What must be there.
+    #[allow(dead_code, reason = "another test needs it")]
+    pub(crate) fn rows(&self) -> &BTreeMap<String, Properties> {
+        &self.rows
     }
 
     /// Compares what is there after a restart with what must be; from then on that is what must be.
@@ -119,20 +131,23 @@ impl Writer {
         Ok(Settled { interrupted, kept: interrupted && kept.is_none() && before.is_some() })
     }
 
-    fn single(&mut self, client: &mut Client) -> io::Result<()> {
+    fn single(&mut self, client: &mut Client) -> io::Result<Step> {
         let row = format!("s{:02}", self.random.below(SINGLES));
         let (change, after) = self.any_change(&row);
         self.announce(&row);
         self.under_way = vec![(row, after)];
         let reply = client.change(TABLE, &self.partition, &change)?;
+        if let Some(step) = Step::failed(reply.status, &reply.text()) {
+            return Ok(self.give_up(step));
+        }
         assert_eq!(reply.status, 204, "{change:?}: {}", reply.text());
         let etag = (change.method != "DELETE").then(|| reply.etag());
         self.counts.singles += 1;
         self.acknowledge(vec![etag]);
-        Ok(())
+        Ok(Step::Done)
     }
 
-    fn group(&mut self, client: &mut Client) -> io::Result<()> {
+    fn group(&mut self, client: &mut Client) -> io::Result<Step> {
         let number = self.random.below(GROUPS.len());
         let (changes, after): (Vec<_>, Vec<_>) = self.group_changes(number).into_iter().unzip();
         self.announce(&changes[0].row);
@@ -142,7 +157,11 @@ impl Writer {
                 self.counts.batches += 1;
                 self.counts.batched += etags.len();
                 self.acknowledge(etags);
-                Ok(())
+                Ok(Step::Done)
+            }
+            Applied::Failed(status, text) => {
+                let step = Step::failed(status, &text).unwrap_or_else(|| panic!("{status}: {text}"));
+                Ok(self.give_up(step))
             }
             Applied::Refused(status) => panic!("a batch was refused with {status}: {changes:?}"),
         }
@@ -166,26 +185,32 @@ impl Writer {
     }
 
     /// A batch whose last change cannot be made: nothing of it may ever be seen.
-    fn refused_batch(&mut self, client: &mut Client) -> io::Result<()> {
-        let Some(known) = self.rows.keys().find(|row| row.starts_with('s')).cloned() else { return Ok(()) };
+    fn refused_batch(&mut self, client: &mut Client) -> io::Result<Step> {
+        let Some(known) = self.rows.keys().find(|row| row.starts_with('s')).cloned() else {
+            return Ok(Step::Done);
+        };
         let mut changes: Vec<Change> = (0..5).map(|n| self.write("PUT", &format!("x{n}")).0).collect();
         changes.push(self.write("POST", &known).0);
         match client.batch(TABLE, &self.partition, &changes)? {
             Applied::Refused(status) => assert_eq!(status, 409),
-            Applied::All(_) => panic!("inserted an entity that was there: {known}"),
+            Applied::Failed(503, text) => return Ok(Step::Refused(text)),
+            other => panic!("inserted an entity that was there: {known}: {other:?}"),
         }
         self.counts.refused += 1;
-        Ok(())
+        Ok(Step::Done)
     }
 
     /// An update of an entity that has changed since: refused, and without effect.
-    fn stale_update(&mut self, client: &mut Client) -> io::Result<()> {
-        let Some(row) = self.rows.keys().next().cloned() else { return Ok(()) };
+    fn stale_update(&mut self, client: &mut Client) -> io::Result<Step> {
+        let Some(row) = self.rows.keys().next().cloned() else { return Ok(Step::Done) };
         let change = self.write("PUT", &row).0.if_match("W/\"datetime'2001-01-01T00%3A00%3A00Z'\"");
         let reply = client.change(TABLE, &self.partition, &change)?;
+        if reply.status == 503 {
+            return Ok(Step::Refused(reply.text()));
+        }
         assert_eq!(reply.status, 412, "{}", reply.text());
         self.counts.refused += 1;
-        Ok(())
+        Ok(Step::Done)
     }
 
     /// A change that fits what is there, with or without a condition.
@@ -228,6 +253,14 @@ impl Writer {
 
     fn announce(&self, row: &str) {
         row.clone_into(&mut self.announced.lock().unwrap());
+    }
+
+    /// The request under way was not carried out. If that is not certain, it stays under way.
+    fn give_up(&mut self, step: Step) -> Step {
+        if matches!(step, Step::Refused(_)) {
+            self.under_way.clear();
+        }
+        step
     }
 
     /// The request under way was answered: with these ETags, for what it wrote.

@@ -46,6 +46,33 @@ pub(crate) fn expect_killed(error: &io::Error, killed: &AtomicBool) {
     assert!(killed.load(Ordering::SeqCst) && !garbled, "a request failed: {error}");
 }
 
+/// What became of a request that changes something.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Step {
+    Done,
+    /// Refused for now, with status 503: nothing of it was done.
+    Refused(String),
+    /// The server does not know, and says so with status 500.
+    Unknown(String),
+}
+
+impl Step {
+    /// What an answer with such a status means, if it is neither what was asked for nor a mistake of the client.
+    pub(crate) fn failed(status: u16, text: &str) -> Option<Self> {
+        match status {
+            503 => Some(Self::Refused(text.to_owned())),
+            500 => Some(Self::Unknown(text.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// Where there is no reason for anything else.
+    pub(crate) fn expect_done(&self) {
+        assert!(matches!(self, Self::Done), "{self:?}");
+    }
+}
+
 /// How many rounds a test of crashes makes: `rounds`, or what `TEPUI_CRASH_ROUNDS` says.
 pub(crate) fn crash_rounds(rounds: usize) -> usize {
     std::env::var("TEPUI_CRASH_ROUNDS").map_or(rounds, |text| text.parse().unwrap())
@@ -176,6 +203,11 @@ impl Server {
 
     /// Ends it as a power failure would: no time to do anything.
     pub(crate) fn kill(mut self) {
+        self.kill_now();
+    }
+
+    /// The same; what it logged can be read afterwards.
+    pub(crate) fn kill_now(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

@@ -1,5 +1,6 @@
 //! The requests of a queue's client.
 
+use super::Step;
 use super::http::{Client, Reply};
 use std::io;
 
@@ -30,10 +31,23 @@ impl Client {
         count: usize,
         seconds: u64,
     ) -> io::Result<Vec<Message>> {
+        Ok(self.try_get_messages(queue, count, seconds)?.unwrap_or_else(|step| panic!("{step:?}")))
+    }
+
+    /// The same, if the server can.
+    pub(crate) fn try_get_messages(
+        &mut self,
+        queue: &str,
+        count: usize,
+        seconds: u64,
+    ) -> io::Result<Result<Vec<Message>, Step>> {
         let path = format!("/{queue}/messages?numofmessages={count}&visibilitytimeout={seconds}");
         let reply = self.request("GET", &path, &[], b"")?;
+        if let Some(step) = Step::failed(reply.status, &reply.text()) {
+            return Ok(Err(step));
+        }
         assert_eq!(reply.status, 200, "{}", reply.text());
-        Ok(messages(&reply.text()))
+        Ok(Ok(messages(&reply.text())))
     }
 
     pub(crate) fn delete_message(&mut self, queue: &str, message: &Message) -> io::Result<Reply> {

@@ -77,6 +77,8 @@ pub(crate) enum Applied {
     All(Vec<Option<String>>),
     /// Refused with this status, and nothing of it was done.
     Refused(u16),
+    /// The server failed, or has no time or no space for it.
+    Failed(u16, String),
 }
 
 impl Client {
@@ -103,12 +105,17 @@ impl Client {
         let body = batch_body(table, partition, changes);
         let content_type = ("Content-Type", "multipart/mixed; boundary=batch_1");
         let reply = self.request("POST", "/$batch", &[content_type, ACCEPT], &body)?;
-        assert_eq!(reply.status, 202, "{}", reply.text());
         let text = reply.text();
+        if reply.status >= 500 {
+            return Ok(Applied::Failed(reply.status, text));
+        }
+        assert_eq!(reply.status, 202, "{text}");
         let parts: Vec<&str> = text.split("\r\nHTTP/1.1 ").skip(1).collect();
         let status = |part: &str| part[..3].parse::<u16>().unwrap();
-        if parts.len() == 1 && status(parts[0]) >= 400 {
-            return Ok(Applied::Refused(status(parts[0])));
+        match parts[..] {
+            [part] if status(part) >= 500 => return Ok(Applied::Failed(status(part), text)),
+            [part] if status(part) >= 400 => return Ok(Applied::Refused(status(part))),
+            _ => {}
         }
         assert_eq!(parts.len(), changes.len(), "{text}");
         let etag = |part: &str| {
