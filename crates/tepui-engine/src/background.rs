@@ -4,7 +4,7 @@
 
 use crate::EngineError;
 use crate::store::not_moved;
-use crate::tree::Tree;
+use crate::tree::{Pressure, Tree};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,8 +21,9 @@ const TIDY_INTERVAL: Duration = Duration::from_secs(1);
 const TABLES_IN_HASTE: usize = 8;
 /// How many it takes when there is leisure. Readers look at each of them.
 const TABLES_AT_LEISURE: usize = 4;
-/// How long nothing is written to tables before there is leisure.
+/// How long nothing is written to tables before there is leisure, and how much longer before there is rest.
 const LEISURE: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_secs(10);
 
 /// How long to wait after a failure: twice as long each time, up to the second.
 const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
@@ -121,8 +122,8 @@ impl Background {
     }
 
     /// Merges some tables. Says whether there were any, and they were merged.
-    pub(crate) fn merge_step(&self, leisure: bool) -> bool {
-        self.shared.merge_one(leisure).unwrap_or(false)
+    pub(crate) fn merge_step(&self, pressure: Pressure) -> bool {
+        self.shared.merge_one(pressure).unwrap_or(false)
     }
 
     pub(crate) fn tidy_step(&self) {
@@ -134,7 +135,7 @@ impl Background {
         let is_full =
             |work: &Work| work.memtables.len() >= memtables || work.progress.waiting_tables >= tables;
         if self.threads.is_empty() {
-            while is_full(&self.shared.work()) && (self.flush_step() || self.merge_step(true)) {}
+            while is_full(&self.shared.work()) && (self.flush_step() || self.merge_step(Pressure::Leisure)) {}
         }
         let wait = |work: &mut Work| {
             is_full(work) && work.progress.failing.is_none() && work.progress.ended.is_none()
@@ -220,11 +221,15 @@ impl Shared {
     fn merge(&self) {
         let mut seen = 0;
         let mut retry = RETRY_WAIT.0;
-        // Nothing has been found to do at leisure since the last change.
-        let mut at_rest = false;
+        // Nothing has been found to do with more pressure since the last change. `None`: nor at rest.
+        let mut next = Some(Pressure::Leisure);
         loop {
             let idle = |work: &mut Work| !work.stop && work.merges_wanted == seen;
-            let patience = if at_rest { Duration::MAX } else { LEISURE };
+            let patience = match next {
+                Some(Pressure::Haste | Pressure::Leisure) => LEISURE,
+                Some(Pressure::Rest) => REST,
+                None => Duration::MAX,
+            };
             let waited = self.changed.wait_timeout_while(self.work(), patience, idle);
             let (work, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             if work.stop {
@@ -232,24 +237,39 @@ impl Shared {
             }
             seen = work.merges_wanted;
             drop(work);
-            let leisure = timeout.timed_out();
-            match self.merge_one(leisure) {
+            let pressure = next.filter(|_| timeout.timed_out()).unwrap_or(Pressure::Haste);
+            match self.merge_one(pressure) {
                 Ok(has_changed) => {
-                    at_rest = leisure && !has_changed;
+                    next = match (pressure, has_changed) {
+                        (Pressure::Haste, _) | (Pressure::Leisure, true) => Some(Pressure::Leisure),
+                        (Pressure::Leisure, false) => Some(Pressure::Rest),
+                        // At once: this has waited long enough.
+                        (Pressure::Rest, true) => {
+                            while !self.has_memtables() && self.merge_one(Pressure::Rest).unwrap_or(false) {}
+                            Some(Pressure::Leisure)
+                        }
+                        (Pressure::Rest, false) => None,
+                    };
                     retry = RETRY_WAIT.0;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "tables cannot be merged yet");
                     retry = self.wait_to_retry(retry);
-                    at_rest = false;
+                    next = Some(Pressure::Leisure);
                 }
             }
         }
     }
 
-    fn merge_one(&self, leisure: bool) -> Result<bool, EngineError> {
-        let tables = if leisure { TABLES_AT_LEISURE } else { TABLES_IN_HASTE };
-        let has_changed = self.tree.merge(tables, leisure)?;
+    /// Whether something is to be written to a table, or the work is over.
+    fn has_memtables(&self) -> bool {
+        let work = self.work();
+        work.stop || !work.memtables.is_empty()
+    }
+
+    fn merge_one(&self, pressure: Pressure) -> Result<bool, EngineError> {
+        let tables = if pressure == Pressure::Haste { TABLES_IN_HASTE } else { TABLES_AT_LEISURE };
+        let has_changed = self.tree.merge(tables, pressure)?;
         if has_changed {
             let waiting_tables = self.tree.waiting_tables();
             let mut work = self.work();

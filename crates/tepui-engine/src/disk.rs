@@ -15,7 +15,7 @@
 use crate::committer::{Committer, Kind, QueueLimits, Request, Shared};
 use crate::limits;
 use crate::store::{Purpose, Store, Threads, TreeStore};
-use crate::tree::{ReadError, ReadMode};
+use crate::tree::{Pressure, ReadError, ReadMode};
 use crate::view::View;
 use crate::{
     Chain, Commit, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value,
@@ -261,9 +261,10 @@ impl Stepper {
         self.committer.store().background().flush_step()
     }
 
-    /// Merges some tables. Says whether there were any.
-    pub fn merge(&self, leisure: bool) -> bool {
-        self.committer.store().background().merge_step(leisure)
+    /// Merges some tables; if nobody writes, all that are worth it. Says whether there were any.
+    pub fn merge(&self, rests: bool) -> bool {
+        let pressure = if rests { Pressure::Rest } else { Pressure::Haste };
+        self.committer.store().background().merge_step(pressure)
     }
 
     /// Removes what nobody reads from any more.

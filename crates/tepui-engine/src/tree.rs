@@ -149,6 +149,17 @@ struct Retired {
     memtables: Vec<Arc<Memtable>>,
 }
 
+/// How much there is to do besides merging tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pressure {
+    /// Many rows are written: as few of those below as possible are written again.
+    Haste,
+    /// Nothing was written for a moment: readers come first.
+    Leisure,
+    /// Nothing was written for a while: the disk should hold little more than what is there.
+    Rest,
+}
+
 /// What was found on disk.
 pub(crate) struct Found {
     /// The number of the last batch that is in tables.
@@ -334,15 +345,21 @@ impl Tree {
         writer.map(TableWriter::finish).transpose()
     }
 
-    /// Merges some tables that want it, if there are any: as soon as so many came from memory. With leisure,
+    /// Merges some tables that want it, if there are any: as soon as so many came from memory. With less pressure,
     /// less urgent ones too. Says whether it has changed anything.
-    pub(crate) fn merge(&self, from_memory: usize, leisure: bool) -> Result<bool, EngineError> {
+    pub(crate) fn merge(&self, from_memory: usize, pressure: Pressure) -> Result<bool, EngineError> {
         // Asked for before, for a merge that ends half way has used the space in vain.
         let free = self.files.free_space(&self.folder).unwrap_or(u64::MAX);
         let space = free.saturating_sub(self.sizes.free_bytes);
         let Some((merge, claim)) = self.claim(|levels, busy| {
             let merge = levels.pick(self.sizes, busy, from_memory, space);
-            let merge = merge.or_else(|| leisure.then(|| levels.pick_deletions(busy, space)).flatten())?;
+            let merge = merge.or_else(|| match pressure {
+                Pressure::Haste => None,
+                Pressure::Leisure => levels.pick_deletions(busy, space),
+                Pressure::Rest => {
+                    levels.pick_deletions(busy, space).or_else(|| levels.pick_at_rest(busy, space))
+                }
+            })?;
             let ids = merge.tables().map(|table| table.meta.id).collect();
             Some((merge, ids))
         }) else {

@@ -226,6 +226,18 @@ impl Levels {
         })
     }
 
+    /// At rest: what hides rows below it, until it is a tenth of the lowest level at most.
+    pub(super) fn pick_at_rest(&self, busy: &HashSet<u64>, space: u64) -> Option<Merge> {
+        let lowest = self.levels.iter().rposition(|tables| !tables.is_empty())?;
+        let allowed = size(&self.levels[lowest]) / GROWTH;
+        (0..lowest.max(1)).filter(|level| size(&self.levels[*level]) > allowed).find_map(
+            |level| match level {
+                0 => self.pick_from_memory(busy, space),
+                _ => self.pick_too_large(level, busy, space),
+            },
+        )
+    }
+
     /// These tables with what they overlap in the level below, if all of them are free and there is space for the result.
     fn merge(&self, level: usize, upper: &[Arc<Table>], busy: &HashSet<u64>, space: u64) -> Option<Merge> {
         let lower = self.overlapped(level + 1, upper);

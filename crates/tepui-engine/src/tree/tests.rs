@@ -73,7 +73,9 @@ impl Subject {
             Step::Write(writes) => self.write(writes),
             Step::Flush => self.flush(),
             Step::Merge { leisure } => {
-                self.tree.merge(2, leisure).expect("tables can be merged");
+                self.tree
+                    .merge(2, if leisure { Pressure::Rest } else { Pressure::Haste })
+                    .expect("tables can be merged");
             }
             Step::Drop(from, to) => self.drop_range(from, to),
             Step::Keep => self.kept.push((self.tree.sources(), self.number, self.model.clone())),
@@ -197,7 +199,7 @@ fn fill(subject: &mut Subject, count: u16) {
         subject.write(vec![(number * 7 % count, Some(300))]);
         while !subject.tree.sources().sealed.is_empty() {
             subject.tree.flush().expect("a memtable can be written");
-            while subject.tree.merge(2, false).expect("tables can be merged") {}
+            while subject.tree.merge(2, Pressure::Haste).expect("tables can be merged") {}
         }
     }
 }
@@ -239,7 +241,7 @@ fn deletions_go_with_what_they_delete() {
         subject.write(vec![(number, None)]);
     }
     subject.flush();
-    while subject.tree.merge(1, true).expect("tables can be merged") {}
+    while subject.tree.merge(1, Pressure::Leisure).expect("tables can be merged") {}
     subject.check();
     assert_eq!(levels(&subject.tree), [0; levels::LEVELS], "nothing is left");
     // Nothing older is there, so nothing has to be said.
@@ -255,7 +257,7 @@ fn keys_that_only_rise_are_written_once() {
         subject.write(vec![(number, Some(300))]);
         while !subject.tree.sources().sealed.is_empty() {
             subject.tree.flush().expect("a memtable can be written");
-            while subject.tree.merge(2, false).expect("tables can be merged") {}
+            while subject.tree.merge(2, Pressure::Haste).expect("tables can be merged") {}
         }
     }
     let flushed = subject.tree.next_id.load(Ordering::Relaxed) - 1;
@@ -298,7 +300,7 @@ fn tables_are_merged_by_several_threads_while_others_are_written_and_read() {
     let over = AtomicBool::new(false);
     let merge = || {
         while !over.load(Ordering::Relaxed) {
-            tree.merge(2, true).expect("tables can be merged");
+            tree.merge(2, Pressure::Rest).expect("tables can be merged");
             tree.tidy();
         }
     };
@@ -322,7 +324,7 @@ fn tables_are_merged_by_several_threads_while_others_are_written_and_read() {
     });
     subject.check();
     subject.kept.clear();
-    while subject.tree.merge(2, true).expect("tables can be merged") {}
+    while subject.tree.merge(2, Pressure::Rest).expect("tables can be merged") {}
     drop(tree);
     subject.follow(Step::Reopen);
     subject.check();
@@ -337,7 +339,7 @@ fn a_tree_that_was_stopped_leaves_the_manifest_to_the_next_one() {
     before.stop();
     let read = || Manifest::read(&tepui_files::SystemFiles, subject.folder.path());
     let manifest = read();
-    assert!(!before.merge(1, true).expect("it ends early"));
+    assert!(!before.merge(1, Pressure::Leisure).expect("it ends early"));
     let all = (Bound::Unbounded, Bound::Unbounded);
     assert!(matches!(before.drop_range(all), Err(EngineError::Unavailable(_))));
     assert_eq!(read(), manifest);
@@ -420,7 +422,7 @@ fn a_manifest_that_is_not_written_loses_nothing() {
                 tree.seal();
                 // A flush that fails is tried again, and others go on meanwhile.
                 for _ in 0..2 {
-                    let _ = tree.merge(2, true);
+                    let _ = tree.merge(2, Pressure::Rest);
                     if tree.flush().is_ok() {
                         flushed = number;
                         break;
@@ -465,4 +467,30 @@ fn the_level_that_is_too_large_by_the_most_is_merged_first() {
         assert_eq!(pick(u64::MAX), expected, "{first} tables from memory, {second} in level 1");
         assert_eq!(pick(0), None, "nothing is merged without space for it");
     }
+}
+
+#[test]
+fn at_rest_the_disk_holds_little_more_than_what_is_there() {
+    let mut subject = Subject::new();
+    // Much, most of it deleted, and what is left written again: too little to be merged for.
+    fill(&mut subject, 400);
+    for number in 40..400 {
+        subject.write(vec![(number, None)]);
+    }
+    subject.flush();
+    while subject.tree.merge(4, Pressure::Leisure).expect("tables can be merged") {}
+    for number in 0..40 {
+        subject.write(vec![(number, Some(299))]);
+    }
+    subject.flush();
+    while subject.tree.merge(9, Pressure::Leisure).expect("tables can be merged") {}
+    let size = |subject: &Subject| -> u64 {
+        subject.tree.sources().levels.tables().map(|(_, table)| table.meta.bytes).sum()
+    };
+    let before = size(&subject);
+    while subject.tree.merge(4, Pressure::Rest).expect("tables can be merged") {}
+    subject.check();
+    let live: usize = subject.model.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let after = size(&subject);
+    assert!(after < before && after < 2 * live as u64, "{after} of {before} bytes for {live}");
 }

@@ -146,6 +146,9 @@ async fn fill_and_empty(run: &mut Run) -> Result<(), String> {
     run.files.set_capacity(run.files.used_bytes() + left);
     run.setup.steps = 120;
     run.work().await?;
+    if !run.open().await? {
+        return run.recover_with_space().await;
+    }
     run.idle(20).await;
     run.check_all().await?;
     // What is on the disk beyond what a restart leaves there is kept for nothing.
