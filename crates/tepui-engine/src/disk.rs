@@ -225,7 +225,9 @@ impl Engine for DiskEngine {
         commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
         let Commit { at, guards, writes, frees_space } = commit;
-        let purpose = if frees_space { Purpose::FreesSpace } else { Purpose::Ordinary };
+        // What writes nothing takes no space: it waits for those before it, whatever they do.
+        let takes_space = !frees_space && !writes.is_empty();
+        let purpose = if takes_space { Purpose::Ordinary } else { Purpose::FreesSpace };
         let kind = |guards| Kind::Checked { at, guards, chain: chain.cloned() };
         let submitted =
             limits::check(&guards, &writes).and_then(|()| self.submit(kind(guards), purpose, writes));

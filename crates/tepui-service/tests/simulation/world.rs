@@ -74,6 +74,7 @@ struct Life {
 }
 
 struct Running {
+    what: &'static str,
     objects: Vec<Object>,
     /// What becomes of the objects if nobody hears of it.
     unheard: Option<Done>,
@@ -346,7 +347,7 @@ impl World {
                 let content = (!deletes).then_some(number);
                 let objects = vec![Object::Entity(entity)];
                 let unheard = unknown(&objects, content);
-                self.spawn(objects, unheard, services.change_entity(entity, content));
+                self.spawn("change an entity", objects, unheard, services.change_entity(entity, content));
             }
             25..40 => {
                 // Of one partition.
@@ -356,16 +357,21 @@ impl World {
                 if objects.iter().all(|object| self.is_free(*object)) {
                     let unheard = unknown(&objects, Some(number));
                     let entities = entities.into_iter().collect();
-                    self.spawn(objects, unheard, services.change_entities(entities, number));
+                    self.spawn(
+                        "change entities",
+                        objects,
+                        unheard,
+                        services.change_entities(entities, number),
+                    );
                 }
             }
             40..55 => {
                 let unheard = Some(Done::Put { message: number, outcome: Outcome::Unknown });
-                self.spawn(vec![], unheard, services.put_message(number));
+                self.spawn("put a message", vec![], unheard, services.put_message(number));
             }
             55..65 => {
                 let deleting = Arc::new(AtomicU32::new(0));
-                self.spawn(vec![], None, services.consume(Arc::clone(&deleting)));
+                self.spawn("consume", vec![], None, services.consume(Arc::clone(&deleting)));
                 if let Some(running) = self.life().running.last_mut() {
                     running.deleting = deleting;
                 }
@@ -374,17 +380,19 @@ impl World {
                 let objects = vec![Object::Blob(blob)];
                 if deletes {
                     let unheard = unknown(&objects, None);
-                    self.spawn(objects, unheard, services.delete_blob(blob));
+                    self.spawn("delete a blob", objects, unheard, services.delete_blob(blob));
                 } else {
                     let unheard = unknown(&objects, Some(number));
                     match self.random.bool() {
-                        true => self.spawn(objects, unheard, services.put_blob(blob, number)),
-                        false => self.spawn(objects, unheard, services.put_blocks(blob, number)),
+                        true => self.spawn("put a blob", objects, unheard, services.put_blob(blob, number)),
+                        false => {
+                            self.spawn("put blocks", objects, unheard, services.put_blocks(blob, number))
+                        }
                     }
                 }
             }
             95.. if self.is_free(Object::Blob(blob)) => {
-                self.spawn(vec![Object::Blob(blob)], None, services.snapshot_blob(blob));
+                self.spawn("snapshot", vec![Object::Blob(blob)], None, services.snapshot_blob(blob));
             }
             _ => {}
         }
@@ -398,13 +406,13 @@ impl World {
         let (services, reclaimer) = (life.services.clone(), Arc::clone(&life.reclaimer));
         drop(reclaimer);
         match self.random.u8(..3) {
-            0 => self.spawn(vec![], None, async move {
+            0 => self.spawn("sweep", vec![], None, async move {
                 Done::Background(services.queues.sweep_once().await.map_err(code))
             }),
-            1 => self.spawn(vec![], None, async move {
+            1 => self.spawn("expire", vec![], None, async move {
                 Done::Background(services.blobs.expire_once().await.map_err(code))
             }),
-            _ => self.spawn(vec![], None, async move {
+            _ => self.spawn("reclaim", vec![], None, async move {
                 Done::Background(services.blobs.reclaim_once().await.map_err(code))
             }),
         }
@@ -412,6 +420,7 @@ impl World {
 
     fn spawn(
         &mut self,
+        what: &'static str,
         objects: Vec<Object>,
         unheard: Option<Done>,
         future: impl Future<Output = Done> + Send + 'static,
@@ -419,7 +428,7 @@ impl World {
         let life = self.life();
         let runtime = life.runtime.as_ref().expect("it is there as long as the server runs");
         let task = runtime.spawn(future);
-        life.running.push(Running { objects, unheard, deleting: Arc::default(), task });
+        life.running.push(Running { what, objects, unheard, deleting: Arc::default(), task });
     }
 
     /// Takes the answers that are there.
@@ -525,7 +534,8 @@ impl World {
             self.advance(Duration::from_millis(200));
         }
         if !self.life().running.is_empty() {
-            return Err("clients wait for ever".into());
+            let waiting: Vec<_> = self.life().running.iter().map(|running| running.what).collect();
+            return Err(format!("some wait for ever: {waiting:?}"));
         }
         let mut found = Found::default();
         let objects = (0..ENTITIES).map(Object::Entity).chain((0..BLOBS).map(Object::Blob));
