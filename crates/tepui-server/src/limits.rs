@@ -53,6 +53,7 @@ pub struct Limits {
     /// takes up to 5 MiB. As much again for blobs that are being sent, each of which takes up to 768 KiB, for lists
     /// of them, which are pages, and for lists of blocks, which take up to 22 MB; and once more for messages, 32 of
     /// which take up to 10 MiB. An answer keeps its share until the client has read it.
+    /// A quarter is set apart for accounts that find the rest taken.
     pub reply_memory_bytes: usize,
     /// How long a request waits for its share of that memory before it is answered with "server busy".
     #[serde(rename = "body-memory-timeout-seconds", with = "seconds")]

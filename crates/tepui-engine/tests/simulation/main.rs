@@ -42,7 +42,9 @@ fn simulate(mode: Mode) {
         if left.is_zero() {
             break;
         }
-        if let Err(failure) = modes::explore(mode, seed, left, &mut report) {
+        // A part for each past seed, and the rest for new ones.
+        let part = if PAST_SEEDS.contains(&seed) { limit / (PAST_SEEDS.len() as u32 + 3) } else { left };
+        if let Err(failure) = modes::explore(mode, seed, part.min(left), &mut report) {
             panic!("{failure}");
         }
     }

@@ -58,9 +58,9 @@ fn simulate(mode: Mode) {
         if left.is_zero() {
             break;
         }
-        // Some of the cases of each seed, so that a short run sees more than one.
-        let part = if number("TEPUI_SIM_SECONDS").is_some() { left } else { left.min(limit / 3) };
-        explore(mode, seed, part, &mut report).unwrap_or_else(|failure| panic!("{failure}"));
+        // A part for each past seed, and the rest for new ones.
+        let part = if PAST_SEEDS.contains(&seed) { limit / (PAST_SEEDS.len() as u32 + 3) } else { left };
+        explore(mode, seed, part.min(left), &mut report).unwrap_or_else(|failure| panic!("{failure}"));
     }
     println!("{mode:?}: seeds from {new}: {} runs, {} crash states", report.runs, report.crash_states);
 }

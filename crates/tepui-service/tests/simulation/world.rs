@@ -65,7 +65,6 @@ struct Life {
     runtime: Option<Runtime>,
     running: Vec<Running>,
     services: Services,
-    reclaimer: Arc<Reclaimer<DiskEngine>>,
     extents: Arc<DiskExtents>,
     engine: Arc<DiskEngine>,
     stepper: Stepper,
@@ -207,16 +206,7 @@ impl World {
             )),
         };
         let running = Vec::new();
-        Ok(Life {
-            runtime: Some(runtime),
-            running,
-            services,
-            reclaimer,
-            extents,
-            engine,
-            stepper,
-            is_ready: false,
-        })
+        Ok(Life { runtime: Some(runtime), running, services, extents, engine, stepper, is_ready: false })
     }
 
     fn life(&mut self) -> &mut Life {
@@ -403,8 +393,7 @@ impl World {
         if life.running.iter().filter(|running| running.unheard.is_none()).count() > 3 {
             return;
         }
-        let (services, reclaimer) = (life.services.clone(), Arc::clone(&life.reclaimer));
-        drop(reclaimer);
+        let services = life.services.clone();
         match self.random.u8(..3) {
             0 => self.spawn("sweep", vec![], None, async move {
                 Done::Background(services.queues.sweep_once().await.map_err(code))
