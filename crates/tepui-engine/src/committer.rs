@@ -426,7 +426,10 @@ impl<S: Store> Committer<S> {
         if self.store.is_stale(&self.shared.published) {
             self.publish();
         }
-        self.check();
+        let status = self.check();
+        if status.all.is_none() {
+            self.store.idle();
+        }
     }
 
     fn publish(&mut self) {

@@ -24,6 +24,9 @@ const MAX_WAITING_TABLES: usize = 30;
 /// A memtable is also full when this many segments of the journal are needed because of it.
 const MAX_SEGMENTS: usize = 6;
 
+/// How long nothing is written before a memtable that hides many rows of tables counts as full.
+const REST: Duration = Duration::from_secs(10);
+
 /// Why a batch was not written.
 #[derive(Debug)]
 pub(crate) enum WriteFailure {
@@ -57,6 +60,9 @@ pub(crate) trait Store: Send {
 
     /// Whether there is space for a commit.
     fn check_space(&mut self, purpose: Purpose) -> Result<(), EngineError>;
+
+    /// Called now and then while nobody writes.
+    fn idle(&mut self);
 
     /// Whether background work goes on.
     fn check_alive(&self) -> Result<(), EngineError>;
@@ -100,6 +106,8 @@ pub(crate) struct TreeStore {
     /// Free bytes when they were last asked for. `None`: that is not known.
     free: Option<u64>,
     space_checked: Option<Instant>,
+    /// The last batch when nobody wrote, and since when.
+    idle_since: (u64, Instant),
     /// Why nothing can be written before [`Store::heal`].
     failed: Option<EngineError>,
     // Dropped last: it has the lock.
@@ -145,6 +153,7 @@ impl TreeStore {
             options,
             free: None,
             space_checked: None,
+            idle_since: (number, Instant::now()),
             failed: None,
             directory,
         };
@@ -256,6 +265,18 @@ impl Store for TreeStore {
                  more space"
             ))),
             _ => Ok(()),
+        }
+    }
+
+    fn idle(&mut self) {
+        let (number, since) = self.idle_since;
+        if number != self.number {
+            self.idle_since = (self.number, Instant::now());
+        } else if since.elapsed() >= REST && self.tree.memtable_hides_much() {
+            self.idle_since.1 = Instant::now();
+            if let Err(error) = self.begin_segment(Seals::Memtable) {
+                tracing::warn!(%error, "cannot give back the space of rows that were deleted yet");
+            }
         }
     }
 

@@ -31,7 +31,7 @@ use crate::limits::Bounds;
 use crate::{EngineError, Key, ScanLimit, ScanPage, Value};
 pub(crate) use cache::CacheLimits;
 use cache::TableCache;
-use levels::{Levels, LostRange, Merge};
+use levels::{Levels, LostRange, Merge, hides_much};
 use manifest::Manifest;
 pub(crate) use manifest::{JournalEnd, ManifestError};
 pub(crate) use memtable::Memtable;
@@ -249,6 +249,13 @@ impl Tree {
     /// How many tables overlap each other and wait to be merged.
     pub(crate) fn waiting_tables(&self) -> usize {
         lock(&self.sources).levels.overlapping().len()
+    }
+
+    /// Whether the memtable has so many rows that those of the tables which it hides may be many, and is the only one.
+    pub(crate) fn memtable_hides_much(&self) -> bool {
+        let sources = self.sources();
+        let rows = sources.levels.rows();
+        rows > 0 && sources.sealed.is_empty() && hides_much(sources.active.rows(), rows)
     }
 
     /// Begins a new memtable, and returns it. The other one waits for [`Tree::flush`].

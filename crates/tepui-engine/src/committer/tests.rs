@@ -42,6 +42,10 @@ impl Store for Gated {
         }
     }
 
+    fn idle(&mut self) {
+        self.store.idle();
+    }
+
     fn check_alive(&self) -> Result<(), EngineError> {
         self.store.check_alive()
     }

@@ -226,16 +226,23 @@ impl Levels {
         })
     }
 
-    /// At rest: what hides rows below it, until it is a tenth of the lowest level at most.
+    /// At rest: what hides rows below it, until it is a tenth of the lowest level at most, in bytes and in rows.
     pub(super) fn pick_at_rest(&self, busy: &HashSet<u64>, space: u64) -> Option<Merge> {
         let lowest = self.levels.iter().rposition(|tables| !tables.is_empty())?;
-        let allowed = size(&self.levels[lowest]) / GROWTH;
-        (0..lowest.max(1)).filter(|level| size(&self.levels[*level]) > allowed).find_map(
-            |level| match level {
-                0 => self.pick_from_memory(busy, space),
-                _ => self.pick_too_large(level, busy, space),
-            },
-        )
+        let below = &self.levels[lowest];
+        let is_much = |level: &usize| {
+            let tables = &self.levels[*level];
+            size(tables) > size(below) / GROWTH || hides_much(rows(tables), rows(below))
+        };
+        (0..lowest.max(1)).filter(is_much).find_map(|level| match level {
+            0 => self.pick_from_memory(busy, space),
+            _ => self.pick_too_large(level, busy, space),
+        })
+    }
+
+    /// Of all tables.
+    pub(super) fn rows(&self) -> u64 {
+        self.levels.iter().map(|tables| rows(tables)).sum()
     }
 
     /// These tables with what they overlap in the level below, if all of them are free and there is space for the result.
@@ -267,6 +274,16 @@ pub(super) fn between<'a>(tables: &'a [Arc<Table>], from: &[u8], to: Option<&[u8
 pub(super) fn table_for<'a>(tables: &'a [Arc<Table>], key: &[u8]) -> Option<&'a Arc<Table>> {
     let table = tables.get(tables.partition_point(|table| table.meta.last < key))?;
     (table.meta.first <= key).then_some(table)
+}
+
+/// Whether so many newer rows may hide more than a tenth of those below them. A deletion is small, and what it deletes
+/// may be large: so rows are counted, not bytes.
+pub(super) fn hides_much(newer: u64, below: u64) -> bool {
+    newer > below / GROWTH
+}
+
+fn rows(tables: &[Arc<Table>]) -> u64 {
+    tables.iter().map(|table| table.meta.rows).sum()
 }
 
 fn size(tables: &[Arc<Table>]) -> u64 {

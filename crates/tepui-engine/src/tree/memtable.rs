@@ -75,6 +75,11 @@ impl Memtable {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// How many rows were written.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
     pub(super) fn newest(&self) -> u64 {
         self.newest.load(Ordering::Relaxed)
     }

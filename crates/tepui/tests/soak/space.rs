@@ -10,9 +10,10 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// What the folder of extents may take beyond what is in it: the maps that the file system keeps of volumes with many
 /// holes, and for each volume a block at its end.
 const EXTENTS_ALLOWANCE: u64 = mib(1);
-/// Rows that were overwritten or deleted lie around until their tables are merged: up to three tables straight from
-/// memory, of at most 48 MiB each, and in the first level below them as much as four.
-const ROWS_ALLOWANCE: u64 = (3 + 4) * mib(48);
+/// Tables are merged when nothing was written for ten seconds, until little is left of rows that were overwritten or
+/// deleted: what a table takes beyond its rows (index, filter, ends of blocks), and the rows that the services keep for
+/// themselves (what the clients know is "about").
+const ROWS_ALLOWANCE: u64 = mib(2);
 /// Files of the journal, which are used again: it may hold 256 MiB, and two more files of 64 MiB wait to be used.
 const JOURNAL_ALLOWANCE: u64 = mib(256 + 2 * 64);
 /// Volumes that are open for writing: one for each upload at a time.
