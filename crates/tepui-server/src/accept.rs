@@ -25,6 +25,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// What answers requests. One per service.
 pub trait Handler: Send + Sync + 'static {
+    /// Whether requests have metadata, whose names keep their case.
+    const HAS_METADATA: bool;
+
     /// Answers one request. Dropped before its end if the client goes away or is cut off.
     fn handle(
         &self,
@@ -314,7 +317,7 @@ async fn answer<H: Handler>(stream: TcpStream, peer: Peer, handler: Arc<H>, port
             Ok::<_, Infallible>(reply.map(|body| Sent::new(body, vitals)))
         }
     });
-    connection::run(stream, service, vitals).await;
+    connection::run(stream, service, vitals, H::HAS_METADATA).await;
 }
 
 /// A probe has no credentials. A request that has is one for the table of that name, if an account is

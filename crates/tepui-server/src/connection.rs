@@ -250,7 +250,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Serves `stream` until it ends, is cut off or the server stops.
-pub(crate) async fn run<S>(stream: TcpStream, service: S, vitals: Arc<Vitals>)
+pub(crate) async fn run<S>(stream: TcpStream, service: S, vitals: Arc<Vitals>, has_metadata: bool)
 where
     S: HttpService<Incoming, ResBody = Sent>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -259,7 +259,8 @@ where
     let io = TokioIo::new(Watched {
         stream,
         vitals: Arc::clone(&vitals),
-        scanner: HeadScanner::new(shared.limits.max_head_bytes, shared.limits.max_headers),
+        scanner: has_metadata
+            .then(|| HeadScanner::new(shared.limits.max_head_bytes, shared.limits.max_headers)),
         writer: HeadWriter::default(),
         shut: false,
     });
@@ -466,7 +467,8 @@ impl Pace {
 struct Watched {
     stream: TcpStream,
     vitals: Arc<Vitals>,
-    scanner: HeadScanner,
+    /// `None`: there is no metadata to look for.
+    scanner: Option<HeadScanner>,
     writer: HeadWriter,
     shut: bool,
 }
@@ -493,7 +495,9 @@ impl AsyncRead for Watched {
         if count > 0 {
             let Self { vitals, scanner, .. } = &mut *self;
             vitals.bytes_read.store(vitals.bytes_read.load(Relaxed) + count, Relaxed);
-            scanner.scan(&buf.filled()[before..], |case| lock(&vitals.sent_case).push_back(case));
+            if let Some(scanner) = scanner {
+                scanner.scan(&buf.filled()[before..], |case| lock(&vitals.sent_case).push_back(case));
+            }
         }
         outcome
     }

@@ -366,6 +366,8 @@ impl<S: Served> FrontDoor<S> {
 }
 
 impl<S: Served> Handler for FrontDoor<S> {
+    const HAS_METADATA: bool = !matches!(S::SERVICE, Service::Table);
+
     async fn handle(&self, peer: Peer, head: request::Parts, body: Body) -> Response<ReplyBody> {
         let started = Instant::now();
         let peer = self.proxies.client(peer, &head.headers);

@@ -193,7 +193,11 @@ fn account_of_host<'a>(host: &'a str, rules: &AddressRules) -> Option<&'a str> {
 pub fn without_port(host: &str) -> &str {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     match host.rsplit_once(':') {
-        Some((name, port)) if is_number(port) && host.parse::<Ipv6Addr>().is_err() => name,
+        Some((name, port))
+            if is_number(port) && !(name.contains(':') && host.parse::<Ipv6Addr>().is_ok()) =>
+        {
+            name
+        }
         _ => host,
     }
 }

@@ -21,7 +21,7 @@ pub use remote::RemoteCopies;
 use super::reply_memory::ReplyMemory;
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
-use crate::limits::Limits;
+use crate::limits::{Limits, PAGE_BYTES};
 use hyper::http::{HeaderMap, Response};
 use std::pin::pin;
 use std::sync::Arc;
@@ -117,14 +117,19 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let mut memory = self.memory.reserve_page(&admitted.target.account).await?;
-        let answer = self.service.execute(caller, operation, None);
-        let answer = admitted.in_time(pin!(answer)).await?;
-        if let Reply::BlockList(list) = &answer.reply {
+        let mut bytes = PAGE_BYTES;
+        let (memory, answer) = loop {
+            let memory = self.memory.reserve(&admitted.target.account, bytes).await?;
+            let answer = self.service.execute(caller, operation, None);
+            let answer = admitted.in_time(pin!(answer)).await?;
             // There is no other answer that is read whole and may be longer than a page.
-            let bytes = encode::most_block_list_bytes(list);
-            self.memory.grow(&admitted.target.account, &mut memory, bytes).await?;
-        }
+            let Reply::BlockList(list) = &answer.reply else { break (memory, answer) };
+            bytes = encode::most_block_list_bytes(list);
+            if self.memory.is_enough(&memory, bytes) {
+                break (memory, answer);
+            }
+            // Both are given up before more is waited for: if all had something and waited for more, nobody would get it.
+        };
         let response = match answer.reply {
             Reply::BlockList(list) => encode_in_turns(BlockListWriter::new(list)).await,
             reply => encode(&context(known, admitted, None), operation, reply)?,

@@ -96,17 +96,9 @@ impl ReplyMemory {
         if bytes <= SHARE_BYTES { shares.of(account) } else { None }
     }
 
-    /// Sees to it that what is reserved is enough for so many bytes.
-    pub(super) async fn grow(
-        &self,
-        account: &str,
-        reserved: &mut OwnedSemaphorePermit,
-        bytes: usize,
-    ) -> Result<(), ServiceError> {
-        if (kib(bytes).min(self.common_kib) as usize) > reserved.num_permits() {
-            *reserved = self.reserve(account, bytes).await?;
-        }
-        Ok(())
+    /// Whether what is reserved is enough for so many bytes, or all there is.
+    pub(super) fn is_enough(&self, reserved: &OwnedSemaphorePermit, bytes: usize) -> bool {
+        reserved.num_permits() >= kib(bytes).min(self.common_kib) as usize
     }
 
     /// For an answer of this size that is there already, if it counts and only reads: it is given up if there is

@@ -26,6 +26,8 @@ pub(crate) struct Obedient {
 }
 
 impl Handler for Obedient {
+    const HAS_METADATA: bool = true;
+
     async fn handle(&self, peer: Peer, head: request::Parts, body: Body) -> Response<ReplyBody> {
         assert!(peer.address.ip().is_loopback() && !peer.tls);
         let mut status = StatusCode::OK;
