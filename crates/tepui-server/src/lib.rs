@@ -38,7 +38,7 @@ use tepui_extents::{DiskExtents, ExtentError, Extents, MemoryExtents};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
 use tepui_service::{
-    BlobOptions, BlobService, QueueOptions, QueueService, Reclaimer, TableOptions, TableService,
+    BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, TableOptions, TableService,
 };
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
@@ -134,17 +134,17 @@ async fn run_all<E: Engine, X: Extents>(
     shutdown: impl Future<Output = ()>,
 ) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let reclaimer = Arc::new(Reclaimer::new(Arc::clone(engine)));
+    let collector = Arc::new(GarbageCollector::new(Arc::clone(engine)));
     let tables = Arc::new(TableService::new(
         Arc::clone(engine),
         Arc::clone(&clock),
-        Arc::clone(&reclaimer),
+        Arc::clone(&collector),
         TableOptions::default(),
     ));
     let queues = Arc::new(QueueService::new(
         Arc::clone(engine),
         Arc::clone(&clock),
-        Arc::clone(&reclaimer),
+        Arc::clone(&collector),
         QueueOptions::default(),
     ));
     let blobs = Arc::new(BlobService::new(
@@ -157,9 +157,9 @@ async fn run_all<E: Engine, X: Extents>(
     // Whatever is served: what was deleted or has expired is no use to anybody.
     let (sweeper, cleaner) = (Arc::clone(&queues), Arc::clone(&blobs));
     let mut chores = JoinSet::new();
-    chores.spawn(async move { reclaimer.run().await });
+    chores.spawn(async move { collector.run().await });
     chores.spawn(async move { sweeper.sweep().await });
-    chores.spawn(async move { cleaner.reclaim().await });
+    chores.spawn(async move { cleaner.collect_garbage().await });
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     for (service, listener) in listeners {

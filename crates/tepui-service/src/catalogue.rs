@@ -1,4 +1,4 @@
-//! Rows that every request looks up, such as that of its table, and that hardly ever change.
+//! A cache of catalogue rows, such as that of a table: every request reads one, and they hardly ever change.
 
 use crate::keyspace::{self, Incarnation};
 use crate::record;
@@ -8,23 +8,23 @@ use std::sync::{PoisonError, RwLock};
 use tepui_engine::{Key, Snapshot, Value, Version, Write};
 use tepui_model::ServiceError;
 
-/// How many rows are remembered.
+/// The most rows in the cache.
 const MAX_ROWS: usize = 4096;
 
-/// Remembers rows of the catalogue for as long as nothing in it changes.
+/// Caches catalogue rows for one version of the catalogue.
 #[derive(Default)]
-pub(crate) struct Catalogue {
-    remembered: RwLock<Remembered>,
+pub(crate) struct CatalogueCache {
+    cached: RwLock<Cached>,
 }
 
 #[derive(Default)]
-struct Remembered {
+struct Cached {
     at: Version,
     rows: HashMap<Key, Option<Value>>,
 }
 
-impl Catalogue {
-    /// What `snapshot` has under a key of the catalogue.
+impl CatalogueCache {
+    /// The value of a catalogue key in `snapshot`.
     pub(crate) async fn get<S: Snapshot>(
         &self,
         snapshot: &S,
@@ -32,34 +32,34 @@ impl Catalogue {
     ) -> Result<Option<Value>, ServiceError> {
         let at = snapshot.catalogue_version();
         {
-            let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
-            if remembered.at == at
-                && let Some(row) = remembered.rows.get(key)
+            let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+            if cached.at == at
+                && let Some(row) = cached.rows.get(key)
             {
                 return Ok(row.clone());
             }
         }
         let row = snapshot.get(key).await.map_err(engine_error)?;
-        self.remember(at, key, &row);
+        self.insert(at, key, &row);
         Ok(row)
     }
 
-    fn remember(&self, at: Version, key: &Key, row: &Option<Value>) {
-        let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
-        if remembered.at > at {
+    fn insert(&self, at: Version, key: &Key, row: &Option<Value>) {
+        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        if cached.at > at {
             return; // Read from an old snapshot.
         }
-        if remembered.at < at || remembered.rows.len() >= MAX_ROWS {
-            remembered.rows.clear();
-            remembered.at = at;
+        if cached.at < at || cached.rows.len() >= MAX_ROWS {
+            cached.rows.clear();
+            cached.at = at;
         }
-        // A copy, for what the engine returns may be a part of a larger block.
+        // A copy, because the engine may return a slice of a larger block.
         let row = row.as_deref().map(Value::copy_from_slice);
-        remembered.rows.insert(key.clone(), row);
+        cached.rows.insert(key.clone(), row);
     }
 }
 
-/// The number of what is about to be created, and the write that keeps it from being given out again.
+/// A new incarnation, and the write that makes it unique.
 pub(crate) async fn next_incarnation<S: Snapshot>(
     snapshot: &S,
 ) -> Result<(Incarnation, Write), ServiceError> {
@@ -79,7 +79,7 @@ mod tests {
     #[tokio::test]
     async fn every_snapshot_gets_its_own_rows() {
         let engine = MemoryEngine::new();
-        let catalogue = Catalogue::default();
+        let catalogue = CatalogueCache::default();
         let (key, other) = (Key::from_static(b"\x20key"), Key::from_static(b"\x80other"));
         let mut snapshots = Vec::new();
         for number in 0..20u8 {
@@ -101,15 +101,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_remembered_is_bounded() {
+    async fn the_cache_is_bounded() {
         let engine = MemoryEngine::new();
-        let catalogue = Catalogue::default();
+        let catalogue = CatalogueCache::default();
         let snapshot = engine.snapshot().await.expect("memory does not fail");
         for number in 0..3 * MAX_ROWS {
             let key = Key::from(format!(" {number}"));
             catalogue.get(&snapshot, &key).await.expect("memory does not fail");
         }
-        let remembered = catalogue.remembered.read().expect("nobody panicked");
-        assert!(!remembered.rows.is_empty() && remembered.rows.len() <= MAX_ROWS);
+        let cached = catalogue.cached.read().expect("nobody panicked");
+        assert!(!cached.rows.is_empty() && cached.rows.len() <= MAX_ROWS);
     }
 }

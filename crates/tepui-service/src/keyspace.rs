@@ -1,7 +1,7 @@
-//! Keys on disk. Every key that a service writes is made here, and read back here.
+//! Keys on disk. Every key that a service writes is encoded and decoded here.
 //!
-//! The first byte says what a key is about. Texts are written so that the order of the bytes is the
-//! order of the texts by UTF-16 code units, whatever follows them.
+//! The first byte is the key space. Texts are encoded so that the order of the bytes is the order of the texts by UTF-16
+//! code units, whatever follows them.
 
 mod blob;
 mod queue;
@@ -20,27 +20,27 @@ mod space {
     pub(super) const COUNTER: u8 = 0x10;
     /// The catalogue of tables: account, name in lower case.
     pub(super) const TABLE: u8 = 0x20;
-    /// Names that cannot be used yet because a table was deleted: account, name in lower case.
-    pub(super) const RESTING_NAME: u8 = 0x21;
+    /// Names that are reserved after a table was deleted: account, name in lower case.
+    pub(super) const RESERVED_NAME: u8 = 0x21;
     /// The catalogue of queues: account, name.
     pub(super) const QUEUE: u8 = 0x22;
-    /// Names that cannot be used yet because a queue was deleted: account, name.
-    pub(super) const RESTING_QUEUE_NAME: u8 = 0x23;
-    /// The catalogue of containers: account, name; of those that can be restored, their incarnation, too.
+    /// Names that are reserved after a queue was deleted: account, name.
+    pub(super) const RESERVED_QUEUE_NAME: u8 = 0x23;
+    /// The catalogue of containers: account, name; for soft-deleted ones followed by their incarnation.
     pub(super) const CONTAINER: u8 = 0x24;
-    /// Names that cannot be used yet because a container was deleted: account, name.
-    pub(super) const RESTING_CONTAINER_NAME: u8 = 0x25;
+    /// Names that are reserved after a container was deleted: account, name.
+    pub(super) const RESERVED_CONTAINER_NAME: u8 = 0x25;
     /// Service properties: account, service.
     pub(super) const SERVICE_PROPERTIES: u8 = 0x30;
-    /// Ranges that no reader can reach any more: the incarnation of what was dropped.
+    /// GC records of dropped tables and messages: their incarnation.
     pub(super) const DROPPED: u8 = 0x40;
-    /// Containers that no reader can reach any more: incarnation.
+    /// GC records of dropped containers: incarnation.
     pub(super) const DROPPED_CONTAINER: u8 = 0x41;
-    /// Contents that nothing refers to any more: content.
+    /// GC records of unreferenced contents: content.
     pub(super) const DROPPED_CONTENT: u8 = 0x42;
-    /// Extents that nothing refers to any more: volume, offset.
+    /// GC records of unreferenced extents: volume, offset.
     pub(super) const FREE_EXTENT: u8 = 0x43;
-    /// What changes with every message of a queue: incarnation of the queue.
+    /// States of queues, which change with every message: incarnation of the queue.
     pub(super) const QUEUE_STATE: u8 = 0x50;
     /// Entities: incarnation of their table, PartitionKey, RowKey.
     pub(super) const ENTITY: u8 = 0x80;
@@ -52,34 +52,34 @@ mod space {
     pub(super) const MESSAGE_EXPIRY: u8 = 0x92;
     /// Blobs: incarnation of their container, name, revision.
     pub(super) const BLOB: u8 = 0xA0;
-    /// Blocks that are not committed: incarnation of the container, name of the blob, id of the block.
+    /// Uncommitted blocks: incarnation of the container, name of the blob, id of the block.
     pub(super) const BLOCK: u8 = 0xA1;
     /// Contents that are lists of pieces: content.
     pub(super) const CONTENT: u8 = 0xA2;
-    /// Pieces of contents: content, the byte after their last one.
+    /// Pieces of contents: content, offset of their end.
     pub(super) const PIECES: u8 = 0xA3;
     /// Blobs by their tags: incarnation of the container, key, value, name, revision.
     pub(super) const TAG: u8 = 0xA4;
-    /// Extents that are referred to: volume, offset.
+    /// Reference counts of extents: volume, offset.
     pub(super) const EXTENT: u8 = 0xA5;
-    /// What can be restored, or is to expire: ticks, incarnation of the container, name, revision.
+    /// GC records of soft-deleted blobs, by the end of their retention: ticks, incarnation of the container, name, revision.
     pub(super) const RETAINED: u8 = 0xA6;
-    /// Copies that are under way: id of the copy.
+    /// Pending copies: id of the copy.
     pub(super) const PENDING_COPY: u8 = 0xA7;
-    /// Blocks that are there no more but for their rows: incarnation of the container, name of the blob.
-    pub(super) const SPENT_BLOCKS: u8 = 0xA8;
-    /// Contents of few bytes: id of the content.
+    /// GC records of blocks that a block list has consumed: incarnation of the container, name of the blob.
+    pub(super) const CONSUMED_BLOCKS: u8 = 0xA8;
+    /// Small contents: id of the content.
     pub(super) const SMALL_CONTENT: u8 = 0xA9;
-    /// Blobs that may have blocks which are not committed: incarnation of the container, name of the blob.
+    /// Markers of blobs that may have uncommitted blocks: incarnation of the container, name of the blob.
     pub(super) const STAGED: u8 = 0xAA;
 }
 
-/// The number of a table, queue or container that was created. Never used twice, so a table that is
-/// created again shares no key with the one that was deleted.
+/// The number of a table, queue or container. Never used twice, so a table that is created again shares no key with the
+/// deleted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Incarnation(pub(crate) u64);
 
-/// Writes a key part by part.
+/// Encodes a key part by part.
 struct KeyWriter(Vec<u8>);
 
 impl KeyWriter {
@@ -125,7 +125,7 @@ impl KeyWriter {
         Bytes::from(self.0)
     }
 
-    /// The first key after every key that goes on from this one.
+    /// The first key after all keys with this prefix.
     fn after_all(mut self) -> Key {
         while self.0.last() == Some(&0xFF) {
             self.0.pop();
@@ -144,20 +144,20 @@ pub(crate) fn incarnation_counter() -> Key {
     KeyWriter::new(space::COUNTER).last_text("incarnation").finish()
 }
 
-/// The catalogue's row of a table. The name is in lower case.
+/// The catalogue row of a table. The name is in lower case.
 pub(crate) fn table(account: &str, lower_name: &str) -> Key {
     KeyWriter::new(space::TABLE).text(account).last_text(lower_name).finish()
 }
 
-/// All rows of an account's catalogue.
+/// All catalogue rows of an account's tables.
 pub(crate) fn tables(account: &str) -> KeyRange {
     let prefix = || KeyWriter::new(space::TABLE).text(account);
     KeyRange { start: prefix().finish(), end: prefix().after_all() }
 }
 
-/// A name that rests after its table was deleted.
-pub(crate) fn resting_name(account: &str, lower_name: &str) -> Key {
-    KeyWriter::new(space::RESTING_NAME).text(account).last_text(lower_name).finish()
+/// A name that is reserved after its table was deleted.
+pub(crate) fn reserved_name(account: &str, lower_name: &str) -> Key {
+    KeyWriter::new(space::RESERVED_NAME).text(account).last_text(lower_name).finish()
 }
 
 /// The service properties of one of an account's services.
@@ -165,30 +165,30 @@ pub(crate) fn service_properties(account: &str, service: &str) -> Key {
     KeyWriter::new(space::SERVICE_PROPERTIES).text(account).last_text(service).finish()
 }
 
-/// The note that a table was dropped, or messages were, and that what it had is to be reclaimed.
+/// The GC record of a dropped table, or of dropped messages.
 pub(crate) fn dropped(incarnation: Incarnation) -> Key {
     KeyWriter::new(space::DROPPED).number(incarnation.0).finish()
 }
 
-/// Everything there is.
+/// All keys.
 pub(crate) fn everything() -> KeyRange {
     KeyRange { start: Key::new(), end: Key::from_static(&[0xFF]) }
 }
 
-/// All notes about what was dropped.
+/// All GC records of dropped tables and messages.
 pub(crate) fn all_dropped() -> KeyRange {
     let space = || KeyWriter::new(space::DROPPED);
     KeyRange { start: space().finish(), end: space().after_all() }
 }
 
-/// The incarnation that a key of [`all_dropped`] is about.
+/// The incarnation inside a key of [`all_dropped`].
 pub(crate) fn dropped_incarnation(key: &[u8]) -> Option<Incarnation> {
     let number = key.get(1..)?.try_into().ok()?;
     Some(Incarnation(u64::from_be_bytes(number)))
 }
 
 pub(crate) fn entity(table: Incarnation, partition_key: &str, row_key: &str) -> Key {
-    // Exact unless there are zeros to escape: these keys fill the engine's memory.
+    // The exact length unless NULs are escaped: these keys fill the engine's memory.
     let bytes = 1 + size_of_val(&table) + partition_key.len() + END_MARK.len() + row_key.len();
     let key = KeyWriter::with_capacity(space::ENTITY, bytes).number(table.0);
     key.text(partition_key).last_text(row_key).finish()
@@ -204,12 +204,12 @@ fn partition(table: Incarnation, partition_key: &str) -> KeyWriter {
     KeyWriter::new(space::ENTITY).number(table.0).text(partition_key)
 }
 
-/// Where a text of a key starts or ends, for bounds of ranges.
+/// A side of a text in a key, for bounds of ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edge {
     /// Before the text itself.
     Before,
-    /// After the text and everything that goes on from it within its part of the key.
+    /// After all keys with the text in its part of the key.
     After,
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn entity_edge(table: Incarnation, partition_key: &str, row_key: &str
     key.finish()
 }
 
-/// The boundary before or after a row of the catalogue.
+/// The boundary before or after a catalogue row.
 pub(crate) fn table_edge(account: &str, lower_name: &str, edge: Edge) -> Key {
     let mut key = KeyWriter::new(space::TABLE).text(account).last_text(lower_name);
     if edge == Edge::After {
@@ -239,7 +239,7 @@ pub(crate) fn table_edge(account: &str, lower_name: &str, edge: Edge) -> Key {
     key.finish()
 }
 
-/// The two keys inside the key of an entity, copied only where they are written in another way there.
+/// PartitionKey and RowKey inside the key of an entity, copied only if they are escaped.
 pub(crate) fn entity_keys(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     two_texts(key.get(9..)?)
 }
@@ -278,18 +278,18 @@ fn read_text(written: &[u8]) -> Option<Cow<'_, str>> {
     String::from_utf8(text).ok().map(Cow::Owned)
 }
 
-/// The keys from which a page goes on that starts at this key.
+/// The continuation of a page whose next one starts at this key.
 pub(crate) fn continuation(key: &[u8]) -> Option<Continuation> {
     let (partition_key, row_key) = entity_keys(key)?;
     Some(Continuation { partition_key: partition_key.into_owned(), row_key: row_key.into_owned() })
 }
 
-/// Where a query goes on.
+/// The key at which a query continues.
 pub(crate) fn continued_at(table: Incarnation, from: &Continuation) -> Key {
     entity(table, &from.partition_key, &from.row_key)
 }
 
-/// The key of an entity, from its two keys together.
+/// The key of an entity.
 pub(crate) fn of(table: Incarnation, key: &EntityKey) -> Key {
     entity(table, &key.partition_key, &key.row_key)
 }

@@ -6,8 +6,9 @@ mod blob_settings;
 mod queue;
 
 pub(crate) use blob::{
-    BlockContent, Content, ContentHead, Deleted, ListedState, PendingCopy, Piece, Pieces, Protection,
-    SmallContent, Source, StoredBlob, StoredBlock, StoredContainer, StoredExtent, StoredTier,
+    BlockContent, Content, ContentHead, ListedState, PendingCopy, PieceRow, PieceSource, Protection,
+    SmallContent, SoftDelete, StoredBlob, StoredBlock, StoredContainer, StoredExtent, StoredPiece,
+    StoredTier,
 };
 pub(crate) use blob_settings::{decode_blob_settings, encode_blob_settings};
 pub(crate) use queue::{QueueState, StoredMessage, StoredQueue, decode_text, encode_text};
@@ -55,11 +56,11 @@ pub(crate) fn entity_parts(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     (*format == FORMAT).then_some((timestamp, packed))
 }
 
-/// A table as the catalogue has it.
+/// The catalogue row of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredTable {
     pub(crate) incarnation: Incarnation,
-    /// As its creator spelled it.
+    /// In the spelling of Create Table.
     pub(crate) name: String,
     pub(crate) created: Timestamp,
     pub(crate) acl: Vec<SignedIdentifier>,
@@ -82,20 +83,20 @@ impl StoredTable {
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader::new(bytes)?;
         let incarnation = Incarnation(from.number()?);
-        let created = from.moment()?;
+        let created = from.timestamp()?;
         let name = from.text()?;
         let acl = from.acl()?;
         Some(Self { incarnation, name, created, acl })
     }
 
-    /// Only the incarnation: all that most operations want to know.
+    /// Only the incarnation, which is all that most operations need.
     pub(crate) fn incarnation_of(bytes: &[u8]) -> Result<Incarnation, ServiceError> {
         let number = Reader::new(bytes).and_then(|mut from| from.number());
         number.map(Incarnation).ok_or_else(|| corrupt("table"))
     }
 }
 
-/// One number, for counters and for times until which something holds.
+/// One number, for counters and for times.
 pub(crate) fn encode_number(number: u64) -> Bytes {
     Writer::of_numbers([number]).finish()
 }
@@ -174,7 +175,7 @@ fn corrupt(what: &str) -> ServiceError {
     ServiceError::new(ErrorCode::InternalError).with_cause(format!("a stored record cannot be read: {what}"))
 }
 
-/// Writes fields one after the other: numbers in 8 bytes, texts and lists with their length before them.
+/// Encodes fields: numbers in 8 bytes, texts and lists with their length before them.
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -208,8 +209,8 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    fn moment(&mut self, moment: Timestamp) {
-        self.number(moment.ticks());
+    fn timestamp(&mut self, timestamp: Timestamp) {
+        self.number(timestamp.ticks());
     }
 
     fn pairs<'a>(&mut self, pairs: impl ExactSizeIterator<Item = (&'a str, &'a str)>) {
@@ -232,8 +233,8 @@ impl Writer {
         for SignedIdentifier { id, policy } in acl {
             self.text(id);
             self.optional(policy.as_ref(), |out, policy| {
-                out.optional(policy.start, |out, moment| out.number(moment.ticks()));
-                out.optional(policy.expiry, |out, moment| out.number(moment.ticks()));
+                out.optional(policy.start, |out, timestamp| out.number(timestamp.ticks()));
+                out.optional(policy.expiry, |out, timestamp| out.number(timestamp.ticks()));
                 out.optional(policy.permission.as_deref(), Writer::text);
             });
         }
@@ -260,7 +261,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline(always)]
-    fn moment(&mut self) -> Option<Timestamp> {
+    fn timestamp(&mut self) -> Option<Timestamp> {
         Timestamp::from_ticks(self.number()?)
     }
 
@@ -305,8 +306,8 @@ impl<'a> Reader<'a> {
         self.list(|from| {
             let id = from.text()?;
             let policy = from.optional(|from| {
-                let start = from.optional(Reader::moment)?;
-                let expiry = from.optional(Reader::moment)?;
+                let start = from.optional(Reader::timestamp)?;
+                let expiry = from.optional(Reader::timestamp)?;
                 let permission = from.optional(Reader::text)?;
                 Some(AccessPolicy { start, expiry, permission })
             })?;

@@ -1,4 +1,4 @@
-//! Service properties: stored once for each account and service, and asked for with every request.
+//! Service properties: one record for each account and service, cached because every request needs them.
 
 use crate::keyspace;
 use crate::record;
@@ -13,11 +13,11 @@ use tepui_model::blob::{BlobServiceProperties, BlobServicePropertiesChange};
 use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
 use tokio::time::Instant;
 
-/// How long service properties are remembered: another server on the same data may change them.
-const AGE: Duration = Duration::from_secs(5);
+/// How long service properties are cached: another process may change them.
+const MAX_AGE: Duration = Duration::from_secs(5);
 
-/// Service properties as a service has them.
-pub(crate) trait Kept: Default {
+/// Service properties of one kind of service, and their record.
+pub(crate) trait StoredProperties: Default {
     type Change;
 
     fn encode(&self) -> Bytes;
@@ -25,7 +25,7 @@ pub(crate) trait Kept: Default {
     fn apply(&mut self, change: &Self::Change);
 }
 
-impl Kept for ServiceProperties {
+impl StoredProperties for ServiceProperties {
     type Change = ServicePropertiesChange;
 
     fn encode(&self) -> Bytes {
@@ -41,7 +41,7 @@ impl Kept for ServiceProperties {
     }
 }
 
-impl Kept for BlobServiceProperties {
+impl StoredProperties for BlobServiceProperties {
     type Change = BlobServicePropertiesChange;
 
     fn encode(&self) -> Bytes {
@@ -57,52 +57,52 @@ impl Kept for BlobServiceProperties {
     }
 }
 
-/// The service properties of one service, of all accounts.
+/// The service properties of one service for all accounts.
 pub(crate) struct Settings<P = ServiceProperties> {
     /// The service's name in keys.
     service: &'static str,
-    remembered: RwLock<Remembered<P>>,
+    cached: RwLock<Cached<P>>,
 }
 
-struct Remembered<P> {
-    /// By account, and since when.
+struct Cached<P> {
+    /// By account, with the time of the read.
     properties: HashMap<String, (Instant, Arc<P>)>,
-    /// How often some were forgotten: what was read before that may be out of date.
-    forgotten: u64,
+    /// Counts invalidations: what was read before one may be stale.
+    invalidations: u64,
 }
 
-impl<P: Kept> Settings<P> {
+impl<P: StoredProperties> Settings<P> {
     pub(crate) fn of_service(service: &'static str) -> Self {
-        Self { service, remembered: RwLock::new(Remembered { properties: HashMap::new(), forgotten: 0 }) }
+        Self { service, cached: RwLock::new(Cached { properties: HashMap::new(), invalidations: 0 }) }
     }
 
-    /// Changes made by this process hold at once, those of another after a few seconds. To be asked for accounts
-    /// that exist: it remembers each.
+    /// Changes made by this process are visible at once, those of another after a few seconds. Only for accounts that
+    /// exist, since every one is cached.
     pub(crate) async fn of_account<E: Engine>(
         &self,
         engine: &E,
         account: &str,
     ) -> Result<Arc<P>, ServiceError> {
-        let forgotten = {
-            let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some((since, properties)) = remembered.properties.get(account)
-                && since.elapsed() < AGE
+        let invalidations = {
+            let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some((since, properties)) = cached.properties.get(account)
+                && since.elapsed() < MAX_AGE
             {
                 return Ok(Arc::clone(properties));
             }
-            remembered.forgotten
+            cached.invalidations
         };
         let now = Instant::now();
         let snapshot = engine.snapshot().await.map_err(engine_error)?;
         let properties = Arc::new(self.read(&snapshot, account).await?);
-        let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
-        if remembered.forgotten == forgotten {
-            remembered.properties.insert(account.to_owned(), (now, Arc::clone(&properties)));
+        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        if cached.invalidations == invalidations {
+            cached.properties.insert(account.to_owned(), (now, Arc::clone(&properties)));
         }
         Ok(properties)
     }
 
-    /// As `snapshot` has them.
+    /// Reads them from a snapshot.
     pub(crate) async fn read<S: Snapshot>(&self, snapshot: &S, account: &str) -> Result<P, ServiceError> {
         let key = keyspace::service_properties(account, self.service);
         match snapshot.get(&key).await.map_err(engine_error)? {
@@ -111,7 +111,7 @@ impl<P: Kept> Settings<P> {
         }
     }
 
-    /// The write that makes a change.
+    /// The write of a change.
     pub(crate) async fn change<S: Snapshot>(
         &self,
         snapshot: &S,
@@ -124,10 +124,10 @@ impl<P: Kept> Settings<P> {
         Ok(Write::Put(key, properties.encode()))
     }
 
-    /// To be called when a change was committed.
-    pub(crate) fn forget(&self, account: &str) {
-        let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
-        remembered.properties.remove(account);
-        remembered.forgotten += 1;
+    /// To be called after a change was committed.
+    pub(crate) fn invalidate(&self, account: &str) {
+        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        cached.properties.remove(account);
+        cached.invalidations += 1;
     }
 }

@@ -1,75 +1,95 @@
-//! Snapshot, decide, commit: the one loop in which conflicts are met.
+//! Optimistic concurrency: snapshot, decide, commit, and the one loop that retries after a conflict.
 
 use tepui_engine::{Commit, CommitError, Engine, EngineError, Key, Snapshot, Write};
 use tepui_model::{ErrorCode, ServiceError};
 
-/// What a decision comes to: what to answer, and what to store for it to be true.
+/// Attempts before the caller gets `ServerBusy`. Each failed one means that another commit changed something that
+/// this one depends on, so the store as a whole makes progress.
+const MAX_ATTEMPTS: u32 = 1000;
+
+/// The result of a decision: the reply, and the commit that makes it true.
 pub(crate) struct Outcome<T> {
     pub(crate) reply: T,
-    /// Keys that were read and must not have changed; those in `writes` need not be named again.
+    /// Keys that were read and must not have changed. Keys in `writes` need not be repeated.
     pub(crate) guards: Vec<Key>,
     pub(crate) writes: Vec<Write>,
 }
 
 impl<T> Outcome<T> {
-    /// An answer that changes nothing.
+    /// A reply without writes.
     pub(crate) fn read(reply: T) -> Self {
         Self { reply, guards: Vec::new(), writes: Vec::new() }
     }
 
-    /// The same writes with another answer.
+    /// The same writes with another reply.
     pub(crate) fn map<U>(self, reply: impl FnOnce(T) -> U) -> Outcome<U> {
         Outcome { reply: reply(self.reply), guards: self.guards, writes: self.writes }
     }
 }
 
-/// What a commit does to the space on the disk, in the end.
+/// The effect of a commit on disk space, in the long run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Space {
-    Takes,
-    /// It is carried out though the disk is nearly full.
+pub(crate) enum SpaceUse {
+    Consumes,
+    /// Accepted even if the disk is nearly full.
     Frees,
 }
 
-impl Space {
-    pub(crate) fn freed_if(frees: bool) -> Self {
-        if frees { Self::Frees } else { Self::Takes }
+impl SpaceUse {
+    pub(crate) fn frees_if(frees: bool) -> Self {
+        if frees { Self::Frees } else { Self::Consumes }
     }
 }
 
-/// What became of an attempt to commit an outcome.
-pub(crate) enum Attempt<T> {
+/// The result of one attempt.
+pub(crate) enum Attempt<T, S = ()> {
     Done(T),
-    /// Something changed meanwhile: read and decide again.
-    Again,
+    /// Take a new snapshot and decide again: after a conflict, or because a part of the work was committed. The next
+    /// attempt gets the state.
+    Retry(S),
 }
 
-/// Why an outcome was not committed, or is not known to be.
+/// Why a commit failed, and whether it may be durable nevertheless.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommitFailure {
     pub(crate) error: ServiceError,
-    pub(crate) written: Written,
+    pub(crate) state: CommitState,
 }
 
-/// What is there of a commit that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
-    Nothing,
-    /// All or nothing, now or after a restart.
+pub(crate) enum CommitState {
+    NotCommitted,
+    /// All of it or nothing, visible now or after a restart.
     Unknown,
 }
 
-impl From<ServiceError> for Failure {
-    /// Of what failed before anything was committed.
+impl From<ServiceError> for CommitFailure {
+    /// For errors before the commit.
     fn from(error: ServiceError) -> Self {
-        Self { error, written: Written::Nothing }
+        Self { error, state: CommitState::NotCommitted }
     }
 }
 
-impl From<Failure> for ServiceError {
-    fn from(failure: Failure) -> Self {
+impl From<CommitFailure> for ServiceError {
+    fn from(failure: CommitFailure) -> Self {
         failure.error
     }
+}
+
+/// Runs `attempt` until it is done. `attempt` takes a snapshot, decides and commits; `state` is what it carries over to
+/// the next one.
+pub(crate) async fn retry<T, S, F, A>(mut state: S, mut attempt: impl FnMut(S) -> A) -> Result<T, F>
+where
+    F: From<ServiceError>,
+    A: Future<Output = Result<Attempt<T, S>, F>>,
+{
+    for _ in 0..MAX_ATTEMPTS {
+        state = match attempt(state).await? {
+            Attempt::Done(result) => return Ok(result),
+            Attempt::Retry(state) => state,
+        };
+    }
+    Err(ServiceError::from(ErrorCode::ServerBusy).into())
 }
 
 /// Commits an outcome that was decided on `snapshot`.
@@ -77,54 +97,53 @@ pub(crate) async fn commit<E: Engine, T>(
     engine: &E,
     snapshot: &impl Snapshot,
     outcome: Outcome<T>,
-    space: Space,
-) -> Result<Attempt<T>, Failure> {
+    space: SpaceUse,
+) -> Result<Attempt<T>, CommitFailure> {
     let Outcome { reply, guards, writes } = outcome;
     if writes.is_empty() {
         return Ok(Attempt::Done(reply));
     }
     let proof = writes.iter().rev().find(|write| matches!(write, Write::Put(..))).cloned();
-    let commit = Commit { at: snapshot.version(), guards, writes, frees_space: space == Space::Frees };
+    let commit = Commit { at: snapshot.version(), guards, writes, frees_space: space == SpaceUse::Frees };
     let outcome = engine.submit(None, commit).await;
     attempt(engine, outcome, proof, reply).await
 }
 
-/// What the outcome of a commit comes to. `proof` is one of its writes.
+/// Interprets the result of a commit. `proof` is one of its writes.
 pub(crate) async fn attempt<E: Engine, T>(
     engine: &E,
     outcome: Result<(), CommitError>,
     proof: Option<Write>,
     reply: T,
-) -> Result<Attempt<T>, Failure> {
+) -> Result<Attempt<T>, CommitFailure> {
     match outcome {
         Ok(()) => Ok(Attempt::Done(reply)),
-        Err(CommitError::Conflict) => Ok(Attempt::Again),
+        Err(CommitError::Conflict) => Ok(Attempt::Retry(())),
         Err(CommitError::Unknown(why)) => {
-            let error = match is_there(engine, proof).await {
+            let error = match is_committed(engine, proof).await {
                 Ok(true) => return Ok(Attempt::Done(reply)),
                 Ok(false) => ServiceError::new(ErrorCode::InternalError)
                     .with_cause(format!("commit with unknown outcome: {why}")),
                 Err(error) => error,
             };
-            Err(Failure { error, written: Written::Unknown })
+            Err(CommitFailure { error, state: CommitState::Unknown })
         }
         Err(CommitError::Engine(error)) => Err(engine_error(error).into()),
     }
 }
 
-/// Whether a commit of unknown outcome can be seen by one of its writes: all of them are there or none.
-/// What is stored carries a timestamp that no other write has, so finding the very bytes proves it; a
-/// deletion proves nothing.
-async fn is_there<E: Engine>(engine: &E, proof: Option<Write>) -> Result<bool, ServiceError> {
+/// Whether a commit of unknown outcome is visible, judged by one of its writes, since commits are atomic. Stored
+/// values carry a timestamp that no other write has, so equal bytes prove the commit. A deletion proves nothing.
+async fn is_committed<E: Engine>(engine: &E, proof: Option<Write>) -> Result<bool, ServiceError> {
     let Some(Write::Put(key, value)) = proof else { return Ok(false) };
     let snapshot = engine.snapshot().await.map_err(engine_error)?;
     Ok(snapshot.get(&key).await.map_err(engine_error)? == Some(value))
 }
 
-/// What the caller is told when the disk is full.
+/// The message of the error when the disk is full.
 pub(crate) const NO_SPACE: &str = "The disk of the server is full. Only operations that free space are carried out: delete something, or give it more space.";
 
-/// What the caller is told of a failure below.
+/// The service error for an error of the engine.
 pub(crate) fn engine_error(error: EngineError) -> ServiceError {
     match &error {
         EngineError::Unavailable(_) => ServiceError::new(ErrorCode::ServerBusy),

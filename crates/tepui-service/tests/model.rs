@@ -15,7 +15,7 @@ use tepui_model::table::{
 };
 use tepui_model::time::ManualClock;
 use tepui_model::{ErrorCode, Timestamp};
-use tepui_service::{Reclaimer, TableOptions, TableService};
+use tepui_service::{GarbageCollector, TableOptions, TableService};
 
 const ACCOUNT: &str = "account";
 const TABLE: &str = "People";
@@ -68,7 +68,7 @@ fn packed(values: &[(u8, i32)]) -> (Properties, BTreeMap<String, i32>) {
     (builder.finish(), map)
 }
 
-/// What the model says a change comes to: the entity's new properties, `None` for a deletion.
+/// The expected result of a change: the entity's new properties, `None` for a deletion.
 fn expected(
     model: &Model,
     change: &Change,
@@ -166,8 +166,8 @@ impl<E: Engine> World<E> {
     async fn new(engine: E) -> Self {
         let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10").unwrap()));
         let engine = Arc::new(engine);
-        let reclaimer = Arc::new(Reclaimer::new(Arc::clone(&engine)));
-        let service = TableService::new(engine, clock, reclaimer, TableOptions::default());
+        let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
+        let service = TableService::new(engine, clock, collector, TableOptions::default());
         let world = Self { service, model: Model::new() };
         assert_eq!(
             world.run(&Operation::CreateTable { name: TableName::parse(TABLE).unwrap() }).await,

@@ -34,7 +34,7 @@ use tepui_model::grant::Grant;
 use tepui_model::service_properties::CorsRule;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller};
-use tepui_service::{BlobService, Pace};
+use tepui_service::{BlobService, CoopBudget};
 use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::{self, SasToken};
 use tepui_wire::blob::classify::classify;
@@ -172,26 +172,26 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
     }
 }
 
-/// The work of one step of decoding or encoding, for the pace.
+/// The work of one step of decoding or encoding, for the budget of its time slice.
 const STEP_WORK: usize = 4096;
 
 /// Reads a body, and lets others run meanwhile if it is long.
 async fn decode_in_turns(prepared: Prepared, body: &[u8]) -> Result<Operation, ServiceError> {
-    let pace = Pace::default();
+    let coop = CoopBudget::default();
     let mut decoding = prepared.begin(body)?;
     loop {
         if let Some(operation) = decoding.step()? {
             return Ok(operation);
         }
-        pace.work(STEP_WORK).await;
+        coop.spend(STEP_WORK).await;
     }
 }
 
 /// Makes the answer to Get Block List, and lets others run meanwhile if it is long.
 async fn encode_in_turns(mut writer: BlockListWriter) -> Response<Vec<u8>> {
-    let pace = Pace::default();
+    let coop = CoopBudget::default();
     while writer.step() {
-        pace.work(STEP_WORK).await;
+        coop.spend(STEP_WORK).await;
     }
     writer.finish()
 }

@@ -2,14 +2,14 @@
 
 use super::change::changed;
 use super::contents;
-use super::edit::Edit;
 use super::precondition::{check_key, require_mutable, require_type, require_unsealed};
 use super::put::no_bytes;
-use super::service::{Context, Step};
-use super::target::{Target, written};
+use super::service::{Context, NextStep};
+use super::slot::{BlobSlot, written};
 use super::upload::Uploaded;
+use super::write_set::WriteSet;
 use crate::keyspace::{self, ContentId};
-use crate::record::{Content, ContentHead, Piece, Pieces, StoredBlob};
+use crate::record::{Content, ContentHead, PieceRow, StoredBlob, StoredPiece};
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
 use tepui_model::blob::block::MAX_COMMITTED_BLOCKS;
@@ -22,15 +22,15 @@ pub(super) async fn append_block<S: Snapshot>(
     context: &Context<'_, S>,
     append: &AppendBlock,
     uploaded: Option<&Uploaded>,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &append.blob).await?;
-    let blob = target.existing()?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &append.blob).await?;
+    let blob = slot.existing()?;
     require_type(blob, BlobType::Append)?;
     require_unsealed(blob)?;
     check_key(blob, &append.encryption)?;
     require_mutable(blob, context.now)?;
-    target.asked(&append.preconditions, context.now).check_write(blob)?;
+    slot.precondition_check(&append.preconditions, context.now).for_write(blob)?;
     let uploaded = uploaded.ok_or_else(no_bytes)?;
     append.append.check(blob.bytes, uploaded.bytes)?;
     let OfType::Append { committed_blocks, sealed } = blob.of_type else {
@@ -42,39 +42,38 @@ pub(super) async fn append_block<S: Snapshot>(
     if uploaded.bytes == 0 {
         return Err(ErrorCode::InvalidHeaderValue.into());
     }
-    let said = match &append.piece {
+    let declared = match &append.piece {
         blob::Piece::Sent(upload) => upload.checksums,
         blob::Piece::FromUrl(from) => from.checksums,
     };
-    let checksums = said.answered(&uploaded.check(&said)?);
+    let checksums = declared.answered(&uploaded.check(&declared)?);
     let offset = blob.bytes;
-    let mut new = changed(context, &target, blob);
+    let mut new = changed(context, &slot, blob);
     new.of_type = OfType::Append { committed_blocks: committed_blocks + 1, sealed };
-    new.content = Content::Listed(add_piece(context, &mut edit, blob, uploaded).await?);
+    new.content = Content::Listed(add_piece(context, &mut writes, blob, uploaded).await?);
     new.bytes = offset + uploaded.bytes;
-    target.change(context, &mut edit, &mut new, false).await?;
+    slot.change(context, &mut writes, &mut new, false).await?;
     let reply =
         Reply::Appended { written: written(&new), checksums, offset, committed_blocks: committed_blocks + 1 };
-    Ok(edit.finish(reply.into()))
+    Ok(writes.finish(reply.into()))
 }
 
-/// Adds bytes to the end of an append blob. Returns its content then.
+/// Appends a piece to a blob. Returns its content.
 async fn add_piece<S: Snapshot>(
     context: &Context<'_, S>,
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     blob: &StoredBlob,
     uploaded: &Uploaded,
 ) -> Result<ContentId, ServiceError> {
-    let source = uploaded.keep(edit).await?;
+    let source = uploaded.add_piece(writes).await?;
     let fresh = ContentId::new(context.now, (context.chance)());
     let (content, mut head) = match blob.content {
         Content::Listed(content) => {
-            let head = contents::head(edit, content).await?;
+            let head = contents::head(writes, content).await?;
             if head.references == 1 && head.end == blob.bytes {
                 (content, head)
             } else {
-                // Others share the content, and would keep what they have no part in: this one goes on in one of
-                // its own, to which its reference goes over.
+                // The content is shared, so the blob continues in a content of its own, which takes over the reference.
                 (fresh, ContentHead { references: 1, end: blob.bytes, parent: Some((content, blob.bytes)) })
             }
         }
@@ -82,10 +81,10 @@ async fn add_piece<S: Snapshot>(
             (fresh, ContentHead { references: 1, end: blob.bytes, parent: None })
         }
     };
-    let row = Pieces { start: blob.bytes, pieces: vec![Piece { id: None, source }] };
+    let row = PieceRow { start: blob.bytes, pieces: vec![StoredPiece { id: None, source }] };
     head.end = blob.bytes + uploaded.bytes;
-    edit.put(keyspace::pieces(content, head.end), row.encode());
-    edit.put(keyspace::content(content), head.encode());
+    writes.put(keyspace::pieces(content, head.end), row.encode());
+    writes.put(keyspace::content(content), head.encode());
     Ok(content)
 }
 
@@ -94,18 +93,18 @@ pub(super) async fn seal<S: Snapshot>(
     path: &BlobPath,
     position: Option<u64>,
     preconditions: &Preconditions,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
-    let blob = target.existing()?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
+    let blob = slot.existing()?;
     require_type(blob, BlobType::Append)?;
     require_mutable(blob, context.now)?;
-    target.asked(preconditions, context.now).check_write(blob)?;
+    slot.precondition_check(preconditions, context.now).for_write(blob)?;
     AppendConditions { position, max_bytes: None }.check(blob.bytes, 0)?;
-    let mut new = changed(context, &target, blob);
+    let mut new = changed(context, &slot, blob);
     if let OfType::Append { sealed, .. } = &mut new.of_type {
         *sealed = true;
     }
-    target.change(context, &mut edit, &mut new, false).await?;
-    Ok(edit.finish(Reply::Sealed(Changed(new.changed)).into()))
+    slot.change(context, &mut writes, &mut new, false).await?;
+    Ok(writes.finish(Reply::Sealed(Changed(new.changed)).into()))
 }

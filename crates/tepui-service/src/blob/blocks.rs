@@ -1,18 +1,19 @@
-//! Put Block, Put Block List and Get Block List: blobs that come in pieces.
+//! Put Block, Put Block List and Get Block List.
 
 use super::contents;
-use super::edit::{Edit, Rows};
+use super::cursor::RowCursor;
 use super::encryption::stored_metadata;
 use super::precondition::{check_key, check_keys, require_not_archived, require_type};
 use super::put::{new_blob, no_bytes};
-use super::service::{Context, Step};
+use super::service::{Context, NextStep};
+use super::slot::{BlobSlot, Progress, written};
 use super::staged;
-use super::target::{More, Target, written};
 use super::tier;
-use super::upload::{Place, Uploaded};
+use super::upload::{UploadLocation, Uploaded};
+use super::write_set::WriteSet;
+use crate::coop::ROW_COST;
 use crate::keyspace::{self, ContentId};
-use crate::pace::ROW_WORK;
-use crate::record::{self, BlockContent, Content, Piece, Source, StoredBlob, StoredBlock};
+use crate::record::{self, BlockContent, Content, PieceSource, StoredBlob, StoredBlock, StoredPiece};
 use crate::transact::Outcome;
 use std::collections::HashMap;
 use tepui_engine::Snapshot;
@@ -23,77 +24,79 @@ use tepui_model::blob::{
 };
 use tepui_model::{ErrorCode, ServiceError};
 
-/// How many blocks a blob may have that are not committed.
+/// The most uncommitted blocks of a blob.
 const MAX_UNCOMMITTED: usize = 100_000;
-/// How long the keys of all blocks may be together that are discarded with the commit of a list. Names of blobs
-/// are in them, and can be so long that 50,000 of them do not fit into a commit.
+/// The most bytes of keys of blocks that are discarded in the commit of a list. The keys contain the blob's name, which can
+/// be so long that 50,000 of them do not fit into a commit.
 const MAX_DISCARDED_KEY_BYTES: usize = 16 * 1024 * 1024;
-/// How many blocks that the list does not name are discarded in a commit of their own.
+/// Blocks that are discarded in a commit of their own, of those that the list does not name.
 const DISCARDED_AT_ONCE: usize = 1000;
 
 pub(super) async fn put_block<S: Snapshot>(
     context: &Context<'_, S>,
     put: &PutBlock,
     uploaded: Option<&Uploaded>,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &put.blob).await?;
-    if target.discard_spent(&mut edit).await? == More::Yes {
-        return Ok(edit.finish(Step::More));
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
+    if slot.discard_consumed(&mut writes).await? == Progress::Partial {
+        return Ok(writes.finish(NextStep::Continue));
     }
-    if let Some(base) = &target.base {
+    if let Some(base) = &slot.base {
         if context.allowed == Allowed::IfAbsent {
             return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
         }
         require_type(base, BlobType::Block)?;
         require_not_archived(base, context.now)?;
-        target.asked(&put.preconditions, context.now).check_write(base)?;
-        edit.guard(target.key(Revision::Base));
+        slot.precondition_check(&put.preconditions, context.now).for_write(base)?;
+        writes.guard(slot.key(Revision::Base));
     } else if put.preconditions.lease.is_some() {
         return Err(ErrorCode::LeaseNotPresentWithBlobOperation.into());
     }
-    staged::note(&mut edit, &target, &put.id).await?;
-    check_count(context, &target).await?;
+    staged::mark(&mut writes, &slot, &put.id).await?;
+    check_count(context, &slot).await?;
     let uploaded = uploaded.ok_or_else(no_bytes)?;
     if uploaded.bytes == 0 {
         let error = ServiceError::new(ErrorCode::InvalidHeaderValue);
         return Err(error.with_detail("HeaderName", "Content-Length").with_detail("HeaderValue", "0"));
     }
-    let said = match &put.piece {
+    let declared = match &put.piece {
         blob::Piece::Sent(upload) => upload.checksums,
         blob::Piece::FromUrl(from) => from.checksums,
     };
-    let computed = uploaded.check(&said)?;
-    let content = match uploaded.place {
-        Place::Extent(extent) if uploaded.is_encrypted => Some(BlockContent::Encrypted(extent)),
-        Place::Extent(extent) => Some(BlockContent::Extent(extent)),
-        Place::Zeros(bytes) => Some(BlockContent::Zeros(bytes)),
-        // Nothing has been received yet.
-        Place::Held(_) => None,
+    let computed = uploaded.check(&declared)?;
+    let content = match uploaded.location {
+        UploadLocation::Extent(extent) if uploaded.is_encrypted => Some(BlockContent::Encrypted(extent)),
+        UploadLocation::Extent(extent) => Some(BlockContent::Extent(extent)),
+        UploadLocation::Zeros(bytes) => Some(BlockContent::Zeros(bytes)),
+        // A check before the body was received.
+        UploadLocation::InMemory(_) => None,
     };
     if let Some(content) = content {
-        let key = keyspace::block(target.container, target.name(), &put.id);
-        if let Some(row) = edit.get(&key).await? {
-            contents::release_block(&mut edit, StoredBlock::decode(&row)?.content).await?;
+        let key = keyspace::block(slot.container, slot.name(), &put.id);
+        if let Some(row) = writes.get(&key).await? {
+            contents::release_block(&mut writes, StoredBlock::decode(&row)?.content).await?;
         }
         if let Some(extent) = content.extent() {
-            contents::keep_extent(&mut edit, extent).await?;
+            contents::add_extent(&mut writes, extent).await?;
         }
-        edit.put_stamped(key, StoredBlock { put: context.now, content, key: put.encryption.key }.encode());
+        writes.put_stamped(key, StoredBlock { put: context.now, content, key: put.encryption.key }.encode());
     }
-    let reply =
-        Reply::BlockPut { checksums: said.answered(&computed), encryption: put.encryption.without_secret() };
-    Ok(edit.finish(reply.into()))
+    let reply = Reply::BlockPut {
+        checksums: declared.answered(&computed),
+        encryption: put.encryption.without_secret(),
+    };
+    Ok(writes.finish(reply.into()))
 }
 
-/// There are not too many blocks that are not committed. Counting costs as much as there is to count, so it is
-/// done now and then: one put in 1024 at random.
-async fn check_count<S: Snapshot>(context: &Context<'_, S>, target: &Target<'_>) -> Result<(), ServiceError> {
+/// Fails if the blob has too many uncommitted blocks. Counting takes linear time, so only one put in 1024 counts, at
+/// random.
+async fn check_count<S: Snapshot>(context: &Context<'_, S>, slot: &BlobSlot<'_>) -> Result<(), ServiceError> {
     if !(context.chance)().is_multiple_of(1024) {
         return Ok(());
     }
-    let range = keyspace::blocks(target.container, target.name());
-    let mut rows = Rows::of(context.snapshot, range, 10_000);
+    let range = keyspace::blocks(slot.container, slot.name());
+    let mut rows = RowCursor::new(context.snapshot, range, 10_000);
     for _ in 0..MAX_UNCOMMITTED {
         if rows.next().await?.is_none() {
             return Ok(());
@@ -105,80 +108,80 @@ async fn check_count<S: Snapshot>(context: &Context<'_, S>, target: &Target<'_>)
 pub(super) async fn put_block_list<S: Snapshot>(
     context: &Context<'_, S>,
     put: &PutBlockList,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &put.blob).await?;
-    let asked = target.asked(&put.preconditions, context.now);
-    asked.check_create(target.base.as_ref(), BlobType::Block, context.allowed)?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
+    let check = slot.precondition_check(&put.preconditions, context.now);
+    check.for_create(slot.base.as_ref(), BlobType::Block, context.allowed)?;
     tier::check_new(put.new.tier, BlobType::Block)?;
-    if let Some(base) = target.base.as_ref().filter(|base| base.encryption.key.is_some()) {
+    if let Some(base) = slot.base.as_ref().filter(|base| base.encryption.key.is_some()) {
         check_key(base, &put.new.encryption)?;
     }
-    if target.discard_spent(&mut edit).await? == More::Yes {
-        return Ok(edit.finish(Step::More));
+    if slot.discard_consumed(&mut writes).await? == Progress::Partial {
+        return Ok(writes.finish(NextStep::Continue));
     }
-    let mut chosen = Choosing::of(context, &target, put).await?;
+    let mut selection = BlockSelection::of(context, &slot, put).await?;
     let mut pieces = Vec::with_capacity(put.blocks.len());
     for line in &put.blocks {
-        context.pace.work(ROW_WORK).await;
-        let piece = chosen.choose(&mut edit, &line.id, line.search).await?;
+        context.coop.spend(ROW_COST).await;
+        let piece = selection.select(&mut writes, &line.id, line.search).await?;
         pieces.push(piece.ok_or(ErrorCode::InvalidBlockList)?);
     }
-    if chosen.are_left {
-        let note = keyspace::spent_blocks(target.container, target.name());
-        edit.put(note, record::encode_number(context.now.ticks()));
+    if selection.is_deferred {
+        let gc_record = keyspace::consumed_blocks(slot.container, slot.name());
+        writes.put(gc_record, record::encode_number(context.now.ticks()));
     } else {
-        if let Some(outcome) = chosen.discard_many(context, &target).await? {
+        if let Some(outcome) = selection.discard_many(context, &slot).await? {
             return Ok(outcome);
         }
-        for (id, block) in chosen.uncommitted {
-            context.pace.work(ROW_WORK).await;
+        for (id, block) in selection.uncommitted {
+            context.coop.spend(ROW_COST).await;
             if !block.used {
-                contents::release_block(&mut edit, block.content).await?;
+                contents::release_block(&mut writes, block.content).await?;
             }
-            edit.delete(keyspace::block(target.container, target.name(), &id));
+            writes.delete(keyspace::block(slot.container, slot.name(), &id));
         }
     }
-    let mut new = new_blob(context, &target, &put.new, OfType::Block);
+    let mut new = new_blob(context, &slot, &put.new, OfType::Block);
     new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
     if !pieces.is_empty() {
         let content = ContentId::new(new.stamp, (context.chance)());
-        new.bytes = contents::put_list(&mut edit, context.pace, content, pieces).await;
+        new.bytes = contents::put_list(&mut writes, context.coop, content, pieces).await;
         new.content = Content::Listed(content);
     }
-    target.replace(context, &mut edit, &new).await?;
+    slot.replace(context, &mut writes, &new).await?;
     let reply = Reply::BlockListPut { written: written(&new), checksums: put.list_checksums };
-    Ok(edit.finish(reply.into()))
+    Ok(writes.finish(reply.into()))
 }
 
-/// The blocks that a list can choose from.
-struct Choosing {
+/// The blocks that a list can select from.
+struct BlockSelection {
     uncommitted: HashMap<BlockId, Uncommitted>,
-    committed: HashMap<BlockId, Source>,
-    /// The customer's key that committed blocks were put with.
+    committed: HashMap<BlockId, PieceSource>,
+    /// The customer-provided key of the committed blocks.
     committed_key: Option<CustomerKey>,
-    /// The one that the list is put with: blocks with another cannot be chosen.
+    /// The customer-provided key of the list: blocks with another cannot be selected.
     key: Option<CustomerKey>,
-    /// There is so much to discard that it is left for later: the list has references of its own.
-    are_left: bool,
+    /// The blocks are too many to be discarded in this commit, so the list adds references of its own.
+    is_deferred: bool,
 }
 
 struct Uncommitted {
     content: BlockContent,
     key: Option<CustomerKey>,
-    /// The block's own reference has gone over to the list.
+    /// The list has taken over the block's reference.
     used: bool,
 }
 
-impl Choosing {
+impl BlockSelection {
     async fn of<S: Snapshot>(
         context: &Context<'_, S>,
-        target: &Target<'_>,
+        slot: &BlobSlot<'_>,
         put: &PutBlockList,
     ) -> Result<Self, ServiceError> {
         let mut uncommitted = HashMap::new();
-        let range = keyspace::blocks(target.container, target.name());
-        let mut rows = Rows::of(context.snapshot, range, 10_000);
+        let range = keyspace::blocks(slot.container, slot.name());
+        let mut rows = RowCursor::new(context.snapshot, range, 10_000);
         let mut key_bytes = 0;
         while let Some((key, row)) = rows.next().await? {
             key_bytes += key.len();
@@ -189,33 +192,33 @@ impl Choosing {
         let mut committed = HashMap::new();
         let mut wants_committed = false;
         for line in &put.blocks {
-            context.pace.work(1).await;
+            context.coop.spend(1).await;
             wants_committed |= match line.search {
                 BlockSearch::Committed => true,
                 BlockSearch::Latest => !uncommitted.contains_key(&line.id),
                 BlockSearch::Uncommitted => false,
             };
         }
-        if wants_committed && let Some(StoredBlob { content: Content::Listed(content), .. }) = target.base {
+        if wants_committed && let Some(StoredBlob { content: Content::Listed(content), .. }) = slot.base {
             for piece in contents::blocks(context.snapshot, content).await? {
-                context.pace.work(1).await;
+                context.coop.spend(1).await;
                 if let Some(id) = piece.id {
                     committed.insert(id, piece.source);
                 }
             }
         }
-        let committed_key = target.base.as_ref().and_then(|base| base.encryption.key);
-        let (key, are_left) = (put.new.encryption.key, key_bytes > MAX_DISCARDED_KEY_BYTES);
-        Ok(Self { uncommitted, committed, committed_key, key, are_left })
+        let committed_key = slot.base.as_ref().and_then(|base| base.encryption.key);
+        let (key, is_deferred) = (put.new.encryption.key, key_bytes > MAX_DISCARDED_KEY_BYTES);
+        Ok(Self { uncommitted, committed, committed_key, key, is_deferred })
     }
 
-    /// The block of an id, with a reference of its own. `None`: there is none.
-    async fn choose<S: Snapshot>(
+    /// The block with an id, with a reference. `None` if there is none.
+    async fn select<S: Snapshot>(
         &mut self,
-        edit: &mut Edit<'_, S>,
+        writes: &mut WriteSet<'_, S>,
         id: &BlockId,
         search: BlockSearch,
-    ) -> Result<Option<Piece>, ServiceError> {
+    ) -> Result<Option<StoredPiece>, ServiceError> {
         let new = match search {
             BlockSearch::Uncommitted | BlockSearch::Latest => self.uncommitted.get_mut(id),
             BlockSearch::Committed => None,
@@ -224,9 +227,9 @@ impl Choosing {
             (Some(block), _) => {
                 check_keys(block.key, self.key)?;
                 if let Some(extent) = block.content.extent()
-                    && (block.used || self.are_left)
+                    && (block.used || self.is_deferred)
                 {
-                    contents::share_extent(edit, extent).await?;
+                    contents::add_extent_reference(writes, extent).await?;
                 }
                 block.used = true;
                 block.content.source()
@@ -236,30 +239,30 @@ impl Choosing {
                 let Some(source) = self.committed.get(id).cloned() else { return Ok(None) };
                 check_keys(self.committed_key, self.key)?;
                 if let Some(extent) = contents::extent_of(&source) {
-                    contents::share_extent(edit, extent).await?;
+                    contents::add_extent_reference(writes, extent).await?;
                 }
                 source
             }
         };
-        Ok(Some(Piece { id: Some(id.clone()), source }))
+        Ok(Some(StoredPiece { id: Some(id.clone()), source }))
     }
 
-    /// Discards blocks that the list does not name in a commit of their own, if there are very many.
+    /// If there are very many blocks that the list does not name, a commit that discards some of them.
     async fn discard_many<S: Snapshot>(
         &self,
         context: &Context<'_, S>,
-        target: &Target<'_>,
-    ) -> Result<Option<Outcome<Step>>, ServiceError> {
+        slot: &BlobSlot<'_>,
+    ) -> Result<Option<Outcome<NextStep>>, ServiceError> {
         let unused = || self.uncommitted.iter().filter(|(_, block)| !block.used);
         if unused().count() <= DISCARDED_AT_ONCE {
             return Ok(None);
         }
-        let mut edit = Edit::of(context.snapshot);
+        let mut writes = WriteSet::new(context.snapshot);
         for (id, block) in unused().take(DISCARDED_AT_ONCE) {
-            contents::release_block(&mut edit, block.content).await?;
-            edit.delete(keyspace::block(target.container, target.name(), id));
+            contents::release_block(&mut writes, block.content).await?;
+            writes.delete(keyspace::block(slot.container, slot.name(), id));
         }
-        Ok(Some(edit.finish(Step::More)))
+        Ok(Some(writes.finish(NextStep::Continue)))
     }
 }
 
@@ -270,19 +273,19 @@ pub(super) async fn get_block_list<S: Snapshot>(
     list: BlockListType,
     preconditions: &Preconditions,
 ) -> Result<BlockList, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
     let is_anonymous = context.allowed.is_anonymous();
     if is_anonymous && list.has_uncommitted() {
         return Err(ErrorCode::ResourceNotFound.into());
     }
     let mut uncommitted = Vec::new();
-    let note = edit.get(&keyspace::spent_blocks(target.container, target.name())).await?;
-    let spent = note.map_or(Ok(0), |row| record::decode_number(&row))?;
-    // Whether there are any decides whether there is something at all.
-    if revision == Revision::Base && !is_anonymous && (list.has_uncommitted() || target.base.is_none()) {
-        let range = keyspace::blocks(target.container, target.name());
-        let mut rows = Rows::of(context.snapshot, range, 10_000);
+    let gc_record = writes.get(&keyspace::consumed_blocks(slot.container, slot.name())).await?;
+    let spent = gc_record.map_or(Ok(0), |row| record::decode_number(&row))?;
+    // Uncommitted blocks alone make the blob exist for this operation.
+    if revision == Revision::Base && !is_anonymous && (list.has_uncommitted() || slot.base.is_none()) {
+        let range = keyspace::blocks(slot.container, slot.name());
+        let mut rows = RowCursor::new(context.snapshot, range, 10_000);
         while let Some((key, row)) = rows.next().await? {
             let (_, id) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
             let StoredBlock { put, content, .. } = StoredBlock::decode(&row)?;
@@ -291,12 +294,12 @@ pub(super) async fn get_block_list<S: Snapshot>(
             }
         }
     }
-    let found = match target.revision(&edit, revision).await {
+    let found = match slot.revision(&writes, revision).await {
         Ok((blob, revision)) => {
             require_type(&blob, BlobType::Block)?;
             require_not_archived(&blob, context.now)?;
-            let asked = target.asked(preconditions, context.now);
-            asked.check_read(&blob, revision == Revision::Base)?;
+            let check = slot.precondition_check(preconditions, context.now);
+            check.for_read(&blob, revision == Revision::Base)?;
             Some(blob)
         }
         Err(error) if error.code == ErrorCode::BlobNotFound && !uncommitted.is_empty() => None,
@@ -307,7 +310,7 @@ pub(super) async fn get_block_list<S: Snapshot>(
         && list.has_committed()
     {
         for piece in contents::blocks(context.snapshot, *content).await? {
-            context.pace.work(1).await;
+            context.coop.spend(1).await;
             let bytes = piece.bytes();
             committed.extend(piece.id.map(|id| ListedBlock { id, bytes }));
         }

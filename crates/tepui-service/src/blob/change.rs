@@ -1,15 +1,15 @@
-//! Changes of what is known of a blob: metadata, properties, tier, tags, immutability, leases, snapshots.
+//! Changes of a blob beside its content: metadata, properties, tier, tags, immutability, leases, snapshots.
 
 use super::contents;
-use super::edit::Edit;
 use super::encryption::stored_metadata;
 use super::lease::Lease;
 use super::pages;
 use super::pending;
 use super::precondition::{check_key, require_mutable, require_not_archived};
-use super::service::{Context, Step};
-use super::target::{Target, written};
+use super::service::{Context, NextStep};
+use super::slot::{BlobSlot, written};
 use super::tier;
+use super::write_set::WriteSet;
 use crate::record::StoredBlob;
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
@@ -26,27 +26,27 @@ pub(super) async fn set_metadata<S: Snapshot>(
     metadata: &Metadata,
     preconditions: &Preconditions,
     encryption: &Encryption,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
-    let blob = target.existing()?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
+    let blob = slot.existing()?;
     check_key(blob, encryption)?;
     require_mutable(blob, context.now)?;
-    target.asked(preconditions, context.now).check_write(blob)?;
-    let mut new = changed(context, &target, blob);
+    slot.precondition_check(preconditions, context.now).for_write(blob)?;
+    let mut new = changed(context, &slot, blob);
     new.metadata = stored_metadata(metadata, encryption)?;
     new.copy = None;
-    target.change(context, &mut edit, &mut new, true).await?;
-    Ok(edit.finish(Reply::MetadataSet(written(&new)).into()))
+    slot.change(context, &mut writes, &mut new, true).await?;
+    Ok(writes.finish(Reply::MetadataSet(written(&new)).into()))
 }
 
-/// The blob with a new moment of its last change.
+/// The blob with a new time of its last change.
 pub(super) fn changed<S: Snapshot>(
     context: &Context<'_, S>,
-    target: &Target<'_>,
+    slot: &BlobSlot<'_>,
     blob: &StoredBlob,
 ) -> StoredBlob {
-    let now = target.change_moment(context.now);
+    let now = slot.change_time(context.now);
     let mut new = StoredBlob { stamp: now, lease: blob.lease.after_write(context.now), ..blob.clone() };
     new.changed = now;
     new
@@ -55,25 +55,25 @@ pub(super) fn changed<S: Snapshot>(
 pub(super) async fn set_properties<S: Snapshot>(
     context: &Context<'_, S>,
     set: &SetBlobProperties,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &set.blob).await?;
-    let blob = target.existing()?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &set.blob).await?;
+    let blob = slot.existing()?;
     if (set.resize.is_some() || set.sequence_number.is_some()) && blob.of_type.blob_type() != BlobType::Page {
         return Err(ErrorCode::InvalidBlobType.into());
     }
     check_key(blob, &set.encryption)?;
     require_mutable(blob, context.now)?;
-    target.asked(&set.preconditions, context.now).check_write(blob)?;
-    let mut new = changed(context, &target, blob);
+    slot.precondition_check(&set.preconditions, context.now).for_write(blob)?;
+    let mut new = changed(context, &slot, blob);
     if let Some(http) = &set.http {
         new.http = http.clone();
     }
     new.copy = None;
     if let Some(bytes) = set.resize
-        && let Some(step) = pages::resize(context, &mut edit, &mut new, bytes).await?
+        && let Some(step) = pages::resize(context, &mut writes, &mut new, bytes).await?
     {
-        return Ok(edit.finish(step));
+        return Ok(writes.finish(step));
     }
     let sequence_number = match &mut new.of_type {
         OfType::Page { sequence_number } => {
@@ -84,35 +84,35 @@ pub(super) async fn set_properties<S: Snapshot>(
         }
         OfType::Block | OfType::Append { .. } => None,
     };
-    target.change(context, &mut edit, &mut new, false).await?;
+    slot.change(context, &mut writes, &mut new, false).await?;
     let reply = Reply::PropertiesSet { written: written(&new), sequence_number };
-    Ok(edit.finish(reply.into()))
+    Ok(writes.finish(reply.into()))
 }
 
-/// Changes a state of a blob in a way that its ETag does not show.
-async fn amend<S: Snapshot>(
+/// Updates a revision of a blob without changing its ETag.
+async fn update_silently<S: Snapshot>(
     context: &Context<'_, S>,
     path: &BlobPath,
     revision: Revision,
     preconditions: &Preconditions,
     change: impl FnOnce(&mut StoredBlob) -> Result<Reply, ErrorCode>,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
-    let (mut blob, revision) = target.revision(&edit, revision).await?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
+    let (mut blob, revision) = slot.revision(&writes, revision).await?;
     let tags = match revision {
         Revision::Snapshot(_) => Tags::default(),
         Revision::Base | Revision::Version(_) => blob.tags.clone(),
     };
-    let asked = target.asked(preconditions, context.now);
+    let check = slot.precondition_check(preconditions, context.now);
     match revision {
-        Revision::Base => asked.check_write(&blob)?,
-        Revision::Snapshot(_) | Revision::Version(_) => asked.check_use(&blob)?,
+        Revision::Base => check.for_write(&blob)?,
+        Revision::Snapshot(_) | Revision::Version(_) => check.for_use(&blob)?,
     }
     let reply = change(&mut blob)?;
     blob.stamp = context.now.max(blob.stamp.next());
-    target.put(&mut edit, revision, &tags, &blob);
-    Ok(edit.finish(reply.into()))
+    slot.put(&mut writes, revision, &tags, &blob);
+    Ok(writes.finish(reply.into()))
 }
 
 pub(super) async fn set_tier<S: Snapshot>(
@@ -121,9 +121,9 @@ pub(super) async fn set_tier<S: Snapshot>(
     revision: Revision,
     (to, priority): (AccessTier, Option<RehydratePriority>),
     preconditions: &Preconditions,
-) -> Result<Outcome<Step>, ServiceError> {
+) -> Result<Outcome<NextStep>, ServiceError> {
     let rehydration = context.options.rehydration;
-    amend(context, path, revision, preconditions, |blob| {
+    update_silently(context, path, revision, preconditions, |blob| {
         if blob.of_type != OfType::Block {
             return Err(ErrorCode::AccessTierNotSupportedForBlobType);
         }
@@ -143,32 +143,32 @@ pub(super) async fn set_tags<S: Snapshot>(
     revision: Revision,
     tags: &Tags,
     preconditions: &Preconditions,
-) -> Result<Outcome<Step>, ServiceError> {
+) -> Result<Outcome<NextStep>, ServiceError> {
     if matches!(revision, Revision::Snapshot(_)) {
         return Err(ErrorCode::InvalidOperation.into());
     }
-    amend(context, path, revision, preconditions, |blob| {
+    update_silently(context, path, revision, preconditions, |blob| {
         blob.tags = tags.clone();
         Ok(Reply::TagsSet)
     })
     .await
 }
 
-/// Immutability and legal holds, which no lease and no condition stands against.
-pub(super) async fn hold<S: Snapshot>(
+/// Updates immutability policies and legal holds, which neither leases nor conditions prevent.
+pub(super) async fn update_retention<S: Snapshot>(
     context: &Context<'_, S>,
     path: &BlobPath,
     revision: Revision,
     change: impl FnOnce(&mut StoredBlob) -> Result<Reply, ErrorCode>,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
-    let (mut blob, revision) = target.revision(&edit, revision).await?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
+    let (mut blob, revision) = slot.revision(&writes, revision).await?;
     pending::require_none(&blob)?;
     let reply = change(&mut blob)?;
     blob.stamp = context.now.max(blob.stamp.next());
-    target.put_with_same_tags(&mut edit, revision, &blob);
-    Ok(edit.finish(reply.into()))
+    slot.put_with_same_tags(&mut writes, revision, &blob);
+    Ok(writes.finish(reply.into()))
 }
 
 pub(super) async fn lease<S: Snapshot>(
@@ -176,17 +176,17 @@ pub(super) async fn lease<S: Snapshot>(
     path: &BlobPath,
     action: LeaseAction,
     conditions: &Conditions,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
-    let mut blob = target.existing()?.clone();
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
+    let mut blob = slot.existing()?.clone();
     let preconditions = Preconditions { lease: None, conditions: conditions.clone() };
-    target.asked(&preconditions, context.now).check_use(&blob)?;
+    slot.precondition_check(&preconditions, context.now).for_use(&blob)?;
     let (lease, outcome) = blob.lease.act(action, context.now, LeaseId((context.chance)()))?;
     blob.lease = lease;
     blob.stamp = context.now.max(blob.stamp.next());
-    edit.put_stamped(target.key(Revision::Base), blob.encode());
-    Ok(edit.finish(Reply::Lease { changed: Changed(blob.changed), outcome }.into()))
+    writes.put_stamped(slot.key(Revision::Base), blob.encode());
+    Ok(writes.finish(Reply::Lease { changed: Changed(blob.changed), outcome }.into()))
 }
 
 pub(super) async fn snapshot<S: Snapshot>(
@@ -195,25 +195,25 @@ pub(super) async fn snapshot<S: Snapshot>(
     metadata: &Metadata,
     preconditions: &Preconditions,
     encryption: &Encryption,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
-    let blob = target.existing()?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
+    let blob = slot.existing()?;
     require_not_archived(blob, context.now)?;
     check_key(blob, encryption)?;
-    target.asked(preconditions, context.now).check_use(blob)?;
-    let now = target.change_moment(context.now);
-    let moment = blob.last_snapshot.map_or(now, |last| now.max(last.next()));
+    slot.precondition_check(preconditions, context.now).for_use(blob)?;
+    let now = slot.change_time(context.now);
+    let timestamp = blob.last_snapshot.map_or(now, |last| now.max(last.next()));
     let mut taken = StoredBlob { stamp: now, lease: Lease::Available, version: None, ..blob.clone() };
     if !metadata.is_empty() {
         taken.metadata = stored_metadata(metadata, encryption)?;
         taken.changed = now;
     }
-    contents::share(&mut edit, &taken.content).await?;
-    target.put(&mut edit, Revision::Snapshot(moment), &Tags::default(), &taken);
-    let mut base = StoredBlob { stamp: now, last_snapshot: Some(moment), ..blob.clone() };
-    target.change(context, &mut edit, &mut base, true).await?;
+    contents::add_reference(&mut writes, &taken.content).await?;
+    slot.put(&mut writes, Revision::Snapshot(timestamp), &Tags::default(), &taken);
+    let mut base = StoredBlob { stamp: now, last_snapshot: Some(timestamp), ..blob.clone() };
+    slot.change(context, &mut writes, &mut base, true).await?;
     let mut written = written(&base);
     written.changed = Changed(taken.changed);
-    Ok(edit.finish(Reply::Snapshot { written, snapshot: moment }.into()))
+    Ok(writes.finish(Reply::Snapshot { written, snapshot: timestamp }.into()))
 }

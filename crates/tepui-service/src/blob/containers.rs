@@ -1,13 +1,14 @@
 //! Containers themselves: the catalogue, metadata, access policies, and leases.
 
-use super::edit::{Edit, Rows};
+use super::cursor::RowCursor;
 use super::lease::{Lease, Leased, Use};
 use super::precondition::require_mutable;
-use super::service::{Context, Step};
+use super::service::{Context, NextStep};
+use super::write_set::WriteSet;
 use crate::catalogue::next_incarnation;
+use crate::coop::ROW_COST;
 use crate::keyspace::{self, Edge, Incarnation};
-use crate::pace::ROW_WORK;
-use crate::record::{self, Deleted, Protection, StoredBlob, StoredContainer};
+use crate::record::{self, Protection, SoftDelete, StoredBlob, StoredContainer};
 use crate::transact::{Outcome, engine_error};
 use crate::{MAX_PAGE_BYTES, MAX_PAGE_TIME};
 use std::time::Duration;
@@ -23,10 +24,10 @@ use tepui_model::blob::{
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-/// What an entry takes beside its name and metadata, about.
+/// About the size of an entry without its name and metadata.
 const ENTRY_BYTES: usize = 512;
 
-/// The catalogue's row of a container, and its key.
+/// The catalogue row of a container, and its key.
 pub(super) async fn find<S: Snapshot>(
     context: &Context<'_, S>,
     container: &ContainerName,
@@ -34,7 +35,7 @@ pub(super) async fn find<S: Snapshot>(
     find_in(context, context.account, container).await
 }
 
-/// The same in an account that need not be the caller's.
+/// Like [`find`], in any account.
 pub(super) async fn find_in<S: Snapshot>(
     context: &Context<'_, S>,
     account: &str,
@@ -49,8 +50,7 @@ pub(super) async fn find_in<S: Snapshot>(
     }
 }
 
-/// The same as far as the caller may know of it. Whoever has no credentials does not learn what containers there
-/// are, beside those that are open to everybody.
+/// Like [`find_in`], as far as the caller may know. Anonymous callers learn only of public containers.
 pub(super) async fn find_allowed<S: Snapshot>(
     context: &Context<'_, S>,
     (account, allowed): (&str, Allowed),
@@ -66,7 +66,7 @@ pub(super) async fn find_allowed<S: Snapshot>(
     Ok((key, container))
 }
 
-/// Fails if the caller may only use what is open to everybody, and the container is not.
+/// Fails if the caller is anonymous and the container is not public.
 fn require_public(container: &StoredContainer, allowed: Allowed) -> Result<(), ErrorCode> {
     let open = match (allowed, container.public_access) {
         (Allowed::IfPublic(PublicAccess::Blob), access) => access.is_some(),
@@ -76,8 +76,8 @@ fn require_public(container: &StoredContainer, allowed: Allowed) -> Result<(), E
     if open { Ok(()) } else { Err(ErrorCode::ResourceNotFound) }
 }
 
-/// The container of logs, which is there although nobody has created it. Nothing is ever in it: there are no
-/// logs yet, and no caller can write to it.
+/// The container of logs, which every account has without creating it. It is always empty: there are no logs yet, and
+/// callers cannot write to it.
 fn logs() -> StoredContainer {
     let since = Timestamp::parse_iso("2026-01-01").unwrap_or(Timestamp::MAX);
     StoredContainer {
@@ -94,7 +94,7 @@ fn logs() -> StoredContainer {
     }
 }
 
-/// Whether an operation may be about the container of logs: it can be read, and blobs in it can be deleted.
+/// Whether an operation is allowed on the container of logs: it can be read, and its blobs can be deleted.
 pub(super) fn check_logs(operation: &Operation) -> Result<(), ErrorCode> {
     if !operation.container().is_some_and(ContainerName::is_logs) {
         return Ok(());
@@ -133,11 +133,11 @@ pub(super) async fn create<S: Snapshot>(
     public_access: Option<PublicAccess>,
     encryption: &ContainerEncryption,
 ) -> Result<Outcome<Reply>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    free_name(context, &mut edit, name).await?;
+    let mut writes = WriteSet::new(context.snapshot);
+    check_name_available(context, &mut writes, name).await?;
     let (incarnation, numbered) = next_incarnation(context.snapshot).await?;
     if let tepui_engine::Write::Put(key, value) = numbered {
-        edit.put(key, value);
+        writes.put(key, value);
     }
     let container = StoredContainer {
         incarnation,
@@ -151,11 +151,11 @@ pub(super) async fn create<S: Snapshot>(
         deleted: None,
         protection: Protection::Never,
     };
-    edit.put_stamped(keyspace::container(context.account, name.as_str()), container.encode());
-    Ok(edit.finish(Reply::ContainerCreated(Changed(context.now))))
+    writes.put_stamped(keyspace::container(context.account, name.as_str()), container.encode());
+    Ok(writes.finish(Reply::ContainerCreated(Changed(context.now))))
 }
 
-/// The container of a website comes with the setting, unless it is there. scenario: web-container-enabled
+/// Enabling the static website creates its container, unless it exists. scenario: web-container-enabled
 pub(super) async fn create_web<S: Snapshot>(
     context: &Context<'_, S>,
 ) -> Result<Outcome<Reply>, ServiceError> {
@@ -167,21 +167,21 @@ pub(super) async fn create_web<S: Snapshot>(
     Ok(outcome.map(|()| Reply::ServicePropertiesSet))
 }
 
-/// Fails if there is such a container, or if its name cannot be used yet.
-async fn free_name<S: Snapshot>(
+/// Fails if the container exists, or if its name is still reserved.
+async fn check_name_available<S: Snapshot>(
     context: &Context<'_, S>,
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     name: &ContainerName,
 ) -> Result<(), ServiceError> {
-    if edit.get(&keyspace::container(context.account, name.as_str())).await?.is_some() {
+    if writes.get(&keyspace::container(context.account, name.as_str())).await?.is_some() {
         return Err(ErrorCode::ContainerAlreadyExists.into());
     }
-    let resting = keyspace::resting_container_name(context.account, name.as_str());
-    if let Some(until) = edit.get(&resting).await? {
+    let reserved = keyspace::reserved_container_name(context.account, name.as_str());
+    if let Some(until) = writes.get(&reserved).await? {
         if context.now.ticks() < record::decode_number(&until)? {
             return Err(ErrorCode::ContainerBeingDeleted.into());
         }
-        edit.delete(resting);
+        writes.delete(reserved);
     }
     Ok(())
 }
@@ -190,7 +190,7 @@ fn validators<'a>(container: &StoredContainer, name: &'a ContainerName, tags: &'
     Validators { changed: container.changed, container: name.as_str(), tags }
 }
 
-/// A container that is read.
+/// Reads a container.
 pub(super) async fn get<S: Snapshot>(
     context: &Context<'_, S>,
     name: &ContainerName,
@@ -205,7 +205,7 @@ pub(super) async fn get<S: Snapshot>(
     }
 }
 
-/// Changes what callers can see of a container.
+/// Changes a container, and so its ETag.
 pub(super) async fn change<S: Snapshot>(
     context: &Context<'_, S>,
     name: &ContainerName,
@@ -219,9 +219,9 @@ pub(super) async fn change<S: Snapshot>(
     change(&mut container);
     container.changed = context.now.max(container.changed.next());
     container.stamp = context.now.max(container.stamp.next());
-    let mut edit = Edit::of(context.snapshot);
-    edit.put_stamped(key, container.encode());
-    Ok(edit.finish(reply(Changed(container.changed))))
+    let mut writes = WriteSet::new(context.snapshot);
+    writes.put_stamped(key, container.encode());
+    Ok(writes.finish(reply(Changed(container.changed))))
 }
 
 pub(super) fn set_acl(
@@ -245,60 +245,60 @@ pub(super) async fn lease<S: Snapshot>(
     let (lease, outcome) = container.lease.act(action, context.now, LeaseId((context.chance)()))?;
     container.lease = lease;
     container.stamp = context.now.max(container.stamp.next());
-    let mut edit = Edit::of(context.snapshot);
-    edit.put_stamped(key, container.encode());
-    Ok(edit.finish(Reply::Lease { changed: Changed(container.changed), outcome }))
+    let mut writes = WriteSet::new(context.snapshot);
+    writes.put_stamped(key, container.encode());
+    Ok(writes.finish(Reply::Lease { changed: Changed(container.changed), outcome }))
 }
 
-/// Deletes a container, unless a blob in it must not be deleted. What is in it is out of reach at once, and is
-/// released later.
+/// Deletes a container, unless one of its blobs is immutable. Its blobs are unreachable at once, and are collected
+/// later.
 pub(super) async fn delete<S: Snapshot>(
     context: &Context<'_, S>,
     name: &ContainerName,
     preconditions: &Preconditions,
-) -> Result<Outcome<Step>, ServiceError> {
+) -> Result<Outcome<NextStep>, ServiceError> {
     let (key, mut container) = find(context, name).await?;
     container.lease.check(preconditions.lease, Leased::Container, Use::Write, context.now)?;
     preconditions.conditions.check_write(&validators(&container, name, &Tags::default()))?;
     let (incarnation, now) = (container.incarnation, context.now);
-    let mut edit = Edit::of(context.snapshot);
+    let mut writes = WriteSet::new(context.snapshot);
     match container.protection {
         Protection::Never => {}
         Protection::Possible => {
-            container.protection = Protection::Watched;
+            container.protection = Protection::BeingChecked;
             container.stamp = now.max(container.stamp.next());
-            edit.put_stamped(key, container.encode());
-            return Ok(edit.finish(Step::More));
+            writes.put_stamped(key, container.encode());
+            return Ok(writes.finish(NextStep::Continue));
         }
-        Protection::Watched => require_none_protected(context, incarnation).await?,
+        Protection::BeingChecked => require_none_protected(context, incarnation).await?,
     }
-    edit.delete(key);
+    writes.delete(key);
     match context.options.container_retention {
         Some(retention) => {
-            container.deleted = Some(Deleted { at: now, until: now.saturating_add(retention) });
+            container.deleted = Some(SoftDelete { at: now, until: now.saturating_add(retention) });
             container.lease = Lease::Available;
             container.stamp = now.max(container.stamp.next());
             let key = keyspace::deleted_container(context.account, name.as_str(), incarnation);
-            edit.put_stamped(key, container.encode());
+            writes.put_stamped(key, container.encode());
         }
         None => {
-            edit.put_stamped(keyspace::dropped_container(incarnation), record::encode_number(now.ticks()));
+            writes.put_stamped(keyspace::dropped_container(incarnation), record::encode_number(now.ticks()));
         }
     }
-    let rests = context.options.deleted_name_rests;
-    if rests > Duration::ZERO {
-        let resting = keyspace::resting_container_name(context.account, name.as_str());
-        edit.put(resting, record::encode_number(now.saturating_add(rests).ticks()));
+    let reserved_for = context.options.deleted_name_reserved_for;
+    if reserved_for > Duration::ZERO {
+        let reserved = keyspace::reserved_container_name(context.account, name.as_str());
+        writes.put(reserved, record::encode_number(now.saturating_add(reserved_for).ticks()));
     }
-    Ok(edit.finish(Reply::ContainerDeleted.into()))
+    Ok(writes.finish(Reply::ContainerDeleted.into()))
 }
 
-/// Fails if a blob of a container must not be deleted.
+/// Fails if a blob of a container is immutable.
 async fn require_none_protected<S: Snapshot>(
     context: &Context<'_, S>,
     container: Incarnation,
 ) -> Result<(), ServiceError> {
-    let mut rows = Rows::of(context.snapshot, keyspace::blobs(container), 256);
+    let mut rows = RowCursor::new(context.snapshot, keyspace::blobs(container), 256);
     let mut read = 0u32;
     while let Some((_, row)) = rows.next().await? {
         require_mutable(&StoredBlob::decode(&row)?, context.now)?;
@@ -310,13 +310,17 @@ async fn require_none_protected<S: Snapshot>(
     Ok(())
 }
 
-/// Sees to it that a container whose blob is protected is not deleted meanwhile, and not without a look at its
-/// blobs afterwards.
-pub(super) fn note_protected<S: Snapshot>(edit: &mut Edit<'_, S>, key: &Key, container: &StoredContainer) {
+/// To be called when a blob becomes protected: a concurrent delete of the container conflicts, and a later one checks the
+/// blobs.
+pub(super) fn mark_protected<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
+    key: &Key,
+    container: &StoredContainer,
+) {
     if container.protection != Protection::Possible {
         let stamp = container.stamp.next();
         let noted = StoredContainer { protection: Protection::Possible, stamp, ..container.clone() };
-        edit.put(key.clone(), noted.encode());
+        writes.put(key.clone(), noted.encode());
     }
 }
 
@@ -333,16 +337,16 @@ pub(super) async fn restore<S: Snapshot>(
     if container.deleted.is_none_or(|deleted| deleted.until <= context.now) {
         return Err(ErrorCode::ContainerNotFound.into());
     }
-    let mut edit = Edit::of(context.snapshot);
-    free_name(context, &mut edit, name).await?;
+    let mut writes = WriteSet::new(context.snapshot);
+    check_name_available(context, &mut writes, name).await?;
     container.deleted = None;
     container.stamp = context.now.max(container.stamp.next());
-    edit.delete(key);
-    edit.put_stamped(keyspace::container(context.account, name.as_str()), container.encode());
-    Ok(edit.finish(Reply::ContainerRestored))
+    writes.delete(key);
+    writes.put_stamped(keyspace::container(context.account, name.as_str()), container.encode());
+    Ok(writes.finish(Reply::ContainerRestored))
 }
 
-/// What tells containers of one name apart that were deleted.
+/// The version that distinguishes deleted containers of one name.
 fn print_version(container: Incarnation) -> String {
     format!("{:016X}", container.0)
 }
@@ -352,12 +356,12 @@ fn parse_version(text: &str) -> Option<Incarnation> {
     (print_version(container) == text).then_some(container)
 }
 
-pub(super) fn remaining(deleted: Deleted, now: Timestamp) -> SoftDeleted {
+pub(super) fn remaining(deleted: SoftDelete, now: Timestamp) -> SoftDeleted {
     let left = deleted.until.since(now.min(deleted.until));
     SoftDeleted { deleted: deleted.at, remaining_days: (left.as_secs() / (24 * 60 * 60)) as u32 }
 }
 
-/// One page of containers. Reads as many rows as the page has, those that are left out, and one more.
+/// One page of containers. Reads its rows, those that are left out, and one more.
 pub(super) async fn list<S: Snapshot>(
     context: &Context<'_, S>,
     query: &ListContainers,
@@ -371,7 +375,7 @@ pub(super) async fn list<S: Snapshot>(
         };
         range.start = range.start.max(start);
     }
-    let mut rows = Rows::of(context.snapshot, range, query.page_size + 1);
+    let mut rows = RowCursor::new(context.snapshot, range, query.page_size + 1);
     let (mut page, mut bytes) = (ContainerPage::default(), 0);
     while let Some((key, value)) = rows.next().await? {
         let Some((name, incarnation)) = keyspace::container_name(context.account, &key) else { continue };
@@ -383,7 +387,7 @@ pub(super) async fn list<S: Snapshot>(
         if is_system && !asks_for_system(query) {
             continue;
         }
-        let is_late = context.pace.has_worked(ROW_WORK) && context.pace.rest().await >= MAX_PAGE_TIME;
+        let is_late = context.coop.charge(ROW_COST) && context.coop.yield_if_due().await >= MAX_PAGE_TIME;
         if page.containers.len() >= query.page_size || bytes >= MAX_PAGE_BYTES || is_late {
             let deleted_version = incarnation.map(print_version);
             page.next = Some(ContainerMarker { name: name.into_owned(), deleted_version });
@@ -409,12 +413,12 @@ pub(super) async fn list<S: Snapshot>(
     Ok(page)
 }
 
-/// Whether containers of the system are listed: the caller says so, or names them.
+/// Whether system containers are listed: the request includes them, or its prefix names them.
 fn asks_for_system(query: &ListContainers) -> bool {
     query.with_system || query.prefix.starts_with('$')
 }
 
-/// Lists the container of logs, unless it was met.
+/// Adds the container of logs to a page, unless it was read.
 fn add_logs<S>(context: &Context<'_, S>, query: &ListContainers, page: &mut ContainerPage) {
     let reached = query.from.as_ref().is_none_or(|from| from.name.as_str() <= LOGS)
         && page.next.as_ref().is_none_or(|next| LOGS < next.name.as_str());

@@ -1,13 +1,14 @@
-//! What blobs are made of: extents and lists of pieces, and how often they are referred to.
+//! The contents of blobs: extents and lists of pieces, with their reference counts.
 //!
-//! Every reference is counted in the commit that makes it or gives it up. The commit that gives up the last
-//! one leaves a note, which `reclaim.rs` works off.
+//! Every reference is counted in the commit that adds or releases it. The commit that releases the last one writes a
+//! GC record, which `gc.rs` processes.
 
-use super::edit::{Edit, Rows};
+use super::cursor::RowCursor;
+use super::write_set::WriteSet;
+use crate::coop::CoopBudget;
 use crate::keyspace::{self, ContentId};
-use crate::pace::Pace;
 use crate::record::{
-    self, BlockContent, Content, ContentHead, Piece, Pieces, SmallContent, Source, StoredExtent,
+    self, BlockContent, Content, ContentHead, PieceRow, PieceSource, SmallContent, StoredExtent, StoredPiece,
 };
 use crate::transact::engine_error;
 use bytes::Bytes;
@@ -16,33 +17,33 @@ use tepui_engine::{ScanLimit, Snapshot};
 use tepui_extents::Extent;
 use tepui_model::{ErrorCode, ServiceError};
 
-/// How many pieces of a list of blocks are in one row.
+/// Pieces of a block list in one row.
 const PIECES_IN_ROW: usize = 128;
 
-/// A part of a blob: where its bytes are, and which of those.
+/// A slice of a blob: the piece that has its bytes, and their range in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) source: Source,
+pub(super) struct ContentSlice {
+    pub(super) source: PieceSource,
     pub(super) range: Range<u64>,
 }
 
 /// The extent that a piece refers to.
-pub(super) fn extent_of(source: &Source) -> Option<Extent> {
+pub(super) fn extent_of(source: &PieceSource) -> Option<Extent> {
     match source {
-        Source::Extent(extent) | Source::Slice(extent, _) | Source::EncryptedExtent(extent, _) => {
-            Some(*extent)
-        }
-        Source::Inline(_) | Source::EncryptedInline(..) | Source::Zeros(_) => None,
+        PieceSource::Extent(extent)
+        | PieceSource::Slice(extent, _)
+        | PieceSource::EncryptedExtent(extent, _) => Some(*extent),
+        PieceSource::Inline(_) | PieceSource::EncryptedInline(..) | PieceSource::Zeros(_) => None,
     }
 }
 
-/// Gives up what a block refers to that is not committed.
+/// Releases the reference of an uncommitted block.
 pub(super) async fn release_block<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     block: BlockContent,
 ) -> Result<(), ServiceError> {
     match block.extent() {
-        Some(extent) => release_extent(edit, extent).await,
+        Some(extent) => release_extent(writes, extent).await,
         None => Ok(()),
     }
 }
@@ -52,72 +53,72 @@ pub(super) fn missing(what: &str) -> ServiceError {
         .with_cause(format!("a blob refers to what is not stored: {what}"))
 }
 
-/// Keeps an extent that was just written.
-pub(super) async fn keep_extent<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+/// Adds the first reference to an extent that was just written.
+pub(super) async fn add_extent<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
     extent: Extent,
 ) -> Result<(), ServiceError> {
-    // The place was freed before, and the note about that is still there: it must not free this one.
-    let note = keyspace::free_extent(extent);
-    if edit.get(&note).await?.is_some() {
-        edit.delete(note);
+    // A GC record may be left of an earlier extent at the same location: it must not free this one.
+    let gc_record = keyspace::free_extent(extent);
+    if writes.get(&gc_record).await?.is_some() {
+        writes.delete(gc_record);
     }
     let stored = StoredExtent { bytes: extent.bytes, references: 1 };
-    edit.put(keyspace::extent(extent), stored.encode());
+    writes.put(keyspace::extent(extent), stored.encode());
     Ok(())
 }
 
-/// One more or one less that refers to something.
+/// A change of a reference count.
 #[derive(Debug, Clone, Copy)]
-enum Count {
-    Up,
-    Down,
+enum RefChange {
+    Increment,
+    Decrement,
 }
 
-impl Count {
-    fn of(self, references: u64) -> u64 {
+impl RefChange {
+    fn apply(self, references: u64) -> u64 {
         match self {
-            Self::Up => references + 1,
-            Self::Down => references.saturating_sub(1),
+            Self::Increment => references + 1,
+            Self::Decrement => references.saturating_sub(1),
         }
     }
 }
 
-pub(super) async fn share_extent<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+pub(super) async fn add_extent_reference<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
     extent: Extent,
 ) -> Result<(), ServiceError> {
-    count_extent(edit, extent, Count::Up).await
+    change_extent_references(writes, extent, RefChange::Increment).await
 }
 
 pub(super) async fn release_extent<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     extent: Extent,
 ) -> Result<(), ServiceError> {
-    count_extent(edit, extent, Count::Down).await
+    change_extent_references(writes, extent, RefChange::Decrement).await
 }
 
-async fn count_extent<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+async fn change_extent_references<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
     extent: Extent,
-    count: Count,
+    change: RefChange,
 ) -> Result<(), ServiceError> {
     let key = keyspace::extent(extent);
-    let row = edit.get(&key).await?.ok_or_else(|| missing("extent"))?;
+    let row = writes.get(&key).await?.ok_or_else(|| missing("extent"))?;
     let StoredExtent { bytes, references } = StoredExtent::decode(&row)?;
-    match count.of(references) {
+    match change.apply(references) {
         0 => {
-            edit.delete(key);
-            edit.put(keyspace::free_extent(extent), record::encode_number(bytes));
+            writes.delete(key);
+            writes.put(keyspace::free_extent(extent), record::encode_number(bytes));
         }
-        references => edit.put(key, StoredExtent { bytes, references }.encode()),
+        references => writes.put(key, StoredExtent { bytes, references }.encode()),
     }
     Ok(())
 }
 
-/// Few bytes, to which one blob refers.
-pub(super) fn put_small<S: Snapshot>(edit: &mut Edit<'_, S>, content: ContentId, bytes: Bytes) {
-    edit.put(keyspace::small_content(content), SmallContent { references: 1, bytes }.encode());
+/// Writes a small content with one reference.
+pub(super) fn put_small<S: Snapshot>(writes: &mut WriteSet<'_, S>, content: ContentId, bytes: Bytes) {
+    writes.put(keyspace::small_content(content), SmallContent { references: 1, bytes }.encode());
 }
 
 /// The bytes of a small content.
@@ -128,93 +129,93 @@ pub(super) async fn small<S: Snapshot>(snapshot: &S, content: ContentId) -> Resu
 
 /// The head of a list of pieces.
 pub(super) async fn head<S: Snapshot>(
-    edit: &Edit<'_, S>,
+    writes: &WriteSet<'_, S>,
     content: ContentId,
 ) -> Result<ContentHead, ServiceError> {
-    let row = edit.get(&keyspace::content(content)).await?;
+    let row = writes.get(&keyspace::content(content)).await?;
     ContentHead::decode(&row.ok_or_else(|| missing("content"))?)
 }
 
-/// One more refers to a content.
-pub(super) async fn share<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+/// Adds a reference to a content.
+pub(super) async fn add_reference<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
     content: &Content,
 ) -> Result<(), ServiceError> {
-    count_content(edit, content, Count::Up).await
+    change_references(writes, content, RefChange::Increment).await
 }
 
-/// One less refers to a content.
+/// Releases a reference to a content.
 pub(super) async fn release<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     content: &Content,
 ) -> Result<(), ServiceError> {
-    count_content(edit, content, Count::Down).await
+    change_references(writes, content, RefChange::Decrement).await
 }
 
-async fn count_small<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+async fn change_small_references<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
     content: ContentId,
-    count: Count,
+    change: RefChange,
 ) -> Result<(), ServiceError> {
     let key = keyspace::small_content(content);
-    let row = edit.get(&key).await?.ok_or_else(|| missing("content"))?;
+    let row = writes.get(&key).await?.ok_or_else(|| missing("content"))?;
     let mut stored = SmallContent::decode(&row)?;
-    stored.references = count.of(stored.references);
+    stored.references = change.apply(stored.references);
     match stored.references {
-        0 => edit.delete(key),
-        _ => edit.put(key, stored.encode()),
+        0 => writes.delete(key),
+        _ => writes.put(key, stored.encode()),
     }
     Ok(())
 }
 
-async fn count_content<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+async fn change_references<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
     content: &Content,
-    count: Count,
+    change: RefChange,
 ) -> Result<(), ServiceError> {
     let content = match content {
         Content::Inline(_) => return Ok(()),
-        Content::Small(content) => return count_small(edit, *content, count).await,
-        Content::Extent(extent) => return count_extent(edit, *extent, count).await,
+        Content::Small(content) => return change_small_references(writes, *content, change).await,
+        Content::Extent(extent) => return change_extent_references(writes, *extent, change).await,
         Content::Listed(content) => *content,
     };
-    let mut head = head(edit, content).await?;
-    head.references = count.of(head.references);
+    let mut head = head(writes, content).await?;
+    head.references = change.apply(head.references);
     if head.references == 0 {
-        // There may be many pieces: they are released later, in small steps.
-        edit.put(keyspace::dropped_content(content), record::encode_number(0));
+        // There may be many pieces, so the garbage collector releases them in small steps.
+        writes.put(keyspace::dropped_content(content), record::encode_number(0));
     }
-    edit.put(keyspace::content(content), head.encode());
+    writes.put(keyspace::content(content), head.encode());
     Ok(())
 }
 
-/// Writes a list of pieces, to which one blob refers. Nothing is done about what the pieces refer to.
-/// Returns the length of all.
+/// Writes a list of pieces with one reference. The references of the pieces are the caller's affair.
+/// Returns the length of the content.
 pub(super) async fn put_list<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
-    pace: &Pace,
+    writes: &mut WriteSet<'_, S>,
+    coop: &CoopBudget,
     content: ContentId,
-    pieces: Vec<Piece>,
+    pieces: Vec<StoredPiece>,
 ) -> u64 {
     let mut end = 0;
     let mut pieces = pieces.into_iter().peekable();
     while pieces.peek().is_some() {
-        let row = Pieces { start: end, pieces: pieces.by_ref().take(PIECES_IN_ROW).collect() };
-        end += row.pieces.iter().map(Piece::bytes).sum::<u64>();
-        edit.put(keyspace::pieces(content, end), row.encode());
-        pace.work(row.pieces.len()).await;
+        let row = PieceRow { start: end, pieces: pieces.by_ref().take(PIECES_IN_ROW).collect() };
+        end += row.pieces.iter().map(StoredPiece::bytes).sum::<u64>();
+        writes.put(keyspace::pieces(content, end), row.encode());
+        coop.spend(row.pieces.len()).await;
     }
     let head = ContentHead { references: 1, end, parent: None };
-    edit.put(keyspace::content(content), head.encode());
+    writes.put(keyspace::content(content), head.encode());
     end
 }
 
-/// The first parts of a range of a list of pieces, as many as are read at once, and where they end.
-pub(super) async fn parts<S: Snapshot>(
+/// The first slices of a range of a content, as many as one scan reads, and where they end.
+pub(super) async fn slices<S: Snapshot>(
     snapshot: &S,
     mut content: ContentId,
     range: Range<u64>,
-) -> Result<(Vec<Part>, u64), ServiceError> {
+) -> Result<(Vec<ContentSlice>, u64), ServiceError> {
     let (mut position, mut end) = (range.start, range.end);
     loop {
         let row = snapshot.get(&keyspace::content(content)).await.map_err(engine_error)?;
@@ -229,15 +230,15 @@ pub(super) async fn parts<S: Snapshot>(
     let limit = ScanLimit { max_rows: 64, max_bytes: 256 * 1024 };
     let from = keyspace::pieces_from(content, position);
     let rows = snapshot.scan_some(&from, limit).await.map_err(engine_error)?;
-    let mut parts = Vec::new();
+    let mut slices = Vec::new();
     for (_, row) in rows.rows {
-        let Pieces { start, pieces } = Pieces::decode(&row)?;
+        let PieceRow { start, pieces } = PieceRow::decode(&row)?;
         let mut start = start;
         for piece in pieces {
             let after = start + piece.bytes();
             if position < end && start <= position && position < after {
                 let until = after.min(end);
-                parts.push(Part { source: piece.source, range: position - start..until - start });
+                slices.push(ContentSlice { source: piece.source, range: position - start..until - start });
                 position = until;
             }
             start = after;
@@ -246,21 +247,21 @@ pub(super) async fn parts<S: Snapshot>(
             break;
         }
     }
-    if parts.is_empty() {
+    if slices.is_empty() {
         return Err(missing("pieces"));
     }
-    Ok((parts, position))
+    Ok((slices, position))
 }
 
-/// All pieces of a list of blocks.
+/// All pieces of a block list.
 pub(super) async fn blocks<S: Snapshot>(
     snapshot: &S,
     content: ContentId,
-) -> Result<Vec<Piece>, ServiceError> {
-    let mut rows = Rows::of(snapshot, keyspace::pieces_from(content, 0), 256);
+) -> Result<Vec<StoredPiece>, ServiceError> {
+    let mut rows = RowCursor::new(snapshot, keyspace::pieces_from(content, 0), 256);
     let mut blocks = Vec::new();
     while let Some((_, row)) = rows.next().await? {
-        blocks.extend(Pieces::decode(&row)?.pieces);
+        blocks.extend(PieceRow::decode(&row)?.pieces);
     }
     Ok(blocks)
 }

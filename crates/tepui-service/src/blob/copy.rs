@@ -1,15 +1,15 @@
-//! Copies: of blobs of this server by sharing what they are made of, of others from bytes that were fetched.
+//! Copies: of blobs of this server by sharing their content, of others from fetched bytes.
 
 use super::contents;
-use super::edit::Edit;
 use super::encryption::stored_metadata;
 use super::pending;
 use super::precondition::{check_key, require_not_archived};
 use super::put::{new_blob, no_bytes, store};
-use super::service::{Context, Located, Step, shape};
-use super::target::{More, Target, written};
+use super::service::{Context, LocatedContent, NextStep, layout};
+use super::slot::{BlobSlot, Progress, written};
 use super::tier;
 use super::upload::Uploaded;
+use super::write_set::WriteSet;
 use crate::keyspace::ContentId;
 use crate::record::{StoredBlob, StoredTier};
 use crate::transact::Outcome;
@@ -23,23 +23,23 @@ use tepui_model::blob::{
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, guid};
 
-/// The longest blob that is copied while the caller waits.
+/// The longest blob that is copied synchronously.
 const MAX_WAITING_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How a source that cannot be copied is told of.
+/// How an error of the source is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Telling {
-    /// Copy Blob tells of it as of any blob of the account.
-    Plainly,
-    /// The others tell that they could not read it, and with which status.
-    AsSource,
+pub(super) enum SourceErrorStyle {
+    /// Copy Blob: like an error of any blob of the account.
+    AsIs,
+    /// Other operations: as a source that could not be read, with its status.
+    AsCopySource,
 }
 
-impl Telling {
+impl SourceErrorStyle {
     fn error(self, error: ServiceError) -> ServiceError {
         match self {
-            Self::Plainly => error,
-            Self::AsSource => ServiceError::new(ErrorCode::CannotVerifyCopySource)
+            Self::AsIs => error,
+            Self::AsCopySource => ServiceError::new(ErrorCode::CannotVerifyCopySource)
                 .with_status(error.status())
                 .with_copy_source(error.status(), Some(error.code.name()), Some(error.message()))
                 .with_message(error.message().to_owned()),
@@ -49,26 +49,26 @@ impl Telling {
     fn unmet(self, unmet: Unmet) -> ServiceError {
         let condition = ServiceError::new(ErrorCode::ConditionNotMet);
         match (self, unmet) {
-            (Self::Plainly, _) => ErrorCode::SourceConditionNotMet.into(),
-            (Self::AsSource, Unmet::NotModified) => self.error(condition.with_status(304)),
-            (Self::AsSource, Unmet::Failed) => self.error(condition),
+            (Self::AsIs, _) => ErrorCode::SourceConditionNotMet.into(),
+            (Self::AsCopySource, Unmet::NotModified) => self.error(condition.with_status(304)),
+            (Self::AsCopySource, Unmet::Failed) => self.error(condition),
         }
     }
 }
 
-/// The blob that is copied, if it is one of this server.
+/// The source, if it is on this server.
 pub(super) async fn find_source<S: Snapshot>(
     context: &Context<'_, S>,
     source: &CopySource,
-    telling: Telling,
+    style: SourceErrorStyle,
 ) -> Result<Option<StoredBlob>, ServiceError> {
     let SourcePlace::Here { account, blob, revision } = &source.place else { return Ok(None) };
     let found = find_here(context, account, blob, *revision).await;
-    let found = found.map_err(|error| telling.error(error))?;
+    let found = found.map_err(|error| style.error(error))?;
     let container = blob.container.as_str();
     let validators = Validators { changed: found.changed, container, tags: &found.tags };
-    source.conditions.check_read(&validators).map_err(|unmet| telling.unmet(unmet))?;
-    // No caller can show the key of a source.
+    source.conditions.check_read(&validators).map_err(|unmet| style.unmet(unmet))?;
+    // Requests have no header for the key of a source.
     check_key(&found, &Encryption::default())?;
     Ok(Some(found))
 }
@@ -79,38 +79,40 @@ async fn find_here<S: Snapshot>(
     path: &BlobPath,
     revision: Revision,
 ) -> Result<StoredBlob, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find_in(context, &mut edit, (account, context.source_allowed), path).await?;
-    target.revision(&edit, revision).await.map(|(blob, _)| blob)
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find_in(context, &mut writes, (account, context.source_allowed), path).await?;
+    slot.revision(&writes, revision).await.map(|(blob, _)| blob)
 }
 
 pub(super) async fn copy_blob<S: Snapshot>(
     context: &Context<'_, S>,
     copy: &CopyBlob,
     uploaded: Option<&Uploaded>,
-) -> Result<Outcome<Step>, ServiceError> {
-    let (telling, said) = match &copy.pace {
-        CopyPace::Background if is_own(context, &copy.source) => (Telling::Plainly, Checksums::default()),
-        CopyPace::Background => (Telling::AsSource, Checksums::default()),
-        CopyPace::Waiting(said) => (Telling::AsSource, *said),
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let (style, declared) = match &copy.pace {
+        CopyPace::Background if is_own(context, &copy.source) => {
+            (SourceErrorStyle::AsIs, Checksums::default())
+        }
+        CopyPace::Background => (SourceErrorStyle::AsCopySource, Checksums::default()),
+        CopyPace::Waiting(declared) => (SourceErrorStyle::AsCopySource, *declared),
     };
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &copy.blob).await?;
-    let source = find_source(context, &copy.source, telling).await?;
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &copy.blob).await?;
+    let source = find_source(context, &copy.source, style).await?;
     let blob_type = source.as_ref().map_or(BlobType::Block, |blob| blob.of_type.blob_type());
-    // Only block blobs are copied while the caller waits.
+    // Only block blobs are copied synchronously.
     if matches!(copy.pace, CopyPace::Waiting(_)) && blob_type != BlobType::Block {
         return Err(ErrorCode::InvalidBlobType.into());
     }
-    let asked = target.asked(&copy.preconditions, context.now);
-    asked.check_create(target.base.as_ref(), blob_type, context.allowed)?;
+    let check = slot.precondition_check(&copy.preconditions, context.now);
+    check.for_create(slot.base.as_ref(), blob_type, context.allowed)?;
     tier::check_new(copy.tier, blob_type)?;
-    // All bytes are encrypted while the caller waits, and a page blob may have very many that it never had.
+    // All bytes are encrypted synchronously, and a page blob may have very many zeros.
     let is_long = source.as_ref().is_some_and(|source| source.bytes > MAX_WAITING_BYTES);
     if is_long && copy.encryption.key.is_some() {
         return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
     }
-    require_infinite(target.base.as_ref(), &copy.preconditions, context)?;
+    require_infinite(slot.base.as_ref(), &copy.preconditions, context)?;
     let given = NewBlob {
         metadata: copy.metadata.clone(),
         tags: tags(&copy.tags, source.as_ref()),
@@ -127,14 +129,14 @@ pub(super) async fn copy_blob<S: Snapshot>(
         Some(of_type) => of_type,
         None => OfType::Block,
     };
-    if target.discard_blocks(&mut edit).await? == More::Yes {
-        return Ok(edit.finish(Step::More));
+    if slot.discard_blocks(&mut writes).await? == Progress::Partial {
+        return Ok(writes.finish(NextStep::Continue));
     }
-    let mut new = new_blob(context, &target, &given, of_type);
-    let origin = Origin::of(source.as_ref(), &copy.source);
-    new.http = origin.http;
+    let mut new = new_blob(context, &slot, &given, of_type);
+    let properties = SourceProperties::of(source.as_ref(), &copy.source);
+    new.http = properties.http;
     if new.metadata.is_empty() {
-        new.metadata = origin.metadata;
+        new.metadata = properties.metadata;
     }
     new.metadata = stored_metadata(&new.metadata, &copy.encryption)?;
     if let Some(source) = &source {
@@ -142,9 +144,9 @@ pub(super) async fn copy_blob<S: Snapshot>(
             .map_err(|code| archived(context, code, &copy.source))?;
     }
     if copy.goes_on() {
-        return start(context, edit, &target, new, copy).await;
+        return start(context, writes, &slot, new, copy).await;
     }
-    let computed = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &said).await?;
+    let computed = fill(context, &mut writes, &mut new, source.as_ref(), uploaded, &declared).await?;
     if matches!(copy.pace, CopyPace::Waiting(_)) && new.bytes > MAX_WAITING_BYTES {
         return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
     }
@@ -152,30 +154,30 @@ pub(super) async fn copy_blob<S: Snapshot>(
     let (status, progress) = (CopyStatus::Success, (new.bytes, new.bytes));
     let completed = Some(new.changed);
     new.copy = Some(Box::new(CopyState { completed, ..state(copy, &copy_id, status, progress) }));
-    target.replace(context, &mut edit, &new).await?;
+    slot.replace(context, &mut writes, &new).await?;
     let written = written(&new);
     let reply = |checksums| Reply::CopyStarted { written, copy_id, status, checksums };
-    Ok(edit.finish(match copy.pace {
+    Ok(writes.finish(match copy.pace {
         CopyPace::Background => reply(Checksums::default()).into(),
-        CopyPace::Waiting(said) => answer(reply, &said, &computed, &new),
+        CopyPace::Waiting(declared) => synchronous_reply(reply, &declared, &computed, &new),
     }))
 }
 
-/// The answer to who has waited for a copy. Fidelity: it has the MD5 if the caller has said one, and else the CRC64.
+/// The reply to a synchronous copy. Fidelity: it has the MD5 if the request declares one, and else the CRC64.
 /// scenario: copy-from-url-checksums
-fn answer(
+fn synchronous_reply(
     reply: impl FnOnce(Checksums) -> Reply,
-    said: &Checksums,
+    declared: &Checksums,
     computed: &Checksums,
     new: &StoredBlob,
-) -> Step {
-    let reply = reply(said.answered(computed));
-    // Nobody has read bytes that are shared.
-    let unread = said.md5.is_none() && computed.crc64.is_none();
+) -> NextStep {
+    let reply = reply(declared.answered(computed));
+    // Shared bytes were not read.
+    let unread = declared.md5.is_none() && computed.crc64.is_none();
     match unread && new.bytes <= MAX_WAITING_BYTES {
         true => {
-            let content = (new.content.clone(), shape(new.of_type));
-            Step::Sum(reply, Located { content, range: 0..new.bytes })
+            let content = (new.content.clone(), layout(new.of_type));
+            NextStep::Checksum(reply, LocatedContent { content, range: 0..new.bytes })
         }
         false => reply.into(),
     }
@@ -193,14 +195,14 @@ fn state(copy: &CopyBlob, id: &str, status: CopyStatus, progress: (u64, u64)) ->
     }
 }
 
-/// Puts an empty blob in the place of a copy that goes on.
+/// Writes an empty blob as the destination of a pending copy.
 async fn start<S: Snapshot>(
     context: &Context<'_, S>,
-    mut edit: Edit<'_, S>,
-    target: &Target<'_>,
+    mut writes: WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
     mut new: StoredBlob,
     copy: &CopyBlob,
-) -> Result<Outcome<Step>, ServiceError> {
+) -> Result<Outcome<NextStep>, ServiceError> {
     let copy_id = match context.starting {
         Some(starting) => starting.id().to_owned(),
         None => guid::print((context.chance)()),
@@ -211,20 +213,20 @@ async fn start<S: Snapshot>(
     };
     let status = CopyStatus::Pending;
     new.copy = Some(Box::new(state(copy, &copy_id, status, (0, total))));
-    pending::note(&mut edit, target, &copy_id);
-    target.replace(context, &mut edit, &new).await?;
+    pending::put_record(&mut writes, slot, &copy_id);
+    slot.replace(context, &mut writes, &new).await?;
     let checksums = Checksums::default();
-    Ok(edit.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
+    Ok(writes.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
 }
 
-/// What a copy takes over from its source beside the bytes.
+/// The properties that a copy takes over from its source.
 #[derive(Default)]
-struct Origin {
+struct SourceProperties {
     http: HttpProperties,
     metadata: Metadata,
 }
 
-impl Origin {
+impl SourceProperties {
     fn of(found: Option<&StoredBlob>, source: &CopySource) -> Self {
         match (found, &source.place) {
             (Some(blob), _) => Self { http: blob.http.clone(), metadata: blob.metadata.clone() },
@@ -236,7 +238,7 @@ impl Origin {
     }
 }
 
-/// Whether a source belongs to the account that it is copied in, and to a caller who may read all of it.
+/// Whether a source is in the destination's account, and the caller may read all of it.
 fn is_own<S: Snapshot>(context: &Context<'_, S>, source: &CopySource) -> bool {
     let same = matches!(&source.place, SourcePlace::Here { account, .. } if account == context.account);
     same && context.source_allowed == Allowed::Fully
@@ -246,29 +248,29 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
     context: &Context<'_, S>,
     put: &PutBlobFromUrl,
     uploaded: Option<&Uploaded>,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &put.blob).await?;
-    let asked = target.asked(&put.preconditions, context.now);
-    asked.check_create(target.base.as_ref(), BlobType::Block, context.allowed)?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
+    let check = slot.precondition_check(&put.preconditions, context.now);
+    check.for_create(slot.base.as_ref(), BlobType::Block, context.allowed)?;
     tier::check_new(put.new.tier, BlobType::Block)?;
-    let source = find_source(context, &put.source, Telling::AsSource).await?;
+    let source = find_source(context, &put.source, SourceErrorStyle::AsCopySource).await?;
     if let Some(source) = &source {
         require_readable(context, source, &put.source)?;
-        // Pages cannot be shared by a blob that has none.
+        // A block blob cannot share the content of a page blob.
         if source.of_type.blob_type() == BlobType::Page && uploaded.is_none() {
             return Err(ErrorCode::InvalidBlobType.into());
         }
     }
     let mut given = put.new.clone();
     given.tags = tags(&put.tags, source.as_ref());
-    if target.discard_blocks(&mut edit).await? == More::Yes {
-        return Ok(edit.finish(Step::More));
+    if slot.discard_blocks(&mut writes).await? == Progress::Partial {
+        return Ok(writes.finish(NextStep::Continue));
     }
-    let mut new = new_blob(context, &target, &given, OfType::Block);
-    let origin = Origin::of(source.as_ref(), &put.source);
+    let mut new = new_blob(context, &slot, &given, OfType::Block);
+    let properties = SourceProperties::of(source.as_ref(), &put.source);
     if put.copy_properties {
-        let (http, theirs) = (&mut new.http, origin.http);
+        let (http, theirs) = (&mut new.http, properties.http);
         http.content_type = http.content_type.take().or(theirs.content_type);
         http.content_encoding = http.content_encoding.take().or(theirs.content_encoding);
         http.content_language = http.content_language.take().or(theirs.content_language);
@@ -276,40 +278,40 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
         http.cache_control = http.cache_control.take().or(theirs.cache_control);
     }
     if new.metadata.is_empty() {
-        new.metadata = origin.metadata;
+        new.metadata = properties.metadata;
     }
     new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
-    let computed = fill(context, &mut edit, &mut new, source.as_ref(), uploaded, &put.checksums).await?;
+    let computed = fill(context, &mut writes, &mut new, source.as_ref(), uploaded, &put.checksums).await?;
     if let Some(md5) = computed.md5 {
         new.http.content_md5 = Some(md5.into());
     }
-    target.replace(context, &mut edit, &new).await?;
+    slot.replace(context, &mut writes, &new).await?;
     let reply = |checksums| Reply::BlobPut { written: written(&new), checksums };
-    let answer = answer(reply, &put.checksums, &computed, &new);
-    Ok(edit.finish(answer))
+    let step = synchronous_reply(reply, &put.checksums, &computed, &new);
+    Ok(writes.finish(step))
 }
 
-/// Gives a copy its content: bytes that were fetched, or else those of the source, which both then share.
+/// Sets the content of a copy: fetched bytes, or else the content of the source, which is then shared.
 async fn fill<S: Snapshot>(
     context: &Context<'_, S>,
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     new: &mut StoredBlob,
     source: Option<&StoredBlob>,
     uploaded: Option<&Uploaded>,
-    said: &Checksums,
+    declared: &Checksums,
 ) -> Result<Checksums, ServiceError> {
     if let Some(uploaded) = uploaded {
-        let computed = uploaded.check(said)?;
+        let computed = uploaded.check(declared)?;
         new.bytes = uploaded.bytes;
         let fresh = ContentId::new(context.now, (context.chance)());
-        new.content = store(edit, uploaded, fresh).await?;
+        new.content = store(writes, uploaded, fresh).await?;
         return Ok(computed);
     }
     let source = source.ok_or_else(no_bytes)?;
-    if *said != Checksums::default() {
+    if *declared != Checksums::default() {
         return Err(no_bytes());
     }
-    contents::share(edit, &source.content).await?;
+    contents::add_reference(writes, &source.content).await?;
     new.bytes = source.bytes;
     new.content = source.content.clone();
     Ok(Checksums { md5: source.http.content_md5.as_ref().and_then(ContentMd5::sum), crc64: None })
@@ -322,7 +324,7 @@ fn tags(tags: &CopyTags, source: Option<&StoredBlob>) -> Tags {
     }
 }
 
-/// Fails if the bytes of a source are in the archive.
+/// Fails if a source is archived.
 pub(super) fn require_readable<S: Snapshot>(
     context: &Context<'_, S>,
     found: &StoredBlob,
@@ -331,16 +333,16 @@ pub(super) fn require_readable<S: Snapshot>(
     require_not_archived(found, context.now).map_err(|code| archived(context, code, source))
 }
 
-/// How a source is told of that is in the archive: of another account, as of any that cannot be read.
+/// The error of an archived source: of another account, like any source that cannot be read.
 fn archived<S: Snapshot>(context: &Context<'_, S>, code: ErrorCode, source: &CopySource) -> ServiceError {
     let foreign = matches!(&source.place, SourcePlace::Here { account, .. } if account != context.account);
     match code {
-        ErrorCode::BlobArchived if foreign => Telling::AsSource.error(code.into()),
+        ErrorCode::BlobArchived if foreign => SourceErrorStyle::AsCopySource.error(code.into()),
         code => code.into(),
     }
 }
 
-/// An archived blob is copied only on its way out of the archive.
+/// The tier of a copy. An archived source can only be copied to another tier, which rehydrates it.
 fn tier_of_copy<S: Snapshot>(
     context: &Context<'_, S>,
     source: &StoredBlob,
@@ -359,7 +361,7 @@ fn tier_of_copy<S: Snapshot>(
     }
 }
 
-/// A lease on the destination must not end while the copy is made.
+/// A lease on the destination must not expire while the copy is made.
 fn require_infinite<S: Snapshot>(
     base: Option<&StoredBlob>,
     preconditions: &Preconditions,
@@ -377,9 +379,9 @@ fn require_infinite<S: Snapshot>(
     }
 }
 
-/// A URL without anything secret: of its query, only what tells which state of the blob was meant.
+/// A URL without its signature: of the query, only the parameters that name a revision are kept.
 fn without_signature(url: &str) -> String {
-    let Some((place, query)) = url.split_once('?') else { return url.to_owned() };
+    let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
     let kept: Vec<&str> = query
         .split('&')
         .filter(|pair| {
@@ -387,7 +389,7 @@ fn without_signature(url: &str) -> String {
             name.eq_ignore_ascii_case("snapshot") || name.eq_ignore_ascii_case("versionid")
         })
         .collect();
-    if kept.is_empty() { place.to_owned() } else { format!("{place}?{}", kept.join("&")) }
+    if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
 }
 
 #[cfg(test)]

@@ -1,82 +1,83 @@
 //! Delete Blob and Undelete Blob.
 
 use super::contents;
-use super::edit::{Edit, Rows};
+use super::cursor::RowCursor;
 use super::lease::Lease;
 use super::precondition::require_mutable;
-use super::service::{Context, Step};
-use super::target::{More, Target};
+use super::service::{Context, NextStep};
+use super::slot::{BlobSlot, Progress};
+use super::write_set::WriteSet;
 use crate::keyspace;
-use crate::record::{Deleted, StoredBlob};
+use crate::record::{SoftDelete, StoredBlob};
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
 use tepui_model::blob::{BlobPath, DeleteBlob, DeleteSnapshots, Preconditions, Reply, Revision, Tags};
 use tepui_model::{ErrorCode, ServiceError};
 
-/// How many snapshots are deleted in one commit: others have to wait for it.
+/// Snapshots that are deleted in one commit. Large commits delay others.
 const AT_ONCE: usize = 2048;
 
 pub(super) async fn delete_blob<S: Snapshot>(
     context: &Context<'_, S>,
     delete: &DeleteBlob,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &delete.blob).await?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &delete.blob).await?;
     match delete.revision {
-        // What is there is deleted first, so that it can be restored.
+        // Only what was soft-deleted before can be deleted permanently.
         Revision::Base if delete.permanently => Err(ErrorCode::InvalidQueryParameterValue.into()),
-        Revision::Base => delete_base(context, edit, &target, delete).await,
-        revision => delete_revision(context, edit, &target, revision, delete).await,
+        Revision::Base => delete_base(context, writes, &slot, delete).await,
+        revision => delete_revision(context, writes, &slot, revision, delete).await,
     }
 }
 
 async fn delete_base<S: Snapshot>(
     context: &Context<'_, S>,
-    mut edit: Edit<'_, S>,
-    target: &Target<'_>,
+    mut writes: WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
     delete: &DeleteBlob,
-) -> Result<Outcome<Step>, ServiceError> {
-    let Some(base) = &target.base else { return delete_uncommitted(edit, target, delete).await };
-    target.asked(&delete.preconditions, context.now).check_write(base)?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let Some(base) = &slot.base else { return delete_uncommitted(writes, slot, delete).await };
+    slot.precondition_check(&delete.preconditions, context.now).for_write(base)?;
     check_tier_conditions(base, delete)?;
-    let kept = context.keeps_versions() || context.retained_until().is_some();
-    let reply = Reply::BlobDeleted { permanently: !kept };
-    if delete.snapshots.is_none() && has_snapshots(&edit, target).await? {
+    let is_retained = context.versioning_enabled() || context.retained_until().is_some();
+    let reply = Reply::BlobDeleted { permanently: !is_retained };
+    if delete.snapshots.is_none() && has_snapshots(&writes, slot).await? {
         return Err(ErrorCode::SnapshotsPresent.into());
     }
     let only_snapshots = delete.snapshots == Some(DeleteSnapshots::Only);
     if !only_snapshots {
-        // Before any snapshot goes: all of it is refused, or nothing.
+        // Checked before any snapshot is deleted, so that the request fails as a whole.
         require_mutable(base, context.now)?;
     }
-    if delete.snapshots.is_some() && delete_snapshots(context, &mut edit, target).await? == More::Yes {
-        return Ok(edit.finish(Step::More));
+    if delete.snapshots.is_some() && delete_snapshots(context, &mut writes, slot).await? == Progress::Partial
+    {
+        return Ok(writes.finish(NextStep::Continue));
     }
     if only_snapshots {
-        return Ok(edit.finish(reply.into()));
+        return Ok(writes.finish(reply.into()));
     }
-    // Blocks that are waiting for this blob go with it.
-    if target.discard_blocks(&mut edit).await? == More::Yes {
-        return Ok(edit.finish(Step::More));
+    // Its uncommitted blocks are deleted with it.
+    if slot.discard_blocks(&mut writes).await? == Progress::Partial {
+        return Ok(writes.finish(NextStep::Continue));
     }
-    if context.keeps_versions() {
-        target.keep_version(&mut edit, base);
-        target.remove(&mut edit, Revision::Base, &base.tags);
+    if context.versioning_enabled() {
+        slot.save_version(&mut writes, base);
+        slot.remove(&mut writes, Revision::Base, &base.tags);
     } else {
-        discard(context, &mut edit, target, Revision::Base, base).await?;
+        discard(context, &mut writes, slot, Revision::Base, base).await?;
     }
-    Ok(edit.finish(reply.into()))
+    Ok(writes.finish(reply.into()))
 }
 
-/// A blob of which there are only blocks is deleted with them. It has no snapshots, no lease, and nothing that a
-/// condition could find.
+/// Deletes a blob that has only uncommitted blocks. It has no snapshots, no lease, and no condition can match it.
 async fn delete_uncommitted<S: Snapshot>(
-    mut edit: Edit<'_, S>,
-    target: &Target<'_>,
+    mut writes: WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
     delete: &DeleteBlob,
-) -> Result<Outcome<Step>, ServiceError> {
-    let more = target.discard_blocks(&mut edit).await?;
-    let outcome = edit.finish(Step::More);
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let progress = slot.discard_blocks(&mut writes).await?;
+    let outcome = writes.finish(NextStep::Continue);
     if outcome.writes.is_empty() || delete.snapshots == Some(DeleteSnapshots::Only) {
         return Err(ErrorCode::BlobNotFound.into());
     }
@@ -94,53 +95,55 @@ async fn delete_uncommitted<S: Snapshot>(
     if of_times.iter().any(Option::is_some) {
         return Err(ErrorCode::ConditionNotMet.into());
     }
-    match more {
-        More::Yes => Ok(outcome),
-        More::No => Ok(Outcome { reply: Reply::BlobDeleted { permanently: true }.into(), ..outcome }),
+    match progress {
+        Progress::Partial => Ok(outcome),
+        Progress::Complete => {
+            Ok(Outcome { reply: Reply::BlobDeleted { permanently: true }.into(), ..outcome })
+        }
     }
 }
 
 async fn delete_revision<S: Snapshot>(
     context: &Context<'_, S>,
-    mut edit: Edit<'_, S>,
-    target: &Target<'_>,
+    mut writes: WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
     revision: Revision,
     delete: &DeleteBlob,
-) -> Result<Outcome<Step>, ServiceError> {
+) -> Result<Outcome<NextStep>, ServiceError> {
     if delete.snapshots.is_some() {
         return Err(ErrorCode::InvalidQueryParameterValue.into());
     }
     if delete.permanently {
-        return delete_permanently(context, edit, target, revision).await;
+        return delete_permanently(context, writes, slot, revision).await;
     }
-    let (blob, found) = target.revision(&edit, revision).await?;
+    let (blob, found) = slot.revision(&writes, revision).await?;
     if found == Revision::Base {
         return Err(ErrorCode::OperationNotAllowedOnRootBlob.into());
     }
-    target.asked(&delete.preconditions, context.now).check_use(&blob)?;
+    slot.precondition_check(&delete.preconditions, context.now).for_use(&blob)?;
     check_tier_conditions(&blob, delete)?;
     require_mutable(&blob, context.now)?;
-    discard(context, &mut edit, target, found, &blob).await?;
+    discard(context, &mut writes, slot, found, &blob).await?;
     let permanently = context.retained_until().is_none();
-    Ok(edit.finish(Reply::BlobDeleted { permanently }.into()))
+    Ok(writes.finish(Reply::BlobDeleted { permanently }.into()))
 }
 
-/// Deletes a snapshot or version for good that was deleted already.
+/// Permanently deletes a soft-deleted snapshot or version.
 async fn delete_permanently<S: Snapshot>(
     context: &Context<'_, S>,
-    mut edit: Edit<'_, S>,
-    target: &Target<'_>,
+    mut writes: WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
     revision: Revision,
-) -> Result<Outcome<Step>, ServiceError> {
-    let row = edit.get(&target.key(revision)).await?.ok_or(ErrorCode::BlobNotFound)?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let row = writes.get(&slot.key(revision)).await?.ok_or(ErrorCode::BlobNotFound)?;
     let blob = StoredBlob::decode(&row)?;
     if blob.deleted.is_none() || !context.settings.delete_retention.allow_permanent_delete {
         return Err(ErrorCode::InvalidOperation.into());
     }
     require_mutable(&blob, context.now)?;
-    contents::release(&mut edit, &blob.content).await?;
-    target.remove(&mut edit, revision, &Tags::default());
-    Ok(edit.finish(Reply::BlobDeleted { permanently: true }.into()))
+    contents::release(&mut writes, &blob.content).await?;
+    slot.remove(&mut writes, revision, &Tags::default());
+    Ok(writes.finish(Reply::BlobDeleted { permanently: true }.into()))
 }
 
 fn check_tier_conditions(blob: &StoredBlob, delete: &DeleteBlob) -> Result<(), ErrorCode> {
@@ -151,11 +154,11 @@ fn check_tier_conditions(blob: &StoredBlob, delete: &DeleteBlob) -> Result<(), E
     if met { Ok(()) } else { Err(ErrorCode::ConditionNotMet) }
 }
 
-/// Deletes a state of a blob, so that it can be restored if the account wants that.
+/// Deletes a revision of a blob, softly if the account has soft delete enabled.
 async fn discard<S: Snapshot>(
     context: &Context<'_, S>,
-    edit: &mut Edit<'_, S>,
-    target: &Target<'_>,
+    writes: &mut WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
     revision: Revision,
     blob: &StoredBlob,
 ) -> Result<(), ServiceError> {
@@ -164,22 +167,25 @@ async fn discard<S: Snapshot>(
         Revision::Base | Revision::Version(_) => blob.tags.clone(),
     };
     let Some(until) = context.retained_until() else {
-        contents::release(edit, &blob.content).await?;
-        target.remove(edit, revision, &tags);
+        contents::release(writes, &blob.content).await?;
+        slot.remove(writes, revision, &tags);
         return Ok(());
     };
-    let deleted = Deleted { at: context.now, until };
+    let deleted = SoftDelete { at: context.now, until };
     let stamp = context.now.max(blob.stamp.next());
-    let gone = StoredBlob { deleted: Some(deleted), lease: Lease::Available, stamp, ..blob.clone() };
-    target.put(edit, revision, &tags, &gone);
-    target.note_retention(edit, revision, deleted);
+    let soft_deleted = StoredBlob { deleted: Some(deleted), lease: Lease::Available, stamp, ..blob.clone() };
+    slot.put(writes, revision, &tags, &soft_deleted);
+    slot.put_retention_record(writes, revision, deleted);
     Ok(())
 }
 
-/// Whether there are snapshots that are not deleted.
-async fn has_snapshots<S: Snapshot>(edit: &Edit<'_, S>, target: &Target<'_>) -> Result<bool, ServiceError> {
-    let range = keyspace::snapshots(target.container, target.name());
-    let mut rows = Rows::of(edit.snapshot, range, 16);
+/// Whether there are snapshots that are not soft-deleted.
+async fn has_snapshots<S: Snapshot>(
+    writes: &WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
+) -> Result<bool, ServiceError> {
+    let range = keyspace::snapshots(slot.container, slot.name());
+    let mut rows = RowCursor::new(writes.snapshot, range, 16);
     while let Some((_, row)) = rows.next().await? {
         if StoredBlob::decode(&row)?.deleted.is_none() {
             return Ok(true);
@@ -188,16 +194,16 @@ async fn has_snapshots<S: Snapshot>(edit: &Edit<'_, S>, target: &Target<'_>) -> 
     Ok(false)
 }
 
-/// Deletes snapshots, some at a time, but none if one of them must stay.
+/// Deletes a batch of snapshots, or none if one of them is immutable.
 async fn delete_snapshots<S: Snapshot>(
     context: &Context<'_, S>,
-    edit: &mut Edit<'_, S>,
-    target: &Target<'_>,
-) -> Result<More, ServiceError> {
-    // Nobody makes another one meanwhile: that would change the blob's row.
-    edit.guard(target.key(Revision::Base));
-    let range = keyspace::snapshots(target.container, target.name());
-    let mut rows = Rows::of(edit.snapshot, range, 256);
+    writes: &mut WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
+) -> Result<Progress, ServiceError> {
+    // Snapshot Blob writes the blob's row, so this guard excludes new snapshots.
+    writes.guard(slot.key(Revision::Base));
+    let range = keyspace::snapshots(slot.container, slot.name());
+    let mut rows = RowCursor::new(writes.snapshot, range, 256);
     let mut found = 0;
     while let Some((key, row)) = rows.next().await? {
         let blob = StoredBlob::decode(&row)?;
@@ -208,29 +214,28 @@ async fn delete_snapshots<S: Snapshot>(
         require_mutable(&blob, context.now)?;
         found += 1;
         if found <= AT_ONCE {
-            discard(context, edit, target, revision, &blob).await?;
+            discard(context, writes, slot, revision, &blob).await?;
         }
     }
-    Ok(if found > AT_ONCE { More::Yes } else { More::No })
+    Ok(if found > AT_ONCE { Progress::Partial } else { Progress::Complete })
 }
 
 pub(super) async fn undelete_blob<S: Snapshot>(
     context: &Context<'_, S>,
     path: &BlobPath,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
-    let mut found = target.base.is_some();
-    if let Some(gone) = &target.gone {
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
+    let mut found = slot.base.is_some();
+    if let Some(soft_deleted) = &slot.soft_deleted {
         found = true;
-        restore(context, &mut edit, &target, Revision::Base, gone);
+        restore(context, &mut writes, &slot, Revision::Base, soft_deleted);
     }
     let mut restored = 0;
-    for range in [
-        keyspace::snapshots(target.container, target.name()),
-        keyspace::versions(target.container, target.name()),
-    ] {
-        let mut rows = Rows::of(context.snapshot, range, AT_ONCE);
+    for range in
+        [keyspace::snapshots(slot.container, slot.name()), keyspace::versions(slot.container, slot.name())]
+    {
+        let mut rows = RowCursor::new(context.snapshot, range, AT_ONCE);
         while let Some((key, row)) = rows.next().await? {
             found = true;
             let blob = StoredBlob::decode(&row)?;
@@ -239,27 +244,27 @@ pub(super) async fn undelete_blob<S: Snapshot>(
                 continue;
             }
             if restored == AT_ONCE {
-                return Ok(edit.finish(Step::More));
+                return Ok(writes.finish(NextStep::Continue));
             }
-            restore(context, &mut edit, &target, revision, &blob);
+            restore(context, &mut writes, &slot, revision, &blob);
             restored += 1;
         }
     }
     match found {
-        true => Ok(edit.finish(Reply::BlobUndeleted.into())),
+        true => Ok(writes.finish(Reply::BlobUndeleted.into())),
         false => Err(ErrorCode::BlobNotFound.into()),
     }
 }
 
 fn restore<S: Snapshot>(
     context: &Context<'_, S>,
-    edit: &mut Edit<'_, S>,
-    target: &Target<'_>,
+    writes: &mut WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
     revision: Revision,
-    gone: &StoredBlob,
+    soft_deleted: &StoredBlob,
 ) {
-    // The note about its retention finds that it is not deleted, and goes.
-    let stamp = context.now.max(gone.stamp.next());
-    let blob = StoredBlob { deleted: None, stamp, ..gone.clone() };
-    target.put(edit, revision, &Tags::default(), &blob);
+    // Its GC record finds that it is not deleted, and is removed.
+    let stamp = context.now.max(soft_deleted.stamp.next());
+    let blob = StoredBlob { deleted: None, stamp, ..soft_deleted.clone() };
+    slot.put(writes, revision, &Tags::default(), &blob);
 }

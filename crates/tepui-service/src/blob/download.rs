@@ -1,11 +1,11 @@
-//! Bytes on their way out: read from the store piece by piece while they are sent.
+//! Downloads: bytes are read from the store piece by piece while they are sent.
 
-use super::contents::{self, Part, parts};
+use super::contents::{self, ContentSlice, slices};
 use super::encryption::{Decryptor, FRAME_BYTES, Frames, decrypt};
-use super::layers::{Seen, Span, layered};
+use super::layers::{Span, SpanKind, layered};
 use crate::blob::service::extent_error;
 use crate::keyspace::ContentId;
-use crate::record::{Content, Source};
+use crate::record::{Content, PieceSource};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,84 +16,86 @@ use tepui_model::blob::crc64::Crc64;
 use tepui_model::blob::{Checksums, Crc64Sum, CustomerSecret, Summing};
 use tepui_model::{ErrorCode, ServiceError};
 
-/// How much is read at a time, unless the caller wants less.
+/// The length of one read, unless the caller wants less.
 pub const READ_BYTES: u64 = 256 * 1024;
 
-/// The bytes of a blob that were asked for. They stay readable while this is held, whatever becomes of the blob;
-/// but if it is deleted, not for longer than the store waits for those who read.
+/// A range of a blob's bytes. They stay readable while this is held even if the blob is deleted, but then not for
+/// longer than the store waits for readers.
 pub struct Download<S, X: Extents> {
     extents: Arc<X>,
     /// Keeps extents from being freed.
     reading: X::Reading,
-    parts: VecDeque<Part>,
-    /// Parts that were not looked up yet, for there are very many.
+    slices: VecDeque<ContentSlice>,
+    /// The rest of a list of pieces that was not read yet.
     rest: Option<(S, ContentId, Range<u64>)>,
-    shape: Shape,
-    /// The caller's key, for what is encrypted with it.
+    layout: Layout,
+    /// The customer-provided key, for encrypted pieces.
     secret: Option<CustomerSecret>,
-    /// For the extent that was read last.
+    /// Cached for the extent that was read last.
     decryptor: Option<(Extent, Decryptor)>,
 }
 
-/// What a blob has next.
+/// The next part of a blob.
 pub enum BytesOrHole {
     Bytes(Vec<Bytes>),
-    /// So many zeros.
+    /// This many zeros.
     Hole(u64),
 }
 
 /// How the bytes of a blob are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// One piece after the other.
-    Whole,
-    /// Pages, with zeros between them.
+pub(super) enum Layout {
+    /// Pieces without gaps.
+    Contiguous,
+    /// Pages, with zeros between them, in layers.
     Sparse,
 }
 
 impl<S: Snapshot, X: Extents> Download<S, X> {
-    /// `reading` is older than `snapshot`.
+    /// `reading` must be older than `snapshot`.
     pub(super) async fn open(
         extents: Arc<X>,
         reading: X::Reading,
         snapshot: S,
-        (content, shape): (Content, Shape),
+        (content, layout): (Content, Layout),
         range: Range<u64>,
         secret: Option<CustomerSecret>,
     ) -> Result<Self, ServiceError> {
-        let parts = VecDeque::new();
-        let mut download = Self { extents, reading, parts, rest: None, shape, secret, decryptor: None };
+        let slices = VecDeque::new();
+        let mut download = Self { extents, reading, slices, rest: None, layout, secret, decryptor: None };
         match content {
             _ if range.is_empty() => {}
             // There are no pages yet.
-            Content::Inline(_) if shape == Shape::Sparse => download.parts.push_back(zeros(&range)),
-            Content::Inline(bytes) => download.parts.push_back(Part { source: Source::Inline(bytes), range }),
+            Content::Inline(_) if layout == Layout::Sparse => download.slices.push_back(zeros(&range)),
+            Content::Inline(bytes) => {
+                download.slices.push_back(ContentSlice { source: PieceSource::Inline(bytes), range })
+            }
             Content::Small(content) => {
-                let source = Source::Inline(contents::small(&snapshot, content).await?);
-                download.parts.push_back(Part { source, range });
+                let source = PieceSource::Inline(contents::small(&snapshot, content).await?);
+                download.slices.push_back(ContentSlice { source, range });
             }
             Content::Extent(extent) => {
-                download.parts.push_back(Part { source: Source::Extent(extent), range });
+                download.slices.push_back(ContentSlice { source: PieceSource::Extent(extent), range });
             }
             Content::Listed(content) => {
                 download.rest = Some((snapshot, content, range));
-                download.look_up().await?;
+                download.read_slices().await?;
             }
         }
         Ok(download)
     }
 
-    /// The same bytes, read already, and their checksums. For few of them.
+    /// Reads all bytes into memory and computes their checksums. For short ranges.
     pub(super) async fn summed(mut self, mut summing: Summing) -> Result<(Self, Checksums), ServiceError> {
         let mut read = VecDeque::new();
         while let Some(pieces) = self.next().await? {
             for bytes in pieces {
                 summing.update(&bytes);
                 let range = 0..bytes.len() as u64;
-                read.push_back(Part { source: Source::Inline(bytes), range });
+                read.push_back(ContentSlice { source: PieceSource::Inline(bytes), range });
             }
         }
-        self.parts = read;
+        self.slices = read;
         Ok((self, summing.finish()))
     }
 
@@ -102,26 +104,26 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         let mut sum = Crc64::new();
         while let Some(pieces) = self.next().await? {
             pieces.iter().for_each(|bytes| sum.update(bytes));
-            // Bytes in memory are read without waiting for anything.
+            // Reads of bytes in memory never wait.
             tokio::task::yield_now().await;
         }
         Ok(Crc64Sum(sum.finish()))
     }
 
-    /// Looks up the next parts.
-    async fn look_up(&mut self) -> Result<(), ServiceError> {
+    /// Reads the next slices of the list of pieces.
+    async fn read_slices(&mut self) -> Result<(), ServiceError> {
         if let Some((snapshot, content, range)) = self.rest.take() {
-            let next = match self.shape {
-                Shape::Whole => {
-                    let (parts, next) = parts(&snapshot, content, range.clone()).await?;
-                    self.parts.extend(parts);
+            let next = match self.layout {
+                Layout::Contiguous => {
+                    let (found, next) = slices(&snapshot, content, range.clone()).await?;
+                    self.slices.extend(found);
                     next
                 }
-                Shape::Sparse => {
+                Layout::Sparse => {
                     let (spans, next) = layered(&snapshot, content, range.clone(), None).await?;
-                    self.parts.extend(spans.into_iter().map(|Span { range, seen }| match seen {
-                        Seen::Data(part) => part,
-                        Seen::Zeros | Seen::Nothing => zeros(&range),
+                    self.slices.extend(spans.into_iter().map(|Span { range, kind }| match kind {
+                        SpanKind::Data(slice) => slice,
+                        SpanKind::Zeros | SpanKind::Absent => zeros(&range),
                     }));
                     next
                 }
@@ -131,60 +133,60 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         Ok(())
     }
 
-    /// The next bytes, or how many zeros come next that are stored nowhere. `None`: that was all.
+    /// The next bytes, or the length of the next hole. `None` at the end.
     pub async fn next_or_hole(&mut self) -> Result<Option<BytesOrHole>, ServiceError> {
-        if self.parts.is_empty() {
-            self.look_up().await?;
+        if self.slices.is_empty() {
+            self.read_slices().await?;
         }
-        if let Some(Part { source: Source::Zeros(_), range }) = self.parts.front() {
+        if let Some(ContentSlice { source: PieceSource::Zeros(_), range }) = self.slices.front() {
             let hole = range.end - range.start;
-            self.parts.pop_front();
+            self.slices.pop_front();
             return Ok(Some(BytesOrHole::Hole(hole)));
         }
         Ok(self.next().await?.map(BytesOrHole::Bytes))
     }
 
-    /// The next bytes, [`READ_BYTES`] at most. `None`: that was all.
+    /// The next bytes, at most [`READ_BYTES`]. `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, ServiceError> {
         self.next_up_to(READ_BYTES).await
     }
 
-    /// The next bytes, so many at most. `None`: that was all.
+    /// The next bytes, at most `bytes`. `None` at the end.
     pub async fn next_up_to(&mut self, bytes: u64) -> Result<Option<Vec<Bytes>>, ServiceError> {
-        if self.parts.is_empty() {
-            self.look_up().await?;
+        if self.slices.is_empty() {
+            self.read_slices().await?;
         }
-        let Some(Part { source, range: Range { start, end } }) = self.parts.front().cloned() else {
+        let Some(ContentSlice { source, range: Range { start, end } }) = self.slices.front().cloned() else {
             return Ok(None);
         };
         let (begins, whole) = match &source {
-            Source::Slice(_, slice) => (slice.start, PIECE_BYTES),
-            Source::EncryptedInline(_, slice) | Source::EncryptedExtent(_, slice) => {
+            PieceSource::Slice(_, slice) => (slice.start, PIECE_BYTES),
+            PieceSource::EncryptedInline(_, slice) | PieceSource::EncryptedExtent(_, slice) => {
                 (slice.start, FRAME_BYTES)
             }
-            Source::Inline(_) | Source::Extent(_) | Source::Zeros(_) => (0, PIECE_BYTES),
+            PieceSource::Inline(_) | PieceSource::Extent(_) | PieceSource::Zeros(_) => (0, PIECE_BYTES),
         };
         let range = start..read_end(begins + start, begins + end, bytes, whole) - begins;
         let within = begins + range.start..begins + range.end;
         let bytes = match source {
-            Source::Inline(bytes) => {
-                // In range: a piece is as long as its bytes are.
+            PieceSource::Inline(bytes) => {
+                // A piece is as long as its bytes.
                 let within = range.start as usize..(range.end as usize).min(bytes.len());
                 vec![bytes.slice(within)]
             }
-            Source::Extent(extent) | Source::Slice(extent, _) => {
+            PieceSource::Extent(extent) | PieceSource::Slice(extent, _) => {
                 read(&*self.extents, &self.reading, extent, within).await?
             }
-            Source::Zeros(_) => zero_bytes(range.end - range.start),
-            Source::EncryptedInline(bytes, _) => {
+            PieceSource::Zeros(_) => zero_bytes(range.end - range.start),
+            PieceSource::EncryptedInline(bytes, _) => {
                 vec![decrypt(self.secret.as_ref().ok_or_else(no_key)?, &bytes, within)?]
             }
-            Source::EncryptedExtent(extent, _) => vec![self.read_encrypted(extent, within).await?],
+            PieceSource::EncryptedExtent(extent, _) => vec![self.read_encrypted(extent, within).await?],
         };
-        if let Some(part) = self.parts.front_mut() {
-            part.range.start = range.end;
-            if part.range.is_empty() {
-                self.parts.pop_front();
+        if let Some(slice) = self.slices.front_mut() {
+            slice.range.start = range.end;
+            if slice.range.is_empty() {
+                self.slices.pop_front();
             }
         }
         Ok(Some(bytes))
@@ -207,8 +209,8 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
     }
 }
 
-/// Where a read of so many bytes ends, `end` at the latest. If it does not get there, it ends with a piece of the
-/// store, or a frame of what is encrypted: what is left of one would have to be read again with the next.
+/// The end of a read of at most `bytes`, `end` at the latest. A read that does not reach `end` is aligned to a piece of
+/// the store, or to an encrypted frame, since the rest of one would have to be read again.
 fn read_end(start: u64, end: u64, bytes: u64, piece: u64) -> u64 {
     let most = start.saturating_add(bytes);
     let whole = most - most % piece;
@@ -230,7 +232,7 @@ async fn read<X: Extents>(
     extents.read(extent, range).await.map_err(|error| read_error(extents, reading, error))
 }
 
-/// What is missing for one who has read for very long was deleted meanwhile; for others it is lost.
+/// Bytes that are missing to an expired reader were deleted meanwhile; to others they are lost.
 fn read_error<X: Extents>(extents: &X, reading: &X::Reading, error: ExtentError) -> ServiceError {
     match error {
         ExtentError::Corrupt(_) if extents.is_over(reading) => {
@@ -240,17 +242,17 @@ fn read_error<X: Extents>(extents: &X, reading: &X::Reading, error: ExtentError)
     }
 }
 
-/// Whoever reads a blob with a key has shown it.
+/// The key was checked before the download began.
 fn no_key() -> ServiceError {
     ServiceError::new(ErrorCode::InternalError).with_cause("encrypted bytes are read without a key")
 }
 
-fn zeros(range: &Range<u64>) -> Part {
+fn zeros(range: &Range<u64>) -> ContentSlice {
     let bytes = range.end - range.start;
-    Part { source: Source::Zeros(bytes), range: 0..bytes }
+    ContentSlice { source: PieceSource::Zeros(bytes), range: 0..bytes }
 }
 
-/// Zeros without memory of their own.
+/// Zeros that share one static buffer.
 pub(super) fn zero_bytes(count: u64) -> Vec<Bytes> {
     static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
     let (whole, rest) = (count as usize / ZEROS.len(), count as usize % ZEROS.len());

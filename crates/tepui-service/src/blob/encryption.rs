@@ -1,8 +1,8 @@
-//! Bytes that are encrypted with a key that a caller brings along: AES-256-GCM by frames, so that ranges can be read.
-//! `docs/decisions/0008-customer-provided-keys.md` says why it is done so.
+//! Encryption with customer-provided keys: AES-256-GCM by frames, so that ranges can be read.
+//! `docs/decisions/0008-customer-provided-keys.md` has the reasons.
 //!
-//! Every upload is encrypted with a key of its own, which is derived from the caller's and a salt that is drawn for it and
-//! stands before its frames. So the number of a frame can be its nonce, and no nonce is used twice with a key.
+//! Every upload is encrypted with a key of its own, derived from the customer's key and a random salt, which is stored
+//! before the frames. So the number of a frame can be its nonce, and no nonce is used twice with a key.
 
 use aes_gcm::aead::{Aead, KeyInit};
 use aes_gcm::{Aes256Gcm, Nonce};
@@ -14,22 +14,22 @@ use tepui_model::blob::{CustomerSecret, Encryption};
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError};
 
-/// What is encrypted and checked as a whole. The last frame may be shorter, but not empty.
+/// The unit of encryption and authentication. The last frame may be shorter, but not empty.
 pub(super) const FRAME_BYTES: u64 = 16 * 1024;
 const SALT_BYTES: u64 = 32;
 const TAG_BYTES: u64 = 16;
-/// Keys for anything else would be derived with another text.
+/// Separates these keys from keys derived for other purposes.
 const PURPOSE: &[u8] = b"tepui blob content 1";
 
 type Salt = [u8; SALT_BYTES as usize];
 
-/// How many bytes were encrypted, if so many came of it.
+/// The length of the plaintext for a length of the ciphertext.
 pub(crate) fn plain_bytes(encrypted_bytes: u64) -> u64 {
     let frames = encrypted_bytes.saturating_sub(SALT_BYTES);
     frames.saturating_sub(frames.div_ceil(FRAME_BYTES + TAG_BYTES) * TAG_BYTES)
 }
 
-/// Boxed: it has the keys of all rounds.
+/// Boxed, because it is large: it has the keys of all rounds.
 fn cipher(secret: &CustomerSecret, salt: &Salt) -> Box<Aes256Gcm> {
     let mut mac =
         <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
@@ -38,7 +38,7 @@ fn cipher(secret: &CustomerSecret, salt: &Salt) -> Box<Aes256Gcm> {
     Box::new(Aes256Gcm::new(&<[u8; 32]>::from(mac.finalize().into_bytes()).into()))
 }
 
-/// The number of a frame, and whether it is the last: whoever cuts off frames or changes their order is found out.
+/// The number of a frame, and whether it is the last: truncation and reordering are detected.
 fn nonce(frame: u64, is_last: bool) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[..8].copy_from_slice(&frame.to_be_bytes());
@@ -50,13 +50,13 @@ fn failed(what: &str) -> ServiceError {
     ServiceError::new(ErrorCode::InternalError).with_cause(what)
 }
 
-/// Encrypts bytes as they come.
+/// Encrypts a stream.
 pub(super) struct Encryptor {
     cipher: Box<Aes256Gcm>,
-    /// The bytes of the next frame. It is not known yet whether it is the last.
+    /// The plaintext of the next frame, which may be the last.
     plain: BytesMut,
     frame: u64,
-    /// What was encrypted and not taken yet.
+    /// Ciphertext that was not returned yet.
     encrypted: BytesMut,
 }
 
@@ -68,7 +68,7 @@ impl Encryptor {
         Ok(Self { cipher: cipher(secret, &salt), plain: BytesMut::new(), frame: 0, encrypted })
     }
 
-    /// Encrypts some more. Returns what is done.
+    /// Encrypts bytes. Returns the frames that are complete.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Bytes, ServiceError> {
         while !bytes.is_empty() {
             if self.plain.len() as u64 == FRAME_BYTES {
@@ -81,7 +81,7 @@ impl Encryptor {
         Ok(self.encrypted.split().freeze())
     }
 
-    /// Returns the rest.
+    /// Returns the last frame.
     pub(super) fn finish(mut self) -> Result<Bytes, ServiceError> {
         self.encrypt(true)?;
         Ok(self.encrypted.freeze())
@@ -97,14 +97,14 @@ impl Encryptor {
     }
 }
 
-/// Few bytes, encrypted.
+/// Encrypts a few bytes.
 pub(super) fn encrypt(secret: &CustomerSecret, bytes: &[u8]) -> Result<Bytes, ServiceError> {
     let mut encryptor = Encryptor::new(secret)?;
     let begin = encryptor.push(bytes)?;
     Ok([begin, encryptor.finish()?].concat().into())
 }
 
-/// Few bytes, decrypted.
+/// Decrypts a few bytes.
 pub(super) fn decrypt(
     secret: &CustomerSecret,
     encrypted: &[u8],
@@ -117,10 +117,10 @@ pub(super) fn decrypt(
     Decryptor::new(secret, salt)?.decrypt(&frames, found)
 }
 
-/// The name under which encrypted metadata is stored. No name of a caller has such a letter.
+/// The name under which encrypted metadata is stored. Names in requests cannot contain `$`.
 const ENCRYPTED: &str = "$encrypted";
 
-/// Metadata as it is stored: encrypted, if the caller brings along a key.
+/// Metadata as it is stored: encrypted, if the request has a key.
 pub(super) fn stored_metadata(
     metadata: &Metadata,
     encryption: &Encryption,
@@ -128,14 +128,17 @@ pub(super) fn stored_metadata(
     let Some(secret) = encryption.secret.as_ref().filter(|_| !metadata.is_empty()) else {
         return Ok(metadata.clone());
     };
-    // Neither names nor values have zeros.
+    // Neither names nor values contain NUL.
     let plain: String = metadata.iter().map(|(name, value)| format!("{name}\0{value}\0")).collect();
     let text = encrypt(secret, plain.as_bytes())?.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Metadata::from_stored(vec![(ENCRYPTED.to_owned(), text)]))
 }
 
-/// Metadata as its caller knows it. That of blobs with a key was once not encrypted.
-pub(super) fn known_metadata(stored: Metadata, encryption: &Encryption) -> Result<Metadata, ServiceError> {
+/// Decrypts metadata. Earlier builds did not encrypt it.
+pub(super) fn decrypted_metadata(
+    stored: Metadata,
+    encryption: &Encryption,
+) -> Result<Metadata, ServiceError> {
     let Some((_, text)) = stored.iter().next().filter(|(name, _)| *name == ENCRYPTED) else {
         return Ok(stored);
     };
@@ -160,7 +163,7 @@ fn unreadable_metadata() -> ServiceError {
     failed("encrypted metadata cannot be read")
 }
 
-/// The frames that a range is in.
+/// The frames that contain a range.
 pub(super) struct Frames {
     encrypted_bytes: u64,
     range: Range<u64>,
@@ -168,24 +171,24 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// `range` is of what was encrypted.
+    /// `range` is of the plaintext.
     pub(super) fn of(encrypted_bytes: u64, range: Range<u64>) -> Self {
         let frames = range.start / FRAME_BYTES..range.end.div_ceil(FRAME_BYTES);
         Self { encrypted_bytes, range, frames }
     }
 
-    /// Where they are.
+    /// Their range in the ciphertext.
     pub(super) fn stored(&self) -> Range<u64> {
         let begins = |frame: u64| SALT_BYTES + frame * (FRAME_BYTES + TAG_BYTES);
         begins(self.frames.start)..begins(self.frames.end).min(self.encrypted_bytes)
     }
 }
 
-/// Decrypts what one [`Encryptor`] has encrypted.
+/// Decrypts the output of one [`Encryptor`].
 pub(super) struct Decryptor(Box<Aes256Gcm>);
 
 impl Decryptor {
-    /// Where the salt is.
+    /// The range of the salt in the ciphertext.
     pub(super) const SALT: Range<u64> = 0..SALT_BYTES;
 
     pub(super) fn new(secret: &CustomerSecret, salt: &[u8]) -> Result<Self, ServiceError> {
@@ -193,7 +196,7 @@ impl Decryptor {
         Ok(Self(cipher(secret, &salt)))
     }
 
-    /// The bytes of the range. `found` is what is stored of the frames.
+    /// The plaintext of the range. `found` is the ciphertext of the frames.
     pub(super) fn decrypt(&self, frames: &Frames, found: &[u8]) -> Result<Bytes, ServiceError> {
         let all = plain_bytes(frames.encrypted_bytes).div_ceil(FRAME_BYTES);
         let mut plain = BytesMut::with_capacity(found.len());
@@ -267,14 +270,14 @@ mod tests {
         for known in [pairs(&[]), pairs(&[("a", "1"), ("empty", ""), ("city", "Köln")])] {
             let stored = stored_metadata(&known, &with(Some(SECRET))).unwrap();
             assert!(known.is_empty() || stored.iter().all(|(name, _)| name == ENCRYPTED));
-            assert_eq!(known_metadata(stored, &with(Some(SECRET))), Ok(known.clone()));
+            assert_eq!(decrypted_metadata(stored, &with(Some(SECRET))), Ok(known.clone()));
             // As earlier builds stored it, and as it is stored without a key.
             assert_eq!(stored_metadata(&known, &with(None)), Ok(known.clone()));
-            assert_eq!(known_metadata(known.clone(), &with(Some(SECRET))), Ok(known));
+            assert_eq!(decrypted_metadata(known.clone(), &with(Some(SECRET))), Ok(known));
         }
         let stored = stored_metadata(&pairs(&[("a", "1")]), &with(Some(SECRET))).unwrap();
-        assert!(known_metadata(stored.clone(), &with(None)).is_err());
-        assert!(known_metadata(stored, &with(Some(CustomerSecret([8; 32])))).is_err());
+        assert!(decrypted_metadata(stored.clone(), &with(None)).is_err());
+        assert!(decrypted_metadata(stored, &with(Some(CustomerSecret([8; 32])))).is_err());
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! Find Blobs by Tags, in one container or in all of an account.
 //!
-//! Tags are indexed by container, key and value. A value that is asked for leads to its blobs in the order of
-//! their names, which is the order of the answer. A range of values does not: few blobs are sorted, and if there
-//! are many, those of the container are looked at one by one. A page ends after so many looks, full or not.
+//! Tags are indexed by container, key and value. For one value the index has the blobs in the order of their names,
+//! which is the order of the reply. For a range of values it does not: few blobs are sorted, and if there are many, the
+//! blobs of the container are scanned. A page ends after a number of examined rows, full or not.
 
 use super::containers;
-use super::edit::Rows;
+use super::cursor::RowCursor;
 use super::service::Context;
 use crate::MAX_PAGE_TIME;
+use crate::coop::ROW_COST;
 use crate::keyspace::{self, Edge, Incarnation};
-use crate::pace::ROW_WORK;
 use crate::record::{StoredBlob, StoredContainer};
 use crate::transact::engine_error;
 use tepui_engine::{Key, KeyRange, Snapshot};
@@ -18,10 +18,10 @@ use tepui_model::blob::{
     FindBlobsByTags, FoundBlob, FoundMarker, FoundPage, Revision, TagComparison, TagFilter, Tags,
 };
 
-/// How many rows are looked at for one page. A page that is not full then says where to go on.
-const MAX_LOOKS: usize = 20_000;
-/// How many blobs in a range of values are sorted by their names, for each page again, and how long their keys may be
-/// together. If there are more, all blobs of the container are looked at in their order.
+/// Rows examined for one page. A page that is not full then has a continuation marker.
+const MAX_EXAMINED: usize = 20_000;
+/// The most blobs in a range of values, and bytes of their keys, that are sorted by name, again for each page. With more,
+/// the container is scanned in its order.
 const MAX_SORTED: usize = 20_000;
 const MAX_SORTED_BYTES: usize = 4 * 1024 * 1024;
 
@@ -29,35 +29,35 @@ pub(super) async fn find<S: Snapshot>(
     context: &Context<'_, S>,
     query: &FindBlobsByTags,
 ) -> Result<FoundPage, ServiceError> {
-    let mut finding = Finding { context, query, page: FoundPage::default(), looks: 0 };
+    let mut search = TagSearch { context, query, page: FoundPage::default(), examined: 0 };
     if let Some(name) = &query.container {
         let (_, container) = containers::find(context, name).await?;
-        finding.look_in(name.as_str(), container.incarnation).await?;
-        return Ok(finding.page);
+        search.search_container(name.as_str(), container.incarnation).await?;
+        return Ok(search.page);
     }
     let mut range = keyspace::containers(context.account, "");
     if let Some(from) = &query.from {
         range.start = keyspace::container(context.account, &from.container);
     }
-    let mut rows = Rows::of(context.snapshot, range, 100);
-    while finding.page.next.is_none()
+    let mut rows = RowCursor::new(context.snapshot, range, 100);
+    while search.page.next.is_none()
         && let Some((key, row)) = rows.next().await?
     {
         let Some((name, None)) = keyspace::container_name(context.account, &key) else { continue };
         if !may_be_in(&query.filter, &name) {
             continue;
         }
-        if finding.is_spent() {
-            finding.end_at(&name, "", Revision::Base);
+        if search.is_exhausted() {
+            search.end_at(&name, "", Revision::Base);
             break;
         }
-        finding.looks += 1;
-        finding.look_in(&name, StoredContainer::decode(&row)?.incarnation).await?;
+        search.examined += 1;
+        search.search_container(&name, StoredContainer::decode(&row)?.incarnation).await?;
     }
-    Ok(finding.page)
+    Ok(search.page)
 }
 
-/// Whether the filter does not rule out a container by its name.
+/// Whether a container can match the filter by its name.
 fn may_be_in(filter: &TagFilter, container: &str) -> bool {
     match filter {
         TagFilter::And(left, right) => may_be_in(left, container) && may_be_in(right, container),
@@ -79,43 +79,42 @@ fn comparisons<'a>(filter: &'a TagFilter, into: &mut Vec<(&'a str, TagComparison
     }
 }
 
-/// Whether a page has room for a blob.
 #[derive(PartialEq, Eq)]
-enum Room {
-    Some,
-    None,
+enum Capacity {
+    Left,
+    Full,
 }
 
-struct Finding<'a, S> {
+struct TagSearch<'a, S> {
     context: &'a Context<'a, S>,
     query: &'a FindBlobsByTags,
     page: FoundPage,
-    looks: usize,
+    examined: usize,
 }
 
-impl<S: Snapshot> Finding<'_, S> {
-    /// Adds what is found in one container.
-    async fn look_in(&mut self, name: &str, container: Incarnation) -> Result<(), ServiceError> {
+impl<S: Snapshot> TagSearch<'_, S> {
+    /// Adds the matches of one container.
+    async fn search_container(&mut self, name: &str, container: Incarnation) -> Result<(), ServiceError> {
         let from = self.query.from.as_ref().filter(|from| from.container == name);
         let from = from.map(|from| keyspace::blob(container, &from.blob, from.revision));
         let mut all = Vec::new();
         comparisons(&self.query.filter, &mut all);
         let exact = all.iter().find(|(_, how, _)| *how == TagComparison::Equal);
         if let Some((key, _, value)) = exact {
-            return self.look_for(name, container, (key, value), from).await;
+            return self.search_value(name, container, (key, value), from).await;
         }
         match all.first() {
             Some((key, ..)) => {
                 let range = bounds(container, key, &all);
-                self.look_through(name, container, range, from).await
+                self.search_range(name, container, range, from).await
             }
-            // Nothing that an index could help with.
+            // No comparison, so the index does not help.
             None => Ok(()),
         }
     }
 
-    /// Looks at the blobs that have a tag with one value.
-    async fn look_for(
+    /// Searches the blobs that have a tag with one value.
+    async fn search_value(
         &mut self,
         name: &str,
         container: Incarnation,
@@ -129,17 +128,17 @@ impl<S: Snapshot> Finding<'_, S> {
         if let Some((blob, revision)) = from.as_deref().and_then(keyspace::blob_of) {
             range.start = keyspace::tag(container, (key, value), &blob, revision);
         }
-        let mut rows = Rows::of(self.context.snapshot, range, 1000);
+        let mut rows = RowCursor::new(self.context.snapshot, range, 1000);
         while let Some((row, _)) = rows.next().await? {
             let Some((blob, revision)) = keyspace::tagged_blob(&row) else { continue };
-            if self.is_spent() {
+            if self.is_exhausted() {
                 self.end_at(name, &blob, revision);
                 return Ok(());
             }
-            self.looks += 1;
+            self.examined += 1;
             let found = self.found(name, container, &blob, revision).await?;
             if let Some(found) = found
-                && self.add(found, revision) == Room::None
+                && self.add(found, revision) == Capacity::Full
             {
                 return Ok(());
             }
@@ -147,8 +146,8 @@ impl<S: Snapshot> Finding<'_, S> {
         Ok(())
     }
 
-    /// Looks at the blobs in a range of values, in the order of their names.
-    async fn look_through(
+    /// Searches the blobs that have a tag in a range of values, in the order of their names.
+    async fn search_range(
         &mut self,
         name: &str,
         container: Incarnation,
@@ -156,18 +155,18 @@ impl<S: Snapshot> Finding<'_, S> {
         from: Option<Key>,
     ) -> Result<(), ServiceError> {
         let Some(keys) = self.keys_in(container, range, from.as_ref()).await? else {
-            return self.look_at_all(name, container, from).await;
+            return self.scan_container(name, container, from).await;
         };
         for key in keys {
             let Some((blob, revision)) = keyspace::blob_of(&key) else { continue };
-            if self.is_spent() {
+            if self.is_exhausted() {
                 self.end_at(name, &blob, revision);
                 return Ok(());
             }
-            self.looks += 1;
+            self.examined += 1;
             let found = self.found(name, container, &blob, revision).await?;
             if let Some(found) = found
-                && self.add(found, revision) == Room::None
+                && self.add(found, revision) == Capacity::Full
             {
                 return Ok(());
             }
@@ -175,7 +174,7 @@ impl<S: Snapshot> Finding<'_, S> {
         Ok(())
     }
 
-    /// The keys of the blobs in a range of values, sorted. `None`: there are too many to sort for each page.
+    /// The keys of the blobs in a range of values, sorted. `None`: too many to sort for each page.
     async fn keys_in(
         &mut self,
         container: Incarnation,
@@ -183,7 +182,7 @@ impl<S: Snapshot> Finding<'_, S> {
         from: Option<&Key>,
     ) -> Result<Option<Vec<Key>>, ServiceError> {
         let (mut keys, mut bytes) = (Vec::new(), 0);
-        let mut rows = Rows::of(self.context.snapshot, range, 1000);
+        let mut rows = RowCursor::new(self.context.snapshot, range, 1000);
         for _ in 0..=MAX_SORTED {
             let Some((row, _)) = rows.next().await? else {
                 keys.sort_unstable();
@@ -191,7 +190,7 @@ impl<S: Snapshot> Finding<'_, S> {
             };
             let Some((blob, revision)) = keyspace::tagged_blob(&row) else { continue };
             let key = keyspace::blob(container, &blob, revision);
-            self.context.pace.work(ROW_WORK).await;
+            self.context.coop.spend(ROW_COST).await;
             if from.is_none_or(|from| key >= *from) {
                 bytes += key.len();
                 keys.push(key);
@@ -203,8 +202,8 @@ impl<S: Snapshot> Finding<'_, S> {
         Ok(None)
     }
 
-    /// Looks at one blob of a container after the other.
-    async fn look_at_all(
+    /// Scans all blobs of a container.
+    async fn scan_container(
         &mut self,
         name: &str,
         container: Incarnation,
@@ -212,14 +211,14 @@ impl<S: Snapshot> Finding<'_, S> {
     ) -> Result<(), ServiceError> {
         let mut range = keyspace::blobs(container);
         range.start = from.map_or(range.start.clone(), |from| from.max(range.start));
-        let mut rows = Rows::of(self.context.snapshot, range, 256);
+        let mut rows = RowCursor::new(self.context.snapshot, range, 256);
         while let Some((key, row)) = rows.next().await? {
             let Some((blob, revision)) = keyspace::blob_of(&key) else { continue };
-            if self.is_spent() {
+            if self.is_exhausted() {
                 self.end_at(name, &blob, revision);
                 return Ok(());
             }
-            self.looks += 1;
+            self.examined += 1;
             match revision {
                 Revision::Base => {}
                 Revision::Version(_) if self.query.with_versions => {}
@@ -232,11 +231,11 @@ impl<S: Snapshot> Finding<'_, S> {
                     continue;
                 }
             }
-            self.context.pace.work(ROW_WORK).await;
+            self.context.coop.spend(ROW_COST).await;
             let stored = StoredBlob::decode(&row)?;
             if stored.deleted.is_none()
                 && let Some(found) = self.matching(name, &blob, revision, &stored)
-                && self.add(found, revision) == Room::None
+                && self.add(found, revision) == Capacity::Full
             {
                 return Ok(());
             }
@@ -244,28 +243,28 @@ impl<S: Snapshot> Finding<'_, S> {
         Ok(())
     }
 
-    /// Whether enough was done for one page, whatever was found.
-    fn is_spent(&self) -> bool {
-        self.looks > MAX_LOOKS || self.looks > 0 && self.context.pace.elapsed() >= MAX_PAGE_TIME
+    /// Whether the page has to end because of its rows or its time.
+    fn is_exhausted(&self) -> bool {
+        self.examined > MAX_EXAMINED || self.examined > 0 && self.context.coop.elapsed() >= MAX_PAGE_TIME
     }
 
-    /// Adds a blob, or else the next page begins with it.
-    fn add(&mut self, found: FoundBlob, revision: Revision) -> Room {
+    /// Adds a match, or makes it the start of the next page.
+    fn add(&mut self, found: FoundBlob, revision: Revision) -> Capacity {
         if self.page.blobs.len() == self.query.page_size {
             self.end_at(&found.container, &found.name, revision);
-            return Room::None;
+            return Capacity::Full;
         }
         self.page.blobs.push(found);
-        Room::Some
+        Capacity::Left
     }
 
-    /// The next page begins with a blob.
+    /// Makes a blob the start of the next page.
     fn end_at(&mut self, container: &str, blob: &str, revision: Revision) {
         let (container, blob) = (container.to_owned(), blob.to_owned());
         self.page.next = Some(FoundMarker { container, blob, revision });
     }
 
-    /// A blob, if it is what is looked for.
+    /// Reads a blob, and returns its match.
     async fn found(
         &self,
         container_name: &str,
@@ -281,7 +280,7 @@ impl<S: Snapshot> Finding<'_, S> {
         Ok(self.matching(container_name, name, revision, &StoredBlob::decode(&row)?))
     }
 
-    /// What is answered of a blob, if the filter matches.
+    /// The entry of a blob in the reply, if the filter matches.
     fn matching(
         &self,
         container_name: &str,

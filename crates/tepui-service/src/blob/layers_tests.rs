@@ -162,13 +162,13 @@ impl Disk {
         pages
     }
 
-    /// What is told of changes since a snapshot fits what was there then, and what is there now.
+    /// The reported changes since a snapshot agree with the bytes then and the bytes now.
     async fn check_changes(&self, taken: Timestamp, then: &[u8], now: &[u8]) {
         let changes = self.changes(taken).await;
         for (page, change) in changes.iter().enumerate() {
             let of = |bytes: &[u8]| bytes.get(page * PAGE as usize).copied();
             let was = of(then).unwrap_or(0);
-            // A page that was written again as it was may be told of or not.
+            // A page that was rewritten with the same bytes may be reported or not.
             let fits = match (change, of(now)) {
                 (None, is) => is.is_none_or(|is| was == is),
                 (Some(PageState::Written), is) => is.is_some_and(|is| is != 0),
@@ -188,7 +188,7 @@ impl Disk {
             layers += 1;
             next = head_of(&snapshot, content).await.unwrap().parent.map(|(parent, _)| parent);
         }
-        let (mut rows, mut count) = (Rows::of(&snapshot, keyspace::pieces_from(top, 0), 1000), 0);
+        let (mut rows, mut count) = (RowCursor::new(&snapshot, keyspace::pieces_from(top, 0), 1000), 0);
         while rows.next().await.unwrap().is_some() {
             count += 1;
         }
@@ -232,7 +232,7 @@ async fn check_layers_stay_few(encryption: Encryption, rounds: u64) {
             disk.delete(Revision::Snapshot(taken)).await;
         }
         if round % 50 == 0 {
-            disk.service.reclaim_once().await.unwrap();
+            disk.service.collect_garbage_once().await.unwrap();
             assert!(disk.read(Revision::Base).await == plain, "{round}");
             deepest = deepest.max(disk.layers().await.0);
         }
@@ -247,12 +247,12 @@ async fn check_layers_stay_few(encryption: Encryption, rounds: u64) {
         disk.delete(Revision::Snapshot(taken)).await;
     }
     disk.delete(Revision::Base).await;
-    disk.service.reclaim_once().await.unwrap();
+    disk.service.collect_garbage_once().await.unwrap();
     let snapshot = disk.engine.snapshot().await.unwrap();
     for (what, range) in
         [("extents", keyspace::extents_of_volume(1)), ("notes", keyspace::all_dropped_contents())]
     {
-        assert!(Rows::of(&snapshot, range, 1).next().await.unwrap().is_none(), "{what}");
+        assert!(RowCursor::new(&snapshot, range, 1).next().await.unwrap().is_none(), "{what}");
     }
 }
 

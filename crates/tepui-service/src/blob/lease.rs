@@ -1,11 +1,10 @@
-//! Leases: the states that they go through, and what may be done while they last. The same for containers
-//! and blobs. See the REST pages "Lease Container" and "Lease Blob".
+//! Leases of containers and blobs: their states, their transitions, and what they prevent. See the REST pages "Lease Container" and "Lease Blob".
 
 use std::time::Duration;
 use tepui_model::blob::{LeaseAction, LeaseDuration, LeaseId, LeaseOutcome, LeaseState, LeaseView};
 use tepui_model::{ErrorCode, Timestamp};
 
-/// A lease as it is stored. Time makes a leased one expire, and a breaking one break.
+/// A lease as it is stored. With time, a leased one expires and a breaking one breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Lease {
     #[default]
@@ -13,7 +12,7 @@ pub(crate) enum Lease {
     Leased {
         id: LeaseId,
         duration: LeaseDuration,
-        /// [`Timestamp::MAX`]: for ever.
+        /// [`Timestamp::MAX`]: infinite.
         until: Timestamp,
     },
     Breaking {
@@ -23,16 +22,16 @@ pub(crate) enum Lease {
     },
 }
 
-/// What something that may be leased is used for.
+/// How a leased resource is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Needs no lease; one that is named must be the right one.
+    /// Needs no lease id; a given one must match.
     Read,
-    /// Needs the lease, if there is one.
+    /// Needs the lease id, if there is a lease.
     Write,
 }
 
-/// What is leased: the errors differ.
+/// The kind of leased resource, which decides the error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leased {
     Container,
@@ -48,7 +47,7 @@ impl Lease {
         Self::Leased { id, duration, until }
     }
 
-    /// The state at a moment, and the id that it remembers.
+    /// The state at a time, and the id of the lease.
     fn at(&self, now: Timestamp) -> (LeaseState, Option<LeaseId>) {
         match *self {
             Self::Available => (LeaseState::Available, None),
@@ -73,12 +72,12 @@ impl Lease {
         self.at(now).0.is_locked()
     }
 
-    /// Whether it never ends by itself.
+    /// Whether it never expires.
     pub(super) fn is_infinite(&self) -> bool {
         matches!(self, Self::Leased { duration: LeaseDuration::Infinite, .. })
     }
 
-    /// What becomes of the lease by an action. `new_id` is for callers that do not propose one.
+    /// Applies an action. `new_id` is used if the request does not propose an id.
     pub(super) fn act(
         &self,
         action: LeaseAction,
@@ -109,7 +108,7 @@ impl Lease {
                 _ => Err(ErrorCode::LeaseIsBrokenAndCannotBeRenewed),
             },
             LeaseAction::Change { from, to } => match (state, *self) {
-                // One who asks again for what has happened already is told that it has.
+                // Idempotent: a repeated change succeeds.
                 (LeaseState::Leased, Self::Leased { id, duration, until }) if id == from || id == to => {
                     Ok((Self::Leased { id: to, duration, until }, LeaseOutcome::Changed(to)))
                 }
@@ -142,7 +141,7 @@ impl Lease {
         Ok((Self::Breaking { id, until }, LeaseOutcome::Broken(whole_seconds)))
     }
 
-    /// Whether something may be used by one who names a lease, or none.
+    /// Whether a request with this lease id, or none, may use the resource.
     pub(super) fn check(
         &self,
         given: Option<LeaseId>,
@@ -168,7 +167,7 @@ impl Lease {
         }
     }
 
-    /// What is left of a lease when something was written: one that has ended is forgotten.
+    /// The lease after a write: an expired or broken one is cleared.
     pub(super) fn after_write(&self, now: Timestamp) -> Self {
         if self.is_locked(now) { *self } else { Self::Available }
     }

@@ -1,10 +1,10 @@
 //! List Blobs: one page in the order of names, flat or by a delimiter.
 
 use super::containers;
-use super::edit::Rows;
+use super::cursor::RowCursor;
 use super::service::Context;
+use crate::coop::ROW_COST;
 use crate::keyspace::{self, Incarnation};
-use crate::pace::ROW_WORK;
 use crate::record::ListedState;
 use crate::transact::engine_error;
 use crate::{MAX_PAGE_BYTES, MAX_PAGE_TIME};
@@ -17,9 +17,9 @@ use tepui_model::blob::{
 };
 use tepui_model::text::utf16_cmp;
 
-/// How many rows are read at a time at most.
+/// The most rows per scan.
 const CHUNK: usize = 1000;
-/// How much is read for one page. Not all that is read is listed.
+/// The most bytes of rows read for one page, listed or not.
 const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
 
 /// Returns where the next page begins.
@@ -30,9 +30,9 @@ pub(super) async fn list_blobs<S: Snapshot>(
 ) -> Result<Option<BlobMarker>, ServiceError> {
     let caller = (context.account, context.allowed);
     let (_, container) = containers::find_allowed(context, caller, &query.container).await?;
-    let mut listing = Listing::of(context, container.incarnation, query, sink);
+    let mut listing = Listing::new(context, container.incarnation, query, sink);
     loop {
-        if context.pace.has_worked(ROW_WORK) && context.pace.rest().await >= MAX_PAGE_TIME {
+        if context.coop.charge(ROW_COST) && context.coop.yield_if_due().await >= MAX_PAGE_TIME {
             listing.is_late = true;
         }
         if let ControlFlow::Break(next) = listing.step().await? {
@@ -48,47 +48,47 @@ fn marker_at(name: &str, revision: Revision) -> BlobMarker {
     }
 }
 
-/// Whether the list goes on, or else where the next page begins, if there is one.
+/// Whether the list continues, or else the marker of the next page, if any.
 type Flow = ControlFlow<Option<BlobMarker>>;
 
-/// Goes through the blobs of a container, and through the blocks of blobs that are not there yet.
+/// Merges the blobs of a container with the names that have only uncommitted blocks.
 struct Listing<'s, S> {
     context: &'s Context<'s, S>,
     container: Incarnation,
     query: &'s ListBlobs,
-    /// As far as the caller may ask for it.
+    /// Restricted to what the caller may see.
     include: BlobInclude,
     sink: &'s mut dyn BlobSink,
-    /// How many entries were listed.
+    /// Entries listed so far.
     count: usize,
-    blobs: Rows<'s, S>,
+    blobs: RowCursor<'s, S>,
     next_blob: Option<(Key, Value)>,
-    /// `None`: not asked for.
-    blocks: Option<Rows<'s, S>>,
+    /// `None`: not included.
+    blocks: Option<RowCursor<'s, S>>,
     next_block: Option<String>,
-    /// The last version that was met, until it is known whether its blob is still there.
-    held: Option<Held>,
-    /// How much was read and is behind.
+    /// The last version read, until the next row shows whether its blob still exists.
+    pending_version: Option<PendingVersion>,
+    /// Bytes of the rows read so far.
     bytes: usize,
-    /// The page has taken long enough.
+    /// The time for the page is over.
     is_late: bool,
 }
 
-struct Held {
+struct PendingVersion {
     key: Key,
     row: Value,
-    /// Whether it is listed even if it is not all there is.
-    wanted: bool,
+    /// Whether it is listed even if its blob still exists.
+    is_included: bool,
 }
 
 impl<'s, S: Snapshot> Listing<'s, S> {
-    fn of(
+    fn new(
         context: &'s Context<'s, S>,
         container: Incarnation,
         query: &'s ListBlobs,
         sink: &'s mut dyn BlobSink,
     ) -> Self {
-        // Without credentials, nobody sees what is not there yet or not any more.
+        // Anonymous callers see neither uncommitted nor deleted blobs.
         let include = match context.allowed.is_anonymous() {
             true => BlobInclude {
                 uncommitted: false,
@@ -123,25 +123,25 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             include,
             sink,
             count: 0,
-            blobs: Rows::of(context.snapshot, blobs, chunk),
+            blobs: RowCursor::new(context.snapshot, blobs, chunk),
             next_blob: None,
-            // Many blocks have one name: reading one at a time and skipping the others is cheaper.
-            blocks: include.uncommitted.then(|| Rows::of(context.snapshot, blocks, 1)),
+            // Many blocks share one name: reading one row and skipping the others is cheaper.
+            blocks: include.uncommitted.then(|| RowCursor::new(context.snapshot, blocks, 1)),
             next_block: None,
-            held: None,
+            pending_version: None,
             bytes: 0,
             is_late: false,
         }
     }
 
-    /// Goes past one state of a blob, or past the blocks of one.
+    /// Processes one revision of a blob, or the blocks of one name.
     async fn step(&mut self) -> Result<Flow, ServiceError> {
         self.fill().await?;
-        if let Some(marker) = self.enough() {
+        if let Some(marker) = self.page_end() {
             return Ok(Flow::Break(Some(marker)));
         }
-        if let Some(held) = self.held.take() {
-            return self.release(held);
+        if let Some(pending_version) = self.pending_version.take() {
+            return self.release(pending_version);
         }
         let from_blob = match (&self.next_blob, &self.next_block) {
             (None, None) => return Ok(Flow::Break(None)),
@@ -149,10 +149,10 @@ impl<'s, S: Snapshot> Listing<'s, S> {
                 .is_some_and(|(name, _)| utf16_cmp(name.as_bytes(), block.as_bytes()).is_le()),
             (blob, _) => blob.is_some(),
         };
-        if from_blob { self.pass_blob() } else { self.pass_block().await }
+        if from_blob { self.process_blob() } else { self.process_block().await }
     }
 
-    /// Lists an entry, unless the page is full: then the next one begins with it.
+    /// Lists an entry, or makes it the start of the next page if this one is full.
     fn list(&mut self, entry: &ListedBlob<'_>) -> Flow {
         if self.count == self.query.page_size || self.sink.bytes() >= MAX_PAGE_BYTES {
             return Flow::Break(Some(match entry {
@@ -168,10 +168,10 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         Flow::Continue(())
     }
 
-    /// Where the next page begins, if enough was read for this one.
-    fn enough(&self) -> Option<BlobMarker> {
+    /// The marker of the next page, if the limits of this one are reached.
+    fn page_end(&self) -> Option<BlobMarker> {
         let more = self.next_blob.as_ref().filter(|_| self.is_late || self.bytes >= MAX_READ_BYTES)?;
-        let first = self.held.as_ref().map_or(&more.0, |held| &held.key);
+        let first = self.pending_version.as_ref().map_or(&more.0, |pending_version| &pending_version.key);
         let (name, revision) = keyspace::blob_of(first)?;
         match &self.next_block {
             Some(block) if utf16_cmp(block.as_bytes(), name.as_bytes()).is_lt() => {
@@ -181,16 +181,19 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         }
     }
 
-    /// Lists the version that was held back, if it is to be, now that it is known what follows it.
-    fn release(&mut self, Held { key, row, wanted }: Held) -> Result<Flow, ServiceError> {
+    /// Lists the pending version if it is included, now that the row after it is known.
+    fn release(
+        &mut self,
+        PendingVersion { key, row, is_included }: PendingVersion,
+    ) -> Result<Flow, ServiceError> {
         let Some((name, revision)) = keyspace::blob_of(&key) else { return Ok(Flow::Continue(())) };
         let next = self.next_blob.as_ref().and_then(|(key, row)| Some((keyspace::blob_of(key)?, row)));
         let follows = match next {
-            Some(((next, Revision::Base), row)) if next == name => is_there(row)?,
+            Some(((next, Revision::Base), row)) if next == name => is_live(row)?,
             Some(((next, _), _)) => next == name,
             None => false,
         };
-        if !wanted && follows {
+        if !is_included && follows {
             return Ok(Flow::Continue(()));
         }
         let mut blob = ListedState::default();
@@ -198,15 +201,15 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         Ok(self.list_state(&name, revision, !follows, &mut blob))
     }
 
-    /// Goes past a blob of which there may be blocks only.
-    async fn pass_block(&mut self) -> Result<Flow, ServiceError> {
+    /// Lists a name that has uncommitted blocks, unless it has a blob.
+    async fn process_block(&mut self) -> Result<Flow, ServiceError> {
         let Some(name) = self.next_block.take() else { return Ok(Flow::Continue(())) };
         if let Some(prefix) = self.folded(&name) {
             return Ok(self.list(&ListedBlob::Prefix(prefix)));
         }
         let key = keyspace::blob(self.container, &name, Revision::Base);
         let row = self.context.snapshot.get(&key).await.map_err(engine_error)?;
-        if row.map(|row| is_there(&row)).transpose()? == Some(true) {
+        if row.map(|row| is_live(&row)).transpose()? == Some(true) {
             return Ok(Flow::Continue(()));
         }
         Ok(self.list(&ListedBlob::Blob(BlobEntry {
@@ -218,7 +221,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         })))
     }
 
-    /// Reads ahead by one row of each kind.
+    /// Reads the next row of each kind.
     async fn fill(&mut self) -> Result<(), ServiceError> {
         if self.next_blob.is_none() {
             self.next_blob = self.blobs.next().await?;
@@ -234,20 +237,20 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         Ok(())
     }
 
-    /// Goes past a state of a blob.
+    /// Lists a revision of a blob, if it is included.
     #[inline]
-    fn pass_blob(&mut self) -> Result<Flow, ServiceError> {
+    fn process_blob(&mut self) -> Result<Flow, ServiceError> {
         let Some((key, row)) = self.next_blob.take() else { return Ok(Flow::Continue(())) };
         self.bytes += key.len() + row.len();
         let Some((name, revision)) = keyspace::blob_of(&key) else { return Ok(Flow::Continue(())) };
         let include = self.include;
-        let wanted = match revision {
+        let is_included = match revision {
             Revision::Base => true,
             Revision::Snapshot(_) => include.snapshots || include.deleted,
             Revision::Version(_) => include.versions || include.deleted_with_versions,
         };
-        if !wanted {
-            // There may be very many of them: go on with the first state that may be wanted.
+        if !is_included {
+            // There may be very many, so skip to the first revision that may be included.
             let next = match revision {
                 Revision::Snapshot(_) if include.versions || include.deleted_with_versions => {
                     keyspace::versions(self.container, &name).start
@@ -260,20 +263,24 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         let mut blob = ListedState::default();
         blob.read_listed(&row)?;
         let is_snapshot = matches!(revision, Revision::Snapshot(_));
-        let holds = include.deleted_with_versions && matches!(revision, Revision::Version(_));
+        let is_pending = include.deleted_with_versions && matches!(revision, Revision::Version(_));
         let shown = (include.deleted || blob.deleted.is_none())
             && (include.snapshots || !is_snapshot || blob.deleted.is_some());
-        let is_over = blob.deleted.is_some_and(|deleted| deleted.until <= self.context.now);
-        if is_over || !(shown || holds) {
+        let is_expired = blob.deleted.is_some_and(|deleted| deleted.until <= self.context.now);
+        if is_expired || !(shown || is_pending) {
             return Ok(Flow::Continue(()));
         }
         if let Some(prefix) = self.folded(&name) {
             return Ok(self.list(&ListedBlob::Prefix(prefix)));
         }
-        if !holds {
+        if !is_pending {
             return Ok(self.list_state(&name, revision, false, &mut blob));
         }
-        self.held = Some(Held { wanted: include.versions && shown, key: key.clone(), row: row.clone() });
+        self.pending_version = Some(PendingVersion {
+            is_included: include.versions && shown,
+            key: key.clone(),
+            row: row.clone(),
+        });
         Ok(Flow::Continue(()))
     }
 
@@ -290,7 +297,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         self.list(&ListedBlob::Blob(BlobEntry { name, revision, deleted, has_versions_only, content }))
     }
 
-    /// What a name is folded to: it has the delimiter after the prefix.
+    /// The prefix that a name is folded to, if it has the delimiter after the queried prefix.
     fn folded<'n>(&self, name: &'n str) -> Option<&'n str> {
         let delimiter = self.query.delimiter.as_deref()?;
         let rest = name.strip_prefix(self.query.prefix.as_str())?;
@@ -298,7 +305,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         Some(&name[..end])
     }
 
-    /// Goes on after everything that begins like this.
+    /// Skips all names that begin with `prefix`.
     fn skip_prefix(&mut self, prefix: &str) {
         let end = keyspace::blobs_with_prefix(self.container, prefix).end;
         self.next_blob = self.next_blob.take().filter(|(key, _)| *key >= end);
@@ -310,8 +317,8 @@ impl<'s, S: Snapshot> Listing<'s, S> {
     }
 }
 
-/// Whether a row is of a blob that is not deleted.
-fn is_there(row: &[u8]) -> Result<bool, ServiceError> {
+/// Whether a row is of a blob that is not soft-deleted.
+fn is_live(row: &[u8]) -> Result<bool, ServiceError> {
     let mut blob = ListedState::default();
     blob.read_listed(row)?;
     Ok(blob.deleted.is_none())

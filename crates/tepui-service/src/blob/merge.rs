@@ -1,62 +1,62 @@
-//! Layers that are too many: those on top become one.
+//! Merges the upper layers of a page blob into one when there are too many.
 //!
-//! Layers below the one that a blob writes to do not change. So what is seen through them can be copied, piece
-//! by piece, in as many commits as it takes; the bytes themselves are shared. Until a blob refers to the copy
-//! there is a note that nothing does, so one that was left behind is given back like any other content.
+//! Only the top layer of a blob changes. So the visible pieces of the layers below can be copied in any number of
+//! commits; their bytes are shared. Until a blob refers to the copy it has a GC record, so that an abandoned copy is
+//! collected like any other content.
 
 use super::contents;
-use super::edit::Edit;
-use super::layers::{MAX_LAYERS, Seen, Span, head_of, layered, put_merged, slice};
+use super::layers::{MAX_LAYERS, Span, SpanKind, head_of, layered, put_merged, slice};
 use super::service::BlobService;
+use super::write_set::WriteSet;
 use crate::keyspace::{self, ContentId};
-use crate::record::{Content, ContentHead, Source, encode_number};
-use crate::transact::{Attempt, Space, commit, engine_error};
+use crate::record::{Content, ContentHead, PieceSource, encode_number};
+use crate::transact::{SpaceUse, commit, engine_error, retry};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tepui_engine::{Engine, Snapshot};
 use tepui_extents::Extents;
 use tepui_model::ServiceError;
 
-/// How many layers become one.
+/// Layers that are merged into one.
 const MERGED: usize = MAX_LAYERS / 2;
-/// How much is copied in one commit.
+/// Pieces copied in one commit.
 const PIECES_AT_ONCE: usize = 1000;
-/// Beyond every page blob.
+/// An offset beyond every page blob.
 const END: u64 = 1 << 62;
 
-/// Contents that are being made, which must not be given back although nothing refers to them yet.
+/// Contents under construction, pinned against garbage collection although nothing refers to them yet.
 #[derive(Default)]
-pub(super) struct Making(Mutex<HashSet<ContentId>>);
+pub(super) struct PinnedContents(Mutex<HashSet<ContentId>>);
 
-impl Making {
+impl PinnedContents {
     fn lock(&self) -> MutexGuard<'_, HashSet<ContentId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn has(&self, content: ContentId) -> bool {
+    pub(super) fn contains(&self, content: ContentId) -> bool {
         self.lock().contains(&content)
     }
 }
 
-/// A content that has what another one has, in fewer layers. Nothing refers to it.
+/// A content equal to `from` in fewer layers. Nothing refers to it yet.
 pub(super) struct Merged {
     pub(super) from: ContentId,
     pub(super) to: ContentId,
-    making: Arc<Making>,
+    pinned: Arc<PinnedContents>,
 }
 
 impl Drop for Merged {
     fn drop(&mut self) {
-        self.making.lock().remove(&self.to);
+        self.pinned.lock().remove(&self.to);
     }
 }
 
 impl<E: Engine, X: Extents> BlobService<E, X> {
-    /// Copies the upper layers of a content into one. `None` if the content is gone meanwhile.
+    /// Copies the upper layers of a content into one. `None` if the content was released meanwhile.
     pub(super) async fn merge(&self, from: ContentId) -> Result<Option<Merged>, ServiceError> {
         let to = ContentId::new(self.clock.tick(), (self.chance)());
-        self.making.lock().insert(to);
-        let merged = Merged { from, to, making: Arc::clone(&self.making) };
+        self.pinned.lock().insert(to);
+        let merged = Merged { from, to, pinned: Arc::clone(&self.pinned) };
         match self.copy_layers(&merged).await {
             Ok(()) => Ok(Some(merged)),
             Err(error) => {
@@ -71,7 +71,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     async fn copy_layers(&self, merged: &Merged) -> Result<(), ServiceError> {
         let snapshot = self.snapshot().await?;
         let parent = below(&snapshot, merged.from).await?;
-        self.write(merged.to, parent, Part::Head).await?;
+        self.write(merged.to, parent, MergeWrite::Head).await?;
         let mut position = 0;
         while position < END {
             let mut spans = Vec::new();
@@ -81,79 +81,78 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 spans.extend(found);
                 position = next;
             }
-            self.write(merged.to, parent, Part::Spans(&spans)).await?;
+            self.write(merged.to, parent, MergeWrite::Spans(&spans)).await?;
         }
         Ok(())
     }
 
-    /// Commits a part of a content that is being made, however often others come first.
+    /// Commits a part of a content under construction.
     async fn write(
         &self,
         to: ContentId,
         parent: Option<(ContentId, u64)>,
-        part: Part<'_>,
+        write: MergeWrite<'_>,
     ) -> Result<(), ServiceError> {
-        loop {
+        retry((), |()| async move {
             let snapshot = self.snapshot().await?;
-            let mut edit = Edit::of(&snapshot);
-            match part {
-                Part::Head => {
+            let mut writes = WriteSet::new(&snapshot);
+            match write {
+                MergeWrite::Head => {
                     let head = ContentHead { references: 1, end: 0, parent };
-                    edit.put(keyspace::content(to), head.encode());
-                    edit.put(keyspace::dropped_content(to), encode_number(0));
+                    writes.put(keyspace::content(to), head.encode());
+                    writes.put(keyspace::dropped_content(to), encode_number(0));
                     if let Some((parent, _)) = parent {
-                        contents::share(&mut edit, &Content::Listed(parent)).await?;
+                        contents::add_reference(&mut writes, &Content::Listed(parent)).await?;
                     }
                 }
-                Part::Spans(spans) => {
-                    let seen_of_parent = parent.map_or(0, |(_, bytes)| bytes);
+                MergeWrite::Spans(spans) => {
+                    let visible_parent_bytes = parent.map_or(0, |(_, bytes)| bytes);
                     for span in spans {
-                        copy_span(&mut edit, to, span, seen_of_parent).await?;
+                        copy_span(&mut writes, to, span, visible_parent_bytes).await?;
                     }
                 }
             }
-            if let Attempt::Done(()) = commit(&*self.engine, &snapshot, edit.finish(()), Space::Takes).await?
-            {
-                return Ok(());
-            }
-        }
+            let outcome = writes.finish(());
+            commit(&*self.engine, &snapshot, outcome, SpaceUse::Consumes).await.map_err(ServiceError::from)
+        })
+        .await
     }
 }
 
-/// What of a content is written in one commit.
+/// What one commit writes of a content.
 #[derive(Clone, Copy)]
-enum Part<'a> {
+enum MergeWrite<'a> {
     Head,
     Spans(&'a [Span]),
 }
 
-/// The layer below those that become one, and how much of it is seen.
+/// The layer below those that are merged, and how many of its bytes are visible.
 async fn below<S: Snapshot>(snapshot: &S, from: ContentId) -> Result<Option<(ContentId, u64)>, ServiceError> {
-    let (mut content, mut seen) = (from, u64::MAX);
+    let (mut content, mut visible) = (from, u64::MAX);
     for _ in 0..MERGED {
         let Some((parent, bytes)) = head_of(snapshot, content).await?.parent else { return Ok(None) };
         content = parent;
-        seen = seen.min(bytes);
+        visible = visible.min(bytes);
     }
-    Ok(Some((content, seen)))
+    Ok(Some((content, visible)))
 }
 
 async fn copy_span<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     to: ContentId,
     span: &Span,
-    seen_of_parent: u64,
+    visible_parent_bytes: u64,
 ) -> Result<(), ServiceError> {
-    let source = match &span.seen {
-        Seen::Data(part) => slice(&part.source, part.range.clone()),
-        // Only what would be seen has to be hidden.
-        Seen::Zeros if span.range.start < seen_of_parent => {
-            Source::Zeros(span.range.end.min(seen_of_parent) - span.range.start)
+    let source = match &span.kind {
+        SpanKind::Data(part) => slice(&part.source, part.range.clone()),
+        // Zeros are needed only where the parent is visible.
+        SpanKind::Zeros if span.range.start < visible_parent_bytes => {
+            PieceSource::Zeros(span.range.end.min(visible_parent_bytes) - span.range.start)
         }
-        Seen::Zeros | Seen::Nothing => return Ok(()),
+        SpanKind::Zeros | SpanKind::Absent => return Ok(()),
     };
     if let Some(extent) = contents::extent_of(&source) {
-        contents::share_extent(edit, extent).await?;
+        contents::add_extent_reference(writes, extent).await?;
     }
-    put_merged(edit, to, span.range.start, source).await
+    put_merged(writes, to, span.range.start, source).await
 }

@@ -2,23 +2,23 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `service.rs` | which operation goes where |
+//! | `service.rs` | dispatch of operations |
 //! | `containers.rs` | containers: the catalogue, metadata, access, their leases |
-//! | `target.rs` | the blob that an operation is about, and what becomes of its state before |
-//! | `precondition.rs` | what must hold before an operation goes ahead |
-//! | `put.rs`, `blocks.rs`, `append.rs` | blobs that come whole, in blocks, and bit by bit |
-//! | `staged.rs` | which blobs may have blocks that are not committed |
-//! | `pages.rs`, `layers.rs`, `merge.rs` | blobs of pages, and how they share what they have in common |
-//! | `copy.rs`, `pending.rs` | blobs that are made of others; copies that take their time |
-//! | `read.rs`, `list.rs`, `find.rs` | what is read without a change |
-//! | `change.rs`, `tier.rs`, `delete.rs` | changes of what is known of a blob; its end |
+//! | `slot.rs` | one name in a container: the blob there, how it is replaced, versions and soft delete |
+//! | `precondition.rs` | leases and conditions of a request, checked against a blob |
+//! | `put.rs`, `blocks.rs`, `append.rs` | Put Blob; block lists; append blobs |
+//! | `staged.rs` | markers of blobs that may have uncommitted blocks |
+//! | `pages.rs`, `layers.rs`, `merge.rs` | page blobs, and the layers that they share with their snapshots |
+//! | `copy.rs`, `pending.rs` | copies; copies that continue after the reply |
+//! | `read.rs`, `list.rs`, `find.rs` | reads, lists, Find Blobs by Tags |
+//! | `change.rs`, `tier.rs`, `delete.rs` | metadata, properties, tags, tiers; deletion |
 //! | `lease.rs` | the states of a lease, of containers and blobs alike |
-//! | `contents.rs` | extents and lists of pieces, and how often they are referred to |
-//! | `upload.rs`, `download.rs` | bytes on their way in and out |
-//! | `encryption.rs` | bytes and metadata with a key that the caller brings along |
-//! | `digester.rs` | MD5 of what comes in |
-//! | `reclaim.rs` | space that is given back, and what has expired |
-//! | `edit.rs` | what an operation reads and is going to write |
+//! | `contents.rs` | extents and lists of pieces, with their reference counts |
+//! | `upload.rs`, `download.rs` | streams of bytes in and out |
+//! | `encryption.rs` | customer-provided keys |
+//! | `digester.rs` | MD5 of uploads |
+//! | `gc.rs` | garbage collection and expiry |
+//! | `write_set.rs`, `cursor.rs` | writes of an operation; iteration over rows |
 
 mod append;
 mod blocks;
@@ -26,12 +26,13 @@ mod change;
 mod containers;
 mod contents;
 mod copy;
+mod cursor;
 mod delete;
 mod digester;
 mod download;
-mod edit;
 pub(crate) mod encryption;
 mod find;
+mod gc;
 mod layers;
 pub(crate) mod lease;
 mod list;
@@ -41,12 +42,12 @@ mod pending;
 mod precondition;
 mod put;
 mod read;
-mod reclaim;
 mod service;
+mod slot;
 mod staged;
-mod target;
 mod tier;
 mod upload;
+mod write_set;
 
 pub use download::{BytesOrHole, Download, READ_BYTES};
 pub use pending::CopyUnderWay;

@@ -1,16 +1,16 @@
 //! Put Page, Get Page Ranges, and the length of page blobs.
 
 use super::change::changed;
-use super::edit::Edit;
-use super::layers::{Layer, Seen, Span, cut, is_below, layered, own_layer, put_merged, slice};
+use super::layers::{Layer, Span, SpanKind, cut, is_below, layered, own_layer, put_merged, slice};
 use super::precondition::{check_key, require_mutable, require_type};
 use super::put::no_bytes;
-use super::service::{Context, Step};
-use super::target::{More, Target, written};
+use super::service::{Context, NextStep};
+use super::slot::{BlobSlot, Progress, written};
 use super::upload::Uploaded;
+use super::write_set::WriteSet;
 use crate::MAX_PAGE_TIME;
 use crate::keyspace::{self, ContentId};
-use crate::record::{Content, Source, StoredBlob};
+use crate::record::{Content, PieceSource, StoredBlob};
 use crate::transact::Outcome;
 use std::ops::Range;
 use tepui_engine::Snapshot;
@@ -20,62 +20,62 @@ use tepui_model::blob::{
 };
 use tepui_model::{ErrorCode, ServiceError};
 
-/// How many ranges one page of an answer has at most.
+/// The most ranges in one page of the reply.
 const MAX_RANGES: usize = 10_000;
 
 pub(super) async fn put_pages<S: Snapshot>(
     context: &Context<'_, S>,
     put: &PutPages,
     uploaded: Option<&Uploaded>,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &put.blob).await?;
-    let blob = target.existing()?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
+    let blob = slot.existing()?;
     require_type(blob, BlobType::Page)?;
     let OfType::Page { sequence_number } = blob.of_type else {
         return Err(ErrorCode::InvalidBlobType.into());
     };
     check_key(blob, &put.encryption)?;
     require_mutable(blob, context.now)?;
-    target.asked(&put.preconditions, context.now).check_write(blob)?;
+    slot.precondition_check(&put.preconditions, context.now).for_write(blob)?;
     put.pages.check_within(blob.bytes)?;
     put.sequence.check(sequence_number)?;
     let range = put.pages.start()..put.pages.end();
-    let mut new = changed(context, &target, blob);
+    let mut new = changed(context, &slot, blob);
     let mut checksums = Checksums::default();
     let update = match &put.write {
         PageWrite::Clear => None,
         PageWrite::Update(piece) => {
             let uploaded = uploaded.ok_or_else(no_bytes)?;
-            let said = match piece {
+            let declared = match piece {
                 blob::Piece::Sent(upload) => upload.checksums,
                 blob::Piece::FromUrl(from) => from.checksums,
             };
-            checksums = said.answered(&uploaded.check(&said)?);
+            checksums = declared.answered(&uploaded.check(&declared)?);
             Some(uploaded)
         }
     };
-    let (content, head) = match own_layer(context, &mut edit, &mut new).await? {
+    let (content, head) = match own_layer(context, &mut writes, &mut new).await? {
         Layer::Own(content, head) => (content, head),
-        Layer::TooDeep(content) => return Ok(Outcome::read(Step::Merge(content))),
+        Layer::TooDeep(content) => return Ok(Outcome::read(NextStep::MergeLayers(content))),
     };
-    if cut(&mut edit, content, range.clone()).await? == More::Yes {
-        return Ok(edit.finish(Step::More));
+    if cut(&mut writes, content, range.clone()).await? == Progress::Partial {
+        return Ok(writes.finish(NextStep::Continue));
     }
     match update {
-        Some(uploaded) => put_update(&mut edit, content, &range, uploaded).await?,
+        Some(uploaded) => put_update(&mut writes, content, &range, uploaded).await?,
         None if head.parent.is_some() => {
-            let zeros = Source::Zeros(range.end - range.start);
-            put_merged(&mut edit, content, range.start, zeros).await?;
+            let zeros = PieceSource::Zeros(range.end - range.start);
+            put_merged(&mut writes, content, range.start, zeros).await?;
         }
         None => {}
     }
-    target.change(context, &mut edit, &mut new, false).await?;
-    Ok(edit.finish(Reply::PagesPut { written: written(&new), checksums, sequence_number }.into()))
+    slot.change(context, &mut writes, &mut new, false).await?;
+    Ok(writes.finish(Reply::PagesPut { written: written(&new), checksums, sequence_number }.into()))
 }
 
 async fn put_update<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     content: ContentId,
     range: &Range<u64>,
     uploaded: &Uploaded,
@@ -83,29 +83,29 @@ async fn put_update<S: Snapshot>(
     if uploaded.bytes != range.end - range.start {
         return Err(ErrorCode::InvalidHeaderValue.into());
     }
-    let source = uploaded.keep(edit).await?;
-    put_merged(edit, content, range.start, source).await
+    let source = uploaded.add_piece(writes).await?;
+    put_merged(writes, content, range.start, source).await
 }
 
-/// Gives a page blob another length. What is beyond it is cleared. Returns what has to be done first.
+/// Changes the length of a page blob. Pages beyond it are cleared. Returns a step that has to be done first, if any.
 pub(super) async fn resize<S: Snapshot>(
     context: &Context<'_, S>,
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     blob: &mut StoredBlob,
     bytes: u64,
-) -> Result<Option<Step>, ServiceError> {
+) -> Result<Option<NextStep>, ServiceError> {
     if bytes < blob.bytes && matches!(blob.content, Content::Listed(_)) {
-        let (content, mut head) = match own_layer(context, edit, blob).await? {
+        let (content, mut head) = match own_layer(context, writes, blob).await? {
             Layer::Own(content, head) => (content, head),
-            Layer::TooDeep(content) => return Ok(Some(Step::Merge(content))),
+            Layer::TooDeep(content) => return Ok(Some(NextStep::MergeLayers(content))),
         };
-        if cut(edit, content, bytes..blob.bytes).await? == More::Yes {
-            return Ok(Some(Step::More));
+        if cut(writes, content, bytes..blob.bytes).await? == Progress::Partial {
+            return Ok(Some(NextStep::Continue));
         }
-        // What is not seen of the parent any more has been cleared.
-        if let Some((_, seen)) = &mut head.parent {
-            *seen = bytes.min(*seen);
-            edit.put(keyspace::content(content), head.encode());
+        // The parent stays hidden beyond the new length if the blob grows again.
+        if let Some((_, visible)) = &mut head.parent {
+            *visible = bytes.min(*visible);
+            writes.put(keyspace::content(content), head.encode());
         }
     }
     blob.bytes = bytes;
@@ -116,19 +116,19 @@ pub(super) async fn get_page_ranges<S: Snapshot>(
     context: &Context<'_, S>,
     get: &GetPageRanges,
 ) -> Result<PageRanges, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &get.blob).await?;
-    let (blob, revision) = target.revision(&edit, get.revision).await?;
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &get.blob).await?;
+    let (blob, revision) = slot.revision(&writes, get.revision).await?;
     require_type(&blob, BlobType::Page)?;
-    target.asked(&get.preconditions, context.now).check_read(&blob, revision == Revision::Base)?;
+    slot.precondition_check(&get.preconditions, context.now).for_read(&blob, revision == Revision::Base)?;
     let before = match &get.since {
         None => None,
         Some(PreviousSnapshot::Url(_)) => return Err(ErrorCode::PreviousSnapshotOperationNotSupported.into()),
-        Some(PreviousSnapshot::At(moment)) => {
-            if matches!(revision, Revision::Snapshot(taken) if taken < *moment) {
+        Some(PreviousSnapshot::At(timestamp)) => {
+            if matches!(revision, Revision::Snapshot(taken) if taken < *timestamp) {
                 return Err(ErrorCode::PreviousSnapshotCannotBeNewer.into());
             }
-            let found = target.revision(&edit, Revision::Snapshot(*moment)).await;
+            let found = slot.revision(&writes, Revision::Snapshot(*timestamp)).await;
             let (before, _) = found.map_err(|_| ErrorCode::PreviousSnapshotNotFound)?;
             if before.created != blob.created {
                 return Err(ErrorCode::BlobOverwritten.into());
@@ -159,7 +159,7 @@ pub(super) async fn get_page_ranges<S: Snapshot>(
     })
 }
 
-/// Ranges of an answer, as many as there is room for.
+/// The ranges of the reply, at most `most`.
 struct Ranges {
     found: Vec<(PageState, Range<u64>)>,
     most: usize,
@@ -167,14 +167,14 @@ struct Ranges {
 }
 
 impl Ranges {
-    /// Ends the page after some time, if there is more in `rest`.
+    /// Ends the page when its time is over and `rest` is not empty.
     fn end_if_late<S>(&mut self, context: &Context<'_, S>, rest: Range<u64>) {
-        if rest.start < rest.end && context.pace.elapsed() >= MAX_PAGE_TIME {
+        if rest.start < rest.end && context.coop.elapsed() >= MAX_PAGE_TIME {
             self.next = self.next.or(Some(rest.start));
         }
     }
 
-    /// Adds a range. What touches the last one becomes a part of it.
+    /// Adds a range, joined with the last one if they are adjacent.
     fn add(&mut self, state: PageState, range: Range<u64>) {
         let full = self.found.len() == self.most;
         match self.found.last_mut() {
@@ -185,7 +185,7 @@ impl Ranges {
     }
 }
 
-/// Collects what was written, or what has changed since another content.
+/// Collects the written ranges, or the ranges that have changed since another content.
 async fn collect<S: Snapshot>(
     context: &Context<'_, S>,
     content: ContentId,
@@ -204,18 +204,18 @@ async fn collect<S: Snapshot>(
     }
     while within.start < within.end && ranges.next.is_none() {
         let (spans, next) = layered(context.snapshot, content, within.clone(), below).await?;
-        for Span { range, seen } in spans {
-            match seen {
-                Seen::Data(_) => ranges.add(PageState::Written, range),
-                Seen::Nothing => {}
-                // Only what was there can be cleared.
-                Seen::Zeros => {
+        for Span { range, kind } in spans {
+            match kind {
+                SpanKind::Data(_) => ranges.add(PageState::Written, range),
+                SpanKind::Absent => {}
+                // Only ranges that had data can be cleared.
+                SpanKind::Zeros => {
                     let Some(below) = below else { continue };
                     let mut rest = range;
                     while rest.start < rest.end && ranges.next.is_none() {
                         let (spans, next) = layered(context.snapshot, below, rest.clone(), None).await?;
-                        for Span { range, seen } in spans {
-                            if matches!(seen, Seen::Data(_)) {
+                        for Span { range, kind } in spans {
+                            if matches!(kind, SpanKind::Data(_)) {
                                 ranges.add(PageState::Cleared, range);
                             }
                         }
@@ -233,8 +233,8 @@ async fn collect<S: Snapshot>(
     Ok(())
 }
 
-/// Collects what is different in two contents that are not layers of one another any more. What both have from
-/// the same place is the same.
+/// Collects the differences of two contents of which neither is a layer of the other. Pieces with the same source are
+/// equal.
 async fn compare<S: Snapshot>(
     context: &Context<'_, S>,
     content: ContentId,
@@ -269,12 +269,12 @@ async fn compare<S: Snapshot>(
 }
 
 fn difference(new: &Span, old: &Span, common: &Range<u64>) -> Option<PageState> {
-    let source = |span: &Span| match &span.seen {
-        Seen::Data(part) => {
+    let source = |span: &Span| match &span.kind {
+        SpanKind::Data(part) => {
             let start = part.range.start + common.start - span.range.start;
             Some(slice(&part.source, start..start + common.end - common.start))
         }
-        Seen::Zeros | Seen::Nothing => None,
+        SpanKind::Zeros | SpanKind::Absent => None,
     };
     match (source(new), source(old)) {
         (Some(new), Some(old)) if is_same(&new, &old) => None,
@@ -284,15 +284,15 @@ fn difference(new: &Span, old: &Span, common: &Range<u64>) -> Option<PageState> 
     }
 }
 
-fn is_same(one: &Source, other: &Source) -> bool {
-    let place = |source: &Source| match source {
-        Source::Extent(extent) => Some((*extent, 0..extent.bytes)),
-        Source::Slice(extent, range) | Source::EncryptedExtent(extent, range) => {
+fn is_same(one: &PieceSource, other: &PieceSource) -> bool {
+    let location = |source: &PieceSource| match source {
+        PieceSource::Extent(extent) => Some((*extent, 0..extent.bytes)),
+        PieceSource::Slice(extent, range) | PieceSource::EncryptedExtent(extent, range) => {
             Some((*extent, range.clone()))
         }
-        Source::Inline(_) | Source::EncryptedInline(..) | Source::Zeros(_) => None,
+        PieceSource::Inline(_) | PieceSource::EncryptedInline(..) | PieceSource::Zeros(_) => None,
     };
-    match (place(one), place(other)) {
+    match (location(one), location(other)) {
         (None, None) => one == other,
         (one, other) => one == other,
     }

@@ -1,17 +1,18 @@
-//! Copies that go on after they were answered, because their bytes have to be fetched from elsewhere.
+//! Copies that continue after the reply, because their bytes are fetched from another server.
 //!
-//! While one is under way there is a note of it beside the blob. Whoever fetches the bytes ends it with
-//! [`BlobService::finish_copy`]; a note without anybody who does is from an earlier run, and the copy has failed.
+//! Each has a record of its own beside the blob. The task that fetches the bytes ends it with
+//! [`BlobService::finish_copy`]; a record without such a task is of an earlier process, and its copy has failed.
 
-use super::edit::{Edit, Rows};
+use super::cursor::RowCursor;
 use super::put::store;
-use super::service::{BlobService, Context, Step};
-use super::target::Target;
+use super::service::{BlobService, Context, NextStep};
+use super::slot::BlobSlot;
 use super::upload::Uploaded;
+use super::write_set::WriteSet;
+use crate::coop::CoopSnapshot;
 use crate::keyspace;
-use crate::pace::Paced;
 use crate::record::{Content, PendingCopy, StoredBlob};
-use crate::transact::{Attempt, Outcome, Space, commit};
+use crate::transact::{Outcome, SpaceUse, commit, retry};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,61 +24,61 @@ use tepui_model::blob::{BlobPath, CopyState, CopyStatus, Preconditions, Reply, R
 use tepui_model::{ErrorCode, ServiceError};
 use tokio::sync::Notify;
 
-/// How many copies are under way at most, most of them waiting for their turn.
-const MAX_UNDER_WAY: usize = 1000;
-/// How many of them are of one account.
+/// The most active copies, most of them queued.
+const MAX_ACTIVE: usize = 1000;
+/// The most active copies of one account.
 const MAX_OF_ACCOUNT: usize = 250;
-/// How long to wait before the end of a copy is written once more, after that has failed.
-const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// The delay before a failed write of a copy's end is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 const INTERRUPTED: &str = "500 InternalError \"Copy failed because the server was stopped.\"";
 
-/// The copies that this process makes, by their ids.
+/// The copies of this process, by their ids.
 #[derive(Default)]
-pub(super) struct Copies(Mutex<HashMap<String, Arc<Running>>>);
+pub(super) struct ActiveCopies(Mutex<HashMap<String, Arc<CopyProgress>>>);
 
 #[derive(Default)]
-struct Running {
+struct CopyProgress {
     account: String,
     copied: AtomicU64,
     aborted: Notify,
 }
 
-/// A copy that this process makes. As long as this lives, nobody else declares it failed.
+/// An active copy of this process. It is not declared failed while this exists.
 pub struct CopyUnderWay {
     id: String,
-    running: Arc<Running>,
-    copies: Arc<Copies>,
+    running: Arc<CopyProgress>,
+    copies: Arc<ActiveCopies>,
 }
 
-impl Copies {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Running>>> {
+impl ActiveCopies {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<CopyProgress>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn begin(copies: &Arc<Self>, account: &str, id: String) -> Result<CopyUnderWay, ErrorCode> {
-        let running = Arc::new(Running { account: account.to_owned(), ..Running::default() });
+        let running = Arc::new(CopyProgress { account: account.to_owned(), ..CopyProgress::default() });
         let mut all = copies.lock();
         let of_account = all.values().filter(|running| running.account == account).count();
-        if all.len() >= MAX_UNDER_WAY || of_account >= MAX_OF_ACCOUNT {
+        if all.len() >= MAX_ACTIVE || of_account >= MAX_OF_ACCOUNT {
             return Err(ErrorCode::ServerBusy);
         }
         all.insert(id.clone(), Arc::clone(&running));
         Ok(CopyUnderWay { id, running, copies: Arc::clone(copies) })
     }
 
-    /// Tells whoever makes a copy that nobody wants it any more.
+    /// Notifies the task of a copy that it was aborted.
     pub(super) fn abort(&self, id: &str) {
         if let Some(running) = self.lock().get(id) {
             running.aborted.notify_one();
         }
     }
 
-    fn is_under_way(&self, id: &str) -> bool {
+    fn is_active(&self, id: &str) -> bool {
         self.lock().contains_key(id)
     }
 
-    /// Brings the state of a copy up to what was copied by now.
-    pub(super) fn bring_up(&self, copy: &mut CopyState) {
+    /// Updates the progress of a copy.
+    pub(super) fn update_progress(&self, copy: &mut CopyState) {
         if copy.status == CopyStatus::Pending
             && let Some(running) = self.lock().get(&copy.id)
         {
@@ -92,12 +93,12 @@ impl CopyUnderWay {
         &self.id
     }
 
-    /// Some more bytes were copied.
+    /// Counts copied bytes.
     pub fn add(&self, bytes: u64) {
         self.running.copied.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns when nobody wants the copy any more.
+    /// Returns when the copy was aborted.
     pub async fn aborted(&self) {
         self.running.aborted.notified().await;
     }
@@ -109,10 +110,10 @@ impl Drop for CopyUnderWay {
     }
 }
 
-/// Notes that a copy is under way.
-pub(super) fn note<S: Snapshot>(edit: &mut Edit<'_, S>, target: &Target<'_>, id: &str) {
-    let place = PendingCopy { container: target.container, name: target.name().to_owned() };
-    edit.put(keyspace::pending_copy(id), place.encode());
+/// Writes the record of an active copy.
+pub(super) fn put_record<S: Snapshot>(writes: &mut WriteSet<'_, S>, slot: &BlobSlot<'_>, id: &str) {
+    let pending = PendingCopy { container: slot.container, name: slot.name().to_owned() };
+    writes.put(keyspace::pending_copy(id), pending.encode());
 }
 
 pub(super) fn require_none(blob: &StoredBlob) -> Result<(), ErrorCode> {
@@ -122,83 +123,85 @@ pub(super) fn require_none(blob: &StoredBlob) -> Result<(), ErrorCode> {
     }
 }
 
-/// Abort Copy Blob: what is left is an empty blob.
+/// Abort Copy Blob: leaves an empty blob.
 pub(super) async fn abort<S: Snapshot>(
     context: &Context<'_, S>,
     path: &BlobPath,
     copy_id: &str,
     preconditions: &Preconditions,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
-    let mut blob = target.existing()?.clone();
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
+    let mut blob = slot.existing()?.clone();
     let Some(copy) = blob.copy.as_deref_mut().filter(|copy| copy.status == CopyStatus::Pending) else {
         return Err(ErrorCode::NoPendingCopyOperation.into());
     };
     if !copy.id.eq_ignore_ascii_case(copy_id) {
         return Err(ErrorCode::CopyIdMismatch.into());
     }
-    context.copies.bring_up(copy);
+    context.copies.update_progress(copy);
     copy.status = CopyStatus::Aborted;
     copy.completed = Some(context.now);
-    edit.delete(keyspace::pending_copy(&copy.id));
-    target.asked(preconditions, context.now).check_holder(&blob)?;
-    blob.changed = target.change_moment(context.now);
+    writes.delete(keyspace::pending_copy(&copy.id));
+    slot.precondition_check(preconditions, context.now).for_lease_holder(&blob)?;
+    blob.changed = slot.change_time(context.now);
     blob.stamp = blob.changed;
-    edit.put_stamped(target.key(Revision::Base), blob.encode());
-    Ok(edit.finish(Reply::CopyAborted.into()))
+    writes.put_stamped(slot.key(Revision::Base), blob.encode());
+    Ok(writes.finish(Reply::CopyAborted.into()))
 }
 
 impl<E: Engine, X: Extents> BlobService<E, X> {
-    /// Ends a copy: with its bytes, or with what is said of its failure. Does not return before that is stored.
+    /// Ends a copy with its bytes, or with a description of its failure. Returns when that is durable.
     pub async fn finish_copy(&self, copy: &CopyUnderWay, outcome: Result<Uploaded, String>) {
-        let mut surely_unknown = true;
+        let mut is_unreferenced = true;
         loop {
             match self.try_finish(&copy.id, outcome.as_ref().map_err(String::as_str)).await {
-                Ok(Kept::Yes) => return outcome.iter().for_each(|uploaded| self.settle(uploaded)),
-                Ok(Kept::No) => break,
+                Ok(CopyEnd::Applied) => {
+                    return outcome.iter().for_each(|uploaded| self.mark_referenced(uploaded));
+                }
+                Ok(CopyEnd::Superseded) => break,
                 Err(error) => {
                     tracing::warn!(copy_id = copy.id, %error, "cannot write the end of a copy yet");
-                    surely_unknown = false;
-                    tokio::time::sleep(TRY_AGAIN_AFTER).await;
+                    is_unreferenced = false;
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
             }
         }
-        // After a commit of unknown outcome the bytes may be in use. If they are not, a restart frees them.
-        if surely_unknown && let Ok(uploaded) = outcome {
+        // After a commit of unknown outcome the bytes may be referenced. If not, the next start frees them.
+        if is_unreferenced && let Ok(uploaded) = outcome {
             self.discard(uploaded).await;
         }
     }
 
-    async fn try_finish(&self, id: &str, outcome: Result<&Uploaded, &str>) -> Result<Kept, ServiceError> {
-        loop {
+    async fn try_finish(&self, id: &str, outcome: Result<&Uploaded, &str>) -> Result<CopyEnd, ServiceError> {
+        retry((), |()| async move {
             let snapshot = self.snapshot().await?;
-            let mut edit = Edit::of(&snapshot);
-            let kept = self.end(&mut edit, id, outcome).await?;
-            if let Attempt::Done(kept) =
-                commit(&*self.engine, &snapshot, edit.finish(kept), Space::Takes).await?
-            {
-                return Ok(kept);
-            }
-        }
+            let mut writes = WriteSet::new(&snapshot);
+            let end = self.end(&mut writes, id, outcome).await?;
+            let outcome = writes.finish(end);
+            commit(&*self.engine, &snapshot, outcome, SpaceUse::Consumes).await.map_err(ServiceError::from)
+        })
+        .await
     }
 
-    /// Writes the end of a copy, if it is still under way.
+    /// Writes the end of a copy, if it is still pending.
     async fn end(
         &self,
-        edit: &mut Edit<'_, Paced<E::Snapshot>>,
+        writes: &mut WriteSet<'_, CoopSnapshot<E::Snapshot>>,
         id: &str,
         outcome: Result<&Uploaded, &str>,
-    ) -> Result<Kept, ServiceError> {
-        let note = keyspace::pending_copy(id);
-        let Some(row) = edit.get(&note).await? else { return Ok(Kept::No) };
-        let place = PendingCopy::decode(&row)?;
-        edit.delete(note);
-        let key = keyspace::blob(place.container, &place.name, Revision::Base);
-        let Some(row) = edit.get(&key).await? else { return Ok(Kept::No) };
+    ) -> Result<CopyEnd, ServiceError> {
+        let copy_record = keyspace::pending_copy(id);
+        let Some(row) = writes.get(&copy_record).await? else { return Ok(CopyEnd::Superseded) };
+        let destination = PendingCopy::decode(&row)?;
+        writes.delete(copy_record);
+        let key = keyspace::blob(destination.container, &destination.name, Revision::Base);
+        let Some(row) = writes.get(&key).await? else { return Ok(CopyEnd::Superseded) };
         let mut blob = StoredBlob::decode(&row)?;
         let pending = |copy: &&mut CopyState| copy.id == id && copy.status == CopyStatus::Pending;
-        let Some(copy) = blob.state.copy.as_deref_mut().filter(pending) else { return Ok(Kept::No) };
+        let Some(copy) = blob.state.copy.as_deref_mut().filter(pending) else {
+            return Ok(CopyEnd::Superseded);
+        };
         let now = self.clock.tick().max(blob.state.changed.next()).max(blob.stamp.next());
         copy.completed = Some(now);
         match outcome {
@@ -206,27 +209,28 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 copy.status = CopyStatus::Success;
                 copy.progress = (uploaded.bytes, uploaded.bytes);
                 blob.state.bytes = uploaded.bytes;
-                blob.content = store(edit, uploaded, keyspace::ContentId::new(now, (self.chance)())).await?;
+                blob.content =
+                    store(writes, uploaded, keyspace::ContentId::new(now, (self.chance)())).await?;
             }
             Err(description) => {
-                self.copies.bring_up(copy);
+                self.copies.update_progress(copy);
                 copy.status = CopyStatus::Failed;
                 copy.description = Some(description.to_owned());
                 blob.content = Content::Inline(Bytes::new());
             }
         }
         (blob.changed, blob.stamp) = (now, now);
-        edit.put_stamped(key, blob.encode());
-        Ok(Kept::Yes)
+        writes.put_stamped(key, blob.encode());
+        Ok(CopyEnd::Applied)
     }
 
-    /// Declares copies failed that an earlier run has left behind.
+    /// Marks the copies of earlier processes as failed.
     pub async fn fail_interrupted_copies(&self) -> Result<(), ServiceError> {
         let snapshot = self.snapshot().await?;
-        let mut rows = Rows::of(&snapshot, keyspace::all_pending_copies(), 256);
+        let mut rows = RowCursor::new(&snapshot, keyspace::all_pending_copies(), 256);
         while let Some((key, _)) = rows.next().await? {
             let Some(id) = keyspace::pending_copy_id(&key) else { continue };
-            if !self.copies.is_under_way(&id) {
+            if !self.copies.is_active(&id) {
                 self.try_finish(&id, Err(INTERRUPTED)).await?;
             }
         }
@@ -234,8 +238,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 }
 
-/// Whether a blob has kept what a copy has come to.
-enum Kept {
-    Yes,
-    No,
+/// Whether the end of a copy was applied to its blob.
+enum CopyEnd {
+    Applied,
+    /// The copy was aborted, or its blob was replaced or deleted.
+    Superseded,
 }

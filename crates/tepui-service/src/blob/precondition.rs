@@ -1,5 +1,4 @@
-//! What must hold before an operation on a blob goes ahead, and which refusal wins: the state of the blob,
-//! then its lease, then conditions. See the REST page "Specifying conditional headers for Blob service
+//! Preconditions of operations on blobs, and which error wins: the state of the blob, then its lease, then conditions. See the REST page "Specifying conditional headers for Blob service
 //! operations".
 
 use super::lease::{Leased, Use};
@@ -10,15 +9,15 @@ use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{BlobType, CustomerKey, Encryption, OfType, Preconditions, Unmet, Validators};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-/// What a check needs to know beside the blob.
+/// Checks the preconditions of a request against a blob.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct PreconditionCheck<'a> {
     pub(super) preconditions: &'a Preconditions,
     pub(super) container: &'a str,
     pub(super) now: Timestamp,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PreconditionCheck<'a> {
     fn validators(&self, blob: &'a StoredBlob) -> Validators<'a> {
         Validators { changed: blob.changed, container: self.container, tags: &blob.tags }
     }
@@ -27,8 +26,8 @@ impl<'a> Asked<'a> {
         blob.lease.check(self.preconditions.lease, Leased::Blob, how, self.now)
     }
 
-    /// Whether a state of a blob may be read. Only the blob as it is now can be leased.
-    pub(super) fn check_read(&self, blob: &'a StoredBlob, is_base: bool) -> Result<(), ServiceError> {
+    /// Whether a revision of a blob may be read. Only the current one can be leased.
+    pub(super) fn for_read(&self, blob: &'a StoredBlob, is_base: bool) -> Result<(), ServiceError> {
         if is_base {
             self.lease(blob, Use::Read)?;
         }
@@ -39,20 +38,20 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Whether a blob that is there may be changed or deleted.
-    pub(super) fn check_write(&self, blob: &'a StoredBlob) -> Result<(), ErrorCode> {
+    /// Whether an existing blob may be changed or deleted.
+    pub(super) fn for_write(&self, blob: &'a StoredBlob) -> Result<(), ErrorCode> {
         pending::require_none(blob)?;
-        self.check_holder(blob)
+        self.for_lease_holder(blob)
     }
 
-    /// Whether the caller may do what only the holder of a lease may.
-    pub(super) fn check_holder(&self, blob: &'a StoredBlob) -> Result<(), ErrorCode> {
+    /// Whether the caller holds the lease, if there is one.
+    pub(super) fn for_lease_holder(&self, blob: &'a StoredBlob) -> Result<(), ErrorCode> {
         self.lease(blob, Use::Write)?;
         self.check_conditions(blob)
     }
 
-    /// Whether something may be done with a blob that does not change it: its lease is checked if one is named.
-    pub(super) fn check_use(&self, blob: &'a StoredBlob) -> Result<(), ErrorCode> {
+    /// Whether a blob may be used without being changed: its lease is checked only if the request names one.
+    pub(super) fn for_use(&self, blob: &'a StoredBlob) -> Result<(), ErrorCode> {
         pending::require_none(blob)?;
         self.lease(blob, Use::Read)?;
         self.check_conditions(blob)
@@ -62,8 +61,8 @@ impl<'a> Asked<'a> {
         self.preconditions.conditions.check_write(&self.validators(blob))
     }
 
-    /// Whether a blob may be created, or replaced if it is there.
-    pub(super) fn check_create(
+    /// Whether a blob may be created, or replaced if it exists.
+    pub(super) fn for_create(
         &self,
         blob: Option<&'a StoredBlob>,
         new_type: BlobType,
@@ -83,7 +82,7 @@ impl<'a> Asked<'a> {
         require_not_archived(blob, self.now)?;
         require_mutable(blob, self.now)?;
         self.lease(blob, Use::Write)?;
-        // Fidelity: whoever holds the lease replaces the blob although it is there.
+        // Fidelity: the holder of the lease may replace an existing blob.
         if self.preconditions.conditions.only_creates() && self.preconditions.lease.is_none() {
             return Err(ErrorCode::BlobAlreadyExists);
         }
@@ -99,7 +98,7 @@ pub(super) fn require_not_archived(blob: &StoredBlob, now: Timestamp) -> Result<
     if tier::is_archived(blob, now) { Err(ErrorCode::BlobArchived) } else { Ok(()) }
 }
 
-/// Whether a blob may be written to, replaced or deleted at all.
+/// Whether a blob may be written, replaced or deleted: it has no legal hold and no immutability policy in force.
 pub(super) fn require_mutable(blob: &StoredBlob, now: Timestamp) -> Result<(), ErrorCode> {
     if blob.legal_hold == Some(true) {
         return Err(ErrorCode::BlobImmutableDueToLegalHold);
@@ -117,7 +116,7 @@ pub(super) fn require_unsealed(blob: &StoredBlob) -> Result<(), ErrorCode> {
     }
 }
 
-/// Whether the caller brings along the key that a blob was made with.
+/// Whether the request has the customer-provided key that the blob was written with.
 pub(super) fn check_key(blob: &StoredBlob, given: &Encryption) -> Result<(), ErrorCode> {
     check_keys(blob.encryption.key, given.key)
 }

@@ -42,15 +42,15 @@ fn only(conditions: Conditions) -> Preconditions {
     Preconditions { lease: None, conditions }
 }
 
-fn asked(preconditions: &Preconditions) -> Asked<'_> {
-    Asked { preconditions, container: "pictures", now: now() }
+fn check(preconditions: &Preconditions) -> PreconditionCheck<'_> {
+    PreconditionCheck { preconditions, container: "pictures", now: now() }
 }
 
 fn etag(same: bool) -> Option<EtagMatch> {
     Some(EtagMatch::OneOf(vec![same.then(|| blob().changed)]))
 }
 
-/// Every condition, and how it does for a read, a write and a creation of a blob that is there, and for the
+/// Every condition, and the result for a read, a write and a creation of an existing blob, and for the
 /// creation of one that is not.
 #[test]
 fn conditions() {
@@ -108,11 +108,11 @@ fn conditions() {
         ),
     ] {
         let preconditions = only(conditions);
-        let (asked, blob) = (asked(&preconditions), blob());
+        let (check, blob) = (check(&preconditions), blob());
         let status = |outcome: Result<(), ErrorCode>| outcome.map_err(|code| code.status());
-        let create_over = |over| asked.check_create(over, BlobType::Block, Allowed::Fully);
-        assert_eq!(asked.check_read(&blob, true).map_err(|error| error.status()), read, "read, {case}");
-        assert_eq!(status(asked.check_write(&blob)), write, "write, {case}");
+        let create_over = |over| check.for_create(over, BlobType::Block, Allowed::Fully);
+        assert_eq!(check.for_read(&blob, true).map_err(|error| error.status()), read, "read, {case}");
+        assert_eq!(status(check.for_write(&blob)), write, "write, {case}");
         assert_eq!(status(create_over(Some(&blob))), create, "create, {case}");
         assert_eq!(status(create_over(None)), absent, "create anew, {case}");
     }
@@ -164,11 +164,11 @@ fn the_first_refusal_wins() {
         ("new only", blob(), with(None, &new_only), Allowed::Fully, Err(BlobAlreadyExists)),
         ("new only, by whoever holds it", leased(), with(Some(HELD), &new_only), Allowed::Fully, Ok(())),
     ] {
-        let outcome = asked(&preconditions).check_create(Some(&found), BlobType::Block, allowed);
+        let outcome = check(&preconditions).for_create(Some(&found), BlobType::Block, allowed);
         assert_eq!(outcome, expected, "{case}");
     }
     let preconditions = with(Some(HELD), &Conditions::default());
-    let outcome = asked(&preconditions).check_create(None, BlobType::Block, Allowed::Fully);
+    let outcome = check(&preconditions).for_create(None, BlobType::Block, Allowed::Fully);
     assert_eq!(outcome, Err(LeaseNotPresentWithBlobOperation));
 }
 

@@ -1,16 +1,16 @@
-//! Put Blob: blobs that come whole.
+//! Put Blob.
 
 use super::contents;
-use super::edit::Edit;
 use super::encryption::stored_metadata;
 use super::lease::Lease;
-use super::service::{Context, Step};
-use super::target::{More, Target, written};
+use super::service::{Context, NextStep};
+use super::slot::{BlobSlot, Progress, written};
 use super::tier;
-use super::upload::{Place, Uploaded};
+use super::upload::{UploadLocation, Uploaded};
+use super::write_set::WriteSet;
+use crate::coop::CoopBudget;
 use crate::keyspace::ContentId;
-use crate::pace::Pace;
-use crate::record::{Content, Piece, StoredBlob};
+use crate::record::{Content, StoredBlob, StoredPiece};
 use crate::transact::Outcome;
 use tepui_engine::Snapshot;
 use tepui_model::blob::{
@@ -22,16 +22,16 @@ pub(super) async fn put_blob<S: Snapshot>(
     context: &Context<'_, S>,
     put: &PutBlob,
     uploaded: Option<&Uploaded>,
-) -> Result<Outcome<Step>, ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, &put.blob).await?;
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
     let blob_type = match put.content {
         NewContent::Block(_) => BlobType::Block,
         NewContent::Append => BlobType::Append,
         NewContent::Page { .. } => BlobType::Page,
     };
-    let asked = target.asked(&put.preconditions, context.now);
-    asked.check_create(target.base.as_ref(), blob_type, context.allowed)?;
+    let check = slot.precondition_check(&put.preconditions, context.now);
+    check.for_create(slot.base.as_ref(), blob_type, context.allowed)?;
     tier::check_new(put.new.tier, blob_type)?;
     let mut checksums = Checksums::default();
     if let NewContent::Block(upload) = &put.content {
@@ -42,20 +42,21 @@ pub(super) async fn put_blob<S: Snapshot>(
             crc64: None,
         })?;
     }
-    if target.discard_blocks(&mut edit).await? == More::Yes {
-        return Ok(edit.finish(Step::More));
+    if slot.discard_blocks(&mut writes).await? == Progress::Partial {
+        return Ok(writes.finish(NextStep::Continue));
     }
     let of_type = match put.content {
         NewContent::Block(_) => OfType::Block,
         NewContent::Append => OfType::Append { committed_blocks: 0, sealed: false },
         NewContent::Page { sequence_number, .. } => OfType::Page { sequence_number },
     };
-    let mut new = new_blob(context, &target, &put.new, of_type);
+    let mut new = new_blob(context, &slot, &put.new, of_type);
     new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
     match (&put.content, uploaded) {
         (NewContent::Block(_), Some(uploaded)) => {
             new.bytes = uploaded.bytes;
-            new.content = store(&mut edit, uploaded, ContentId::new(context.now, (context.chance)())).await?;
+            new.content =
+                store(&mut writes, uploaded, ContentId::new(context.now, (context.chance)())).await?;
         }
         (NewContent::Page { bytes, .. }, _) => new.bytes = *bytes,
         (NewContent::Block(_) | NewContent::Append, _) => {}
@@ -63,19 +64,19 @@ pub(super) async fn put_blob<S: Snapshot>(
     if let Some(md5) = checksums.md5 {
         new.http.content_md5 = Some(md5.into());
     }
-    target.replace(context, &mut edit, &new).await?;
-    Ok(edit.finish(Reply::BlobPut { written: written(&new), checksums }.into()))
+    slot.replace(context, &mut writes, &new).await?;
+    Ok(writes.finish(Reply::BlobPut { written: written(&new), checksums }.into()))
 }
 
-/// A blob as a creation makes it, without content.
+/// A new blob without content.
 pub(super) fn new_blob<S: Snapshot>(
     context: &Context<'_, S>,
-    target: &Target<'_>,
+    slot: &BlobSlot<'_>,
     new: &NewBlob,
     of_type: OfType,
 ) -> StoredBlob {
-    let now = target.change_moment(context.now);
-    let (before, base) = (target.base.as_ref().or(target.gone.as_ref()), target.base.as_ref());
+    let now = slot.change_time(context.now);
+    let (before, base) = (slot.base.as_ref().or(slot.soft_deleted.as_ref()), slot.base.as_ref());
     StoredBlob {
         stamp: now,
         state: BlobState {
@@ -96,44 +97,46 @@ pub(super) fn new_blob<S: Snapshot>(
             OfType::Append { .. } | OfType::Page { .. } => None,
         },
         lease: base.map_or(Lease::Available, |blob| blob.lease.after_write(context.now)),
-        version: context.keeps_versions().then_some(now),
+        version: context.versioning_enabled().then_some(now),
         last_snapshot: before.and_then(|blob| blob.last_snapshot),
         deleted: None,
         content: Content::default(),
     }
 }
 
-/// Up to this length, bytes are in the blob's own row: lists, which read it, hardly notice them.
+/// Up to this length, bytes are stored in the blob's own row, which lists read.
 const MAX_INLINE_BYTES: usize = 256;
 
-/// Refers to bytes that were received. If they need a number, it is `fresh`.
+/// Adds a reference to received bytes. A content in rows of its own gets the id `fresh`.
 pub(super) async fn store<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
+    writes: &mut WriteSet<'_, S>,
     uploaded: &Uploaded,
     fresh: ContentId,
 ) -> Result<Content, ServiceError> {
-    match &uploaded.place {
-        // In a piece, which says that it is encrypted.
+    match &uploaded.location {
+        // Only pieces can be marked as encrypted.
         _ if uploaded.is_encrypted => {
-            let piece = Piece { id: None, source: uploaded.keep(edit).await? };
-            contents::put_list(edit, &Pace::default(), fresh, vec![piece]).await;
+            let piece = StoredPiece { id: None, source: uploaded.add_piece(writes).await? };
+            contents::put_list(writes, &CoopBudget::default(), fresh, vec![piece]).await;
             Ok(Content::Listed(fresh))
         }
-        Place::Held(bytes) if bytes.len() <= MAX_INLINE_BYTES => Ok(Content::Inline(bytes.clone())),
-        Place::Held(bytes) => {
-            contents::put_small(edit, fresh, bytes.clone());
+        UploadLocation::InMemory(bytes) if bytes.len() <= MAX_INLINE_BYTES => {
+            Ok(Content::Inline(bytes.clone()))
+        }
+        UploadLocation::InMemory(bytes) => {
+            contents::put_small(writes, fresh, bytes.clone());
             Ok(Content::Small(fresh))
         }
-        Place::Extent(extent) => {
-            contents::keep_extent(edit, *extent).await?;
+        UploadLocation::Extent(extent) => {
+            contents::add_extent(writes, *extent).await?;
             Ok(Content::Extent(*extent))
         }
-        // Only pieces of blobs are.
-        Place::Zeros(_) => Err(no_bytes()),
+        // Only pieces can be zeros.
+        UploadLocation::Zeros(_) => Err(no_bytes()),
     }
 }
 
-/// The server has to receive the bytes before the operation is executed.
+/// The bytes have to be received before the operation is executed.
 pub(super) fn no_bytes() -> ServiceError {
     ServiceError::new(ErrorCode::InternalError).with_cause("an upload was executed without its bytes")
 }

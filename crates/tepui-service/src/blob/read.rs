@@ -1,10 +1,10 @@
 //! Get Blob, Get Blob Properties and Get Blob Tags.
 
-use super::edit::Edit;
-use super::encryption::known_metadata;
+use super::encryption::decrypted_metadata;
 use super::precondition::{check_key, require_not_archived};
-use super::service::{Context, Located, shape};
-use super::target::Target;
+use super::service::{Context, LocatedContent, layout};
+use super::slot::BlobSlot;
+use super::write_set::WriteSet;
 use crate::record::StoredBlob;
 use tepui_engine::Snapshot;
 use tepui_model::blob::{
@@ -12,31 +12,31 @@ use tepui_model::blob::{
 };
 use tepui_model::{ErrorCode, ServiceError};
 
-/// The longest range whose checksum is computed.
+/// The longest range with a checksum.
 const MAX_SUMMED_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A state of a blob that may be read, and which one it is.
+/// A revision of a blob that may be read, and which one it is.
 pub(super) async fn find<S: Snapshot>(
     context: &Context<'_, S>,
     path: &BlobPath,
     revision: Revision,
     preconditions: &Preconditions,
 ) -> Result<(StoredBlob, Revision), ServiceError> {
-    let mut edit = Edit::of(context.snapshot);
-    let target = Target::find(context, &mut edit, path).await?;
-    let (blob, revision) = target.revision(&edit, revision).await?;
-    target.asked(preconditions, context.now).check_read(&blob, revision == Revision::Base)?;
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, path).await?;
+    let (blob, revision) = slot.revision(&writes, revision).await?;
+    slot.precondition_check(preconditions, context.now).for_read(&blob, revision == Revision::Base)?;
     Ok((blob, revision))
 }
 
 pub(super) async fn get_blob<S: Snapshot>(
     context: &Context<'_, S>,
     get: &GetBlob,
-) -> Result<(Content, Located), ServiceError> {
+) -> Result<(Content, LocatedContent), ServiceError> {
     let (mut blob, revision) = find(context, &get.blob, get.revision, &get.preconditions).await?;
     require_not_archived(&blob, context.now)?;
     check_key(&blob, &get.encryption)?;
-    blob.metadata = known_metadata(std::mem::take(&mut blob.metadata), &get.encryption)?;
+    blob.metadata = decrypted_metadata(std::mem::take(&mut blob.metadata), &get.encryption)?;
     let within = match get.range {
         Some(range) => range
             .within(blob.bytes)
@@ -54,7 +54,7 @@ pub(super) async fn get_blob<S: Snapshot>(
     }
     let range = get.range.map(|_| within.start..=within.end - 1);
     let properties = context.view(&mut blob, revision);
-    let located = Located { content: (blob.content, shape(blob.state.of_type)), range: within };
+    let located = LocatedContent { content: (blob.content, layout(blob.state.of_type)), range: within };
     let properties = properties.of(blob.state);
     Ok((Content { properties, range, checksums: Checksums::default() }, located))
 }
@@ -68,6 +68,6 @@ pub(super) async fn get_properties<S: Snapshot>(
 ) -> Result<BlobProperties, ServiceError> {
     let (mut blob, revision) = find(context, path, revision, preconditions).await?;
     check_key(&blob, encryption)?;
-    blob.metadata = known_metadata(std::mem::take(&mut blob.metadata), encryption)?;
+    blob.metadata = decrypted_metadata(std::mem::take(&mut blob.metadata), encryption)?;
     Ok(context.view(&mut blob, revision).of(blob.state))
 }

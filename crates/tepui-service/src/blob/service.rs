@@ -1,22 +1,24 @@
 //! The Blob service of all accounts of a server.
 
-use super::copy::Telling;
+use super::copy::SourceErrorStyle;
 use super::digester::Digester;
-use super::download::{Download, Shape};
-use super::merge::{Making, Merged};
-use super::pending::{Copies, CopyUnderWay};
-use super::upload::{Place, Upload, Uploaded};
+use super::download::{Download, Layout};
+use super::merge::{Merged, PinnedContents};
+use super::pending::{ActiveCopies, CopyUnderWay};
+use super::upload::{Upload, UploadLocation, Uploaded};
 use super::{append, blocks, change, containers, copy, delete, find, list, pages, pending, put, read};
-use crate::catalogue::Catalogue;
+use crate::catalogue::CatalogueCache;
+use crate::coop::{CoopBudget, CoopSnapshot};
 use crate::keyspace::ContentId;
-use crate::pace::{Pace, Paced};
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
-use crate::transact::{Attempt, Failure, NO_SPACE, Outcome, Space, Written, commit, engine_error};
+use crate::transact::{
+    Attempt, CommitFailure, CommitState, NO_SPACE, Outcome, SpaceUse, commit, engine_error, retry,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{Engine, EngineError};
+use tepui_engine::{Engine, EngineError, Snapshot};
 use tepui_extents::{ExtentError, Extents};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
@@ -26,23 +28,23 @@ use tepui_model::blob::{
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
 
-/// How the Blob service behaves where there is a choice.
+/// Options of the Blob service.
 #[derive(Debug, Clone)]
 pub struct BlobOptions {
-    /// How long the name of a deleted container cannot be used again. Azure takes some 30 s; here it is at once.
-    pub deleted_name_rests: Duration,
-    /// How long deleted containers can be restored. `None`: deleted is deleted.
+    /// How long the name of a deleted container stays reserved. Azure takes some 30 s; the default is zero.
+    pub deleted_name_reserved_for: Duration,
+    /// How long deleted containers can be restored. `None`: not at all.
     pub container_retention: Option<Duration>,
-    /// The accounts that keep previous versions of blobs.
+    /// The accounts with versioning enabled.
     pub versioned_accounts: Vec<String>,
-    /// How long it takes to get a blob back from the archive. Azure takes hours.
+    /// How long rehydration from the archive takes. Azure takes hours.
     pub rehydration: Duration,
 }
 
 impl Default for BlobOptions {
     fn default() -> Self {
         Self {
-            deleted_name_rests: Duration::ZERO,
+            deleted_name_reserved_for: Duration::ZERO,
             container_retention: None,
             versioned_accounts: Vec::new(),
             rehydration: Duration::from_secs(5),
@@ -50,18 +52,18 @@ impl Default for BlobOptions {
     }
 }
 
-/// Who asks, and what they may do.
+/// The account of a request, and its permissions.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'a> {
     pub account: &'a str,
-    /// How far the permission for the operation goes.
+    /// The permission for the operation.
     pub allowed: Allowed,
-    /// How far the permission to read the source goes, if the operation has one.
+    /// The permission to read the source, if the operation has one.
     pub source_allowed: Allowed,
 }
 
 impl<'a> Caller<'a> {
-    /// One who may do everything with an account.
+    /// A caller with all permissions on an account.
     pub fn owner(account: &'a str) -> Self {
         Self { account, allowed: Allowed::Fully, source_allowed: Allowed::Fully }
     }
@@ -70,70 +72,66 @@ impl<'a> Caller<'a> {
 /// Numbers that nobody can guess: ids of leases and copies.
 pub type Chance = Arc<dyn Fn() -> u128 + Send + Sync>;
 
-/// How often an operation is decided again before the caller is told that the server is busy. Each time
-/// something that it rests on has changed.
-const MAX_ATTEMPTS: u32 = 1000;
-
 pub struct BlobService<E, X> {
     pub(super) engine: Arc<E>,
     pub(super) extents: Arc<X>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) chance: Chance,
     options: BlobOptions,
-    catalogue: Catalogue,
+    catalogue: CatalogueCache,
     settings: Settings<BlobServiceProperties>,
     digester: Digester,
-    pub(super) copies: Arc<Copies>,
-    pub(super) making: Arc<Making>,
+    pub(super) copies: Arc<ActiveCopies>,
+    pub(super) pinned: Arc<PinnedContents>,
 }
 
-/// What decisions rest on beside the operation.
+/// The input of a decision beside the operation.
 pub(super) struct Context<'a, S> {
     pub(super) snapshot: &'a S,
-    /// For what takes long without reading.
-    pub(super) pace: &'a Pace,
-    pub(super) catalogue: &'a Catalogue,
+    /// For long work without reads.
+    pub(super) coop: &'a CoopBudget,
+    pub(super) catalogue: &'a CatalogueCache,
     pub(super) account: &'a str,
     pub(super) allowed: Allowed,
     pub(super) source_allowed: Allowed,
-    /// Later than every moment that a decision was given before.
+    /// Later than the time of every decision before.
     pub(super) now: Timestamp,
     pub(super) chance: &'a (dyn Fn() -> u128 + Send + Sync),
     pub(super) options: &'a BlobOptions,
     pub(super) settings: Arc<BlobServiceProperties>,
-    pub(super) copies: &'a Copies,
-    /// The copy that the operation starts, if it goes on after the answer.
+    pub(super) copies: &'a ActiveCopies,
+    /// The copy that the operation starts, if it continues after the reply.
     pub(super) starting: Option<&'a CopyUnderWay>,
-    /// What was made of layers that were too many.
+    /// The content that a merge of layers has made.
     pub(super) merged: Option<&'a Merged>,
 }
 
-/// What a decision comes to.
-pub(super) enum Step {
+/// What follows the commit of a decision.
+pub(super) enum NextStep {
     Done(Reply),
-    /// The content follows.
-    Content(Box<blob::Content>, Located),
-    /// Done, but for the CRC64 of these bytes, which the answer tells.
-    Sum(Reply, Located),
-    /// A part is done: commit it and decide again.
-    More,
-    /// The layers of this content have to be merged before it is decided again.
-    Merge(ContentId),
+    /// Send the content.
+    Content(Box<blob::Content>, LocatedContent),
+    /// Add the CRC64 of these bytes to the reply.
+    Checksum(Reply, LocatedContent),
+    /// A part is committed: decide again.
+    Continue,
+    /// Merge the layers of this content, then decide again.
+    MergeLayers(ContentId),
 }
 
-/// Bytes that are to be sent, and where they are.
-pub(super) struct Located {
-    pub(super) content: (Content, Shape),
+/// A range of a content.
+pub(super) struct LocatedContent {
+    pub(super) content: (Content, Layout),
     pub(super) range: Range<u64>,
 }
 
-impl From<Reply> for Step {
+impl From<Reply> for NextStep {
     fn from(reply: Reply) -> Self {
         Self::Done(reply)
     }
 }
 
-/// The answer to an operation, and the bytes that follow it.
+/// The reply to an operation, and the bytes that follow it.
 pub struct Answer<S, X: Extents> {
     pub reply: Reply,
     /// With [`Reply::Content`].
@@ -141,9 +139,9 @@ pub struct Answer<S, X: Extents> {
 }
 
 impl<E: Engine, X: Extents> BlobService<E, X> {
-    /// What is stored now. Whoever reads much of it lets others run meanwhile.
-    pub(super) async fn snapshot(&self) -> Result<Paced<E::Snapshot>, ServiceError> {
-        self.engine.snapshot().await.map(Paced::new).map_err(engine_error)
+    /// A snapshot of the current state, whose reads yield when they take long.
+    pub(super) async fn snapshot(&self) -> Result<CoopSnapshot<E::Snapshot>, ServiceError> {
+        self.engine.snapshot().await.map(CoopSnapshot::new).map_err(engine_error)
     }
 
     pub fn new(
@@ -153,20 +151,19 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         chance: Chance,
         options: BlobOptions,
     ) -> Self {
-        let (catalogue, settings) = (Catalogue::default(), Settings::of_service("blob"));
+        let (catalogue, settings) = (CatalogueCache::default(), Settings::of_service("blob"));
         let digester = Digester::start();
-        let (copies, making) = (Arc::default(), Arc::default());
-        Self { engine, extents, clock, chance, options, catalogue, settings, digester, copies, making }
+        let (copies, pinned) = (Arc::default(), Arc::default());
+        Self { engine, extents, clock, chance, options, catalogue, settings, digester, copies, pinned }
     }
 
-    /// Begins to receive the bytes that an operation needs: those that come with the request, or those that have
-    /// to be fetched from its source ([`BlobService::open_source`] has them, if the source is here). `None` if
-    /// it needs none.
+    /// Begins to receive the bytes that an operation needs: the body of the request, or the bytes of its source (from
+    /// [`BlobService::open_source`], if the source is on this server). `None` if it needs none.
     pub fn begin_upload(&self, operation: &Operation) -> Option<Upload<X>> {
-        Upload::of(Arc::clone(&self.extents), &self.digester, operation)
+        Upload::new(Arc::clone(&self.extents), &self.digester, operation)
     }
 
-    /// The bytes of a source that is here, as the caller may read them.
+    /// The bytes of a source on this server, if the caller may read them.
     pub async fn open_source(
         &self,
         caller: Caller<'_>,
@@ -176,62 +173,62 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let reading = self.extents.reading();
         let snapshot = self.snapshot().await?;
         let context = self.context(&snapshot, caller).await?;
-        let found = copy::find_source(&context, source, Telling::AsSource).await?;
+        let found = copy::find_source(&context, source, SourceErrorStyle::AsCopySource).await?;
         let blob = found.ok_or(ErrorCode::CannotVerifyCopySource)?;
         copy::require_readable(&context, &blob, source)?;
         drop(context);
         let range = range.map_or(Ok(0..blob.bytes), |range| range.within(blob.bytes))?;
-        let content = (blob.content, shape(blob.state.of_type));
+        let content = (blob.content, layout(blob.state.of_type));
         let extents = Arc::clone(&self.extents);
-        // Nobody reads a blob with a key through a copy.
+        // A source with a customer-provided key was refused above.
         Download::open(extents, reading, snapshot.into_inner(), content, range, None).await
     }
 
-    /// Refuses what would be refused whatever bytes come with it. For asking before they are received.
+    /// Fails if the operation would fail whatever bytes it has. To be called before they are received.
     pub async fn check(&self, caller: Caller<'_>, operation: &Operation) -> Result<(), ServiceError> {
-        // A length that fits every condition if the caller does not say one.
-        let said = operation.upload().and_then(|upload| upload.bytes);
+        // Without a declared length, one that meets every condition.
+        let declared = operation.upload().and_then(|upload| upload.bytes);
         let bytes = match operation {
-            Operation::PutPages(put) => said.unwrap_or(put.pages.bytes()),
-            _ => said.unwrap_or(1),
+            Operation::PutPages(put) => declared.unwrap_or(put.pages.bytes()),
+            _ => declared.unwrap_or(1),
         };
         let snapshot = self.snapshot().await?;
         let context = self.context(&snapshot, caller).await?;
         self.decide(&context, operation, Some(&Uploaded::expected(bytes))).await.map(drop)
     }
 
-    /// Gives up bytes that were received for an operation that was not carried out. Nobody else knows of them.
+    /// Frees bytes that were received for an operation that failed. Nothing refers to them.
     pub async fn discard(&self, uploaded: Uploaded) {
-        let Place::Extent(extent) = uploaded.place else { return };
+        let UploadLocation::Extent(extent) = uploaded.location else { return };
         match self.extents.free(vec![extent]).await {
             Ok(()) => self.extents.settle(extent),
             Err(error) => {
-                tracing::warn!(%error, "cannot free bytes that were received in vain; a restart will")
+                tracing::warn!(%error, "cannot free the bytes of a failed upload; the next start will")
             }
         }
     }
 
-    /// A blob refers to the bytes that were received for it.
-    pub(super) fn settle(&self, uploaded: &Uploaded) {
-        if let Place::Extent(extent) = uploaded.place {
+    /// To be called when a blob refers to the received bytes.
+    pub(super) fn mark_referenced(&self, uploaded: &Uploaded) {
+        if let UploadLocation::Extent(extent) = uploaded.location {
             self.extents.settle(extent);
         }
     }
 
-    /// Starts a copy that goes on after the answer ([`Operation::goes_on`]). Its source has been found. Whoever
-    /// starts it fetches the bytes then, and ends it with [`BlobService::finish_copy`].
+    /// Starts a copy that continues after the reply ([`Operation::goes_on`]). Its source has been found. The caller then
+    /// fetches the bytes and calls [`BlobService::finish_copy`].
     pub async fn start_copy(
         &self,
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<(Answer<E::Snapshot, X>, CopyUnderWay), ServiceError> {
-        let copy = Copies::begin(&self.copies, caller.account, guid::print((self.chance)()))?;
+        let copy = ActiveCopies::begin(&self.copies, caller.account, guid::print((self.chance)()))?;
         let answer =
             self.execute_with(caller, operation, None, Some(&copy)).await.map_err(|failure| failure.error)?;
         Ok((answer, copy))
     }
 
-    /// Carries out an operation. Its bytes, if it brings some along, have been received.
+    /// Executes an operation. Its bytes, if any, have been received.
     pub async fn execute(
         &self,
         caller: Caller<'_>,
@@ -240,13 +237,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
         let failure = match self.execute_with(caller, operation, uploaded.as_ref(), None).await {
             Ok(answer) => {
-                uploaded.iter().for_each(|uploaded| self.settle(uploaded));
+                uploaded.iter().for_each(|uploaded| self.mark_referenced(uploaded));
                 return Ok(answer);
             }
             Err(failure) => failure,
         };
-        // Bytes that a blob may refer to are never freed, nor settled: a restart will find out.
-        if failure.written == Written::Nothing
+        // Bytes that a blob may refer to are neither freed nor marked: the next start finds out.
+        if failure.state == CommitState::NotCommitted
             && let Some(uploaded) = uploaded
         {
             self.discard(uploaded).await;
@@ -254,7 +251,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Err(failure.error)
     }
 
-    /// Lists blobs. They go to the sink; returns where the next page begins.
+    /// Lists blobs into the sink. Returns where the next page begins.
     pub async fn list_blobs(
         &self,
         caller: Caller<'_>,
@@ -272,10 +269,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         operation: &Operation,
         uploaded: Option<&Uploaded>,
         starting: Option<&CopyUnderWay>,
-    ) -> Result<Answer<E::Snapshot, X>, Failure> {
-        let mut merged = None;
-        let space = Space::freed_if(operation.frees_space());
-        for _ in 0..MAX_ATTEMPTS {
+    ) -> Result<Answer<E::Snapshot, X>, CommitFailure> {
+        let space = SpaceUse::frees_if(operation.frees_space());
+        retry(None, |merged: Option<Merged>| async move {
             // Before the snapshot: what it sees stays readable.
             let reading = self.extents.reading();
             let snapshot = self.snapshot().await?;
@@ -283,55 +279,45 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let context = Context { starting, merged: merged.as_ref(), ..context };
             let outcome = self.decide(&context, operation, uploaded).await?;
             drop(context);
-            match commit(&*self.engine, &snapshot, outcome, space).await? {
-                Attempt::Done(Step::Done(reply)) => {
-                    self.heed(caller.account, operation);
-                    return Ok(Answer { reply, content: None });
+            let answer = match commit(&*self.engine, &snapshot, outcome, space).await? {
+                Attempt::Done(NextStep::Done(reply)) => {
+                    self.after_commit(caller.account, operation);
+                    Answer { reply, content: None }
                 }
-                Attempt::Done(Step::Content(content, located)) => {
-                    return Ok(self
-                        .send(operation, *content, located, snapshot.into_inner(), reading)
-                        .await?);
+                Attempt::Done(NextStep::Content(content, located)) => {
+                    self.send(operation, *content, located, snapshot.into_inner(), reading).await?
                 }
-                Attempt::Done(Step::Sum(mut reply, located)) => {
-                    let Located { content, range } = located;
+                Attempt::Done(NextStep::Checksum(reply, located)) => {
+                    let LocatedContent { content, range } = located;
                     let extents = Arc::clone(&self.extents);
-                    let sum = async {
-                        Download::open(extents, reading, snapshot, content, range, None).await?.crc64().await
-                    };
-                    match (sum.await, &mut reply) {
-                        (
-                            Ok(sum),
-                            Reply::BlobPut { checksums, .. } | Reply::CopyStarted { checksums, .. },
-                        ) => checksums.crc64 = Some(sum),
-                        (Ok(_), _) => {}
-                        // The copy is there: that is what counts.
-                        (Err(error), _) => tracing::warn!(%error, "cannot sum up what was copied"),
-                    }
-                    return Ok(Answer { reply, content: None });
+                    let download = Download::open(extents, reading, snapshot, content, range, None);
+                    Answer { reply: with_crc64(reply, download).await, content: None }
                 }
-                Attempt::Done(Step::Merge(content)) => merged = self.merge(content).await?,
-                Attempt::Done(Step::More) | Attempt::Again => {}
-            }
-        }
-        Err(ServiceError::from(ErrorCode::ServerBusy).into())
+                Attempt::Done(NextStep::MergeLayers(content)) => {
+                    return Ok(Attempt::Retry(self.merge(content).await?));
+                }
+                Attempt::Done(NextStep::Continue) | Attempt::Retry(()) => return Ok(Attempt::Retry(merged)),
+            };
+            Ok(Attempt::Done(answer))
+        })
+        .await
     }
 
-    /// Does what follows from an operation for what is in memory.
-    fn heed(&self, account: &str, operation: &Operation) {
+    /// Updates the state in memory after an operation was committed.
+    fn after_commit(&self, account: &str, operation: &Operation) {
         match operation {
-            Operation::SetServiceProperties(_) => self.settings.forget(account),
+            Operation::SetServiceProperties(_) => self.settings.invalidate(account),
             Operation::AbortCopy { copy_id, .. } => self.copies.abort(&copy_id.to_ascii_lowercase()),
             _ => {}
         }
     }
 
-    /// The answer with bytes, and with their checksum if that was asked for.
+    /// The reply with bytes, and with their checksum if the request wants it.
     async fn send(
         &self,
         operation: &Operation,
         mut content: blob::Content,
-        located: Located,
+        located: LocatedContent,
         snapshot: E::Snapshot,
         reading: X::Reading,
     ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
@@ -339,7 +325,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             Operation::GetBlob(get) => (get.range_checksum, get.encryption.secret.clone()),
             _ => (None, None),
         };
-        let Located { content: stored, range } = located;
+        let LocatedContent { content: stored, range } = located;
         let extents = Arc::clone(&self.extents);
         let download = Download::open(extents, reading, snapshot, stored, range, secret).await?;
         let Some(wanted) = wanted else {
@@ -356,12 +342,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     async fn context<'a>(
         &'a self,
-        snapshot: &'a Paced<E::Snapshot>,
+        snapshot: &'a CoopSnapshot<E::Snapshot>,
         caller: Caller<'a>,
-    ) -> Result<Context<'a, Paced<E::Snapshot>>, ServiceError> {
+    ) -> Result<Context<'a, CoopSnapshot<E::Snapshot>>, ServiceError> {
         Ok(Context {
             snapshot,
-            pace: &snapshot.pace,
+            coop: &snapshot.coop,
             catalogue: &self.catalogue,
             account: caller.account,
             allowed: caller.allowed,
@@ -378,10 +364,10 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     async fn decide(
         &self,
-        context: &Context<'_, Paced<E::Snapshot>>,
+        context: &Context<'_, CoopSnapshot<E::Snapshot>>,
         operation: &Operation,
         uploaded: Option<&Uploaded>,
-    ) -> Result<Outcome<Step>, ServiceError> {
+    ) -> Result<Outcome<NextStep>, ServiceError> {
         containers::check_logs(operation)?;
         match operation {
             Operation::PutBlob(put) => put::put_blob(context, put, uploaded).await,
@@ -392,7 +378,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
             Operation::GetBlob(get) => {
                 let (content, located) = read::get_blob(context, get).await?;
-                Ok(Outcome::read(Step::Content(Box::new(content), located)))
+                Ok(Outcome::read(NextStep::Content(Box::new(content), located)))
             }
             Operation::GetBlobProperties { blob, revision, preconditions, encryption, .. } => {
                 let properties =
@@ -425,7 +411,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     stored.immutability = Some(*policy);
                     Ok(Reply::ImmutabilityPolicySet(*policy))
                 };
-                change::hold(context, blob, *revision, set).await
+                change::update_retention(context, blob, *revision, set).await
             }
             Operation::DeleteImmutabilityPolicy { blob, revision } => {
                 let delete = |stored: &mut StoredBlob| {
@@ -435,14 +421,14 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     stored.immutability = None;
                     Ok(Reply::ImmutabilityPolicyDeleted)
                 };
-                change::hold(context, blob, *revision, delete).await
+                change::update_retention(context, blob, *revision, delete).await
             }
             Operation::SetLegalHold { blob, revision, hold } => {
                 let set = |stored: &mut StoredBlob| {
                     stored.legal_hold = Some(*hold);
                     Ok(Reply::LegalHoldSet(*hold))
                 };
-                change::hold(context, blob, *revision, set).await
+                change::update_retention(context, blob, *revision, set).await
             }
             Operation::LeaseBlob { blob, action, conditions } => {
                 change::lease(context, blob, *action, conditions).await
@@ -476,14 +462,14 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             Operation::DeleteContainer { container, preconditions } => {
                 containers::delete(context, container, preconditions).await
             }
-            _ => self.decide_on_account(context, operation).await.map(|outcome| outcome.map(Step::Done)),
+            _ => self.decide_on_account(context, operation).await.map(|outcome| outcome.map(NextStep::Done)),
         }
     }
 
-    /// Decides what is about the account or about a container as a whole.
+    /// Decides operations on the account or on a container as a whole.
     async fn decide_on_account(
         &self,
-        context: &Context<'_, Paced<E::Snapshot>>,
+        context: &Context<'_, CoopSnapshot<E::Snapshot>>,
         operation: &Operation,
     ) -> Result<Outcome<Reply>, ServiceError> {
         match operation {
@@ -537,8 +523,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 containers::restore(context, container, deleted, deleted_version).await
             }
             Operation::NotImplemented(what) => Err(what.code().into()),
-            // What this service does not do yet: user delegation keys and incremental copies. Batches are taken
-            // apart by the server. Everything else was decided before.
+            // Not implemented: user delegation keys and incremental copies. The server splits batches.
+            // Everything else was decided before.
             _ => Err(ErrorCode::NotImplemented.into()),
         }
     }
@@ -576,8 +562,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         containers::find(&context, container).await.map(|(_, container)| container)
     }
 
-    /// The service properties of an account, as they are asked for with every request: changes made
-    /// by this process hold at once, those of another after a few seconds.
+    /// The service properties of an account, cached: changes made by this process are visible at once, those of
+    /// another process after a few seconds.
     pub async fn service_properties(
         &self,
         account: &str,
@@ -591,7 +577,24 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 }
 
-/// What the caller is told of a failure below.
+/// Adds the CRC64 of what was copied to the reply.
+async fn with_crc64<S: Snapshot, X: Extents>(
+    mut reply: Reply,
+    download: impl Future<Output = Result<Download<S, X>, ServiceError>>,
+) -> Reply {
+    let sum = async { download.await?.crc64().await };
+    match (sum.await, &mut reply) {
+        (Ok(sum), Reply::BlobPut { checksums, .. } | Reply::CopyStarted { checksums, .. }) => {
+            checksums.crc64 = Some(sum);
+        }
+        (Ok(_), _) => {}
+        // The copy is committed, which is what counts.
+        (Err(error), _) => tracing::warn!(%error, "cannot compute the checksum of a copy"),
+    }
+    reply
+}
+
+/// The service error for an error of the extent store.
 pub(super) fn extent_error(error: ExtentError) -> ServiceError {
     match &error {
         ExtentError::Unavailable(_) => ServiceError::new(ErrorCode::ServerBusy),
@@ -601,10 +604,10 @@ pub(super) fn extent_error(error: ExtentError) -> ServiceError {
     .with_cause(error)
 }
 
-/// How the bytes of a blob of a type are laid out.
-pub(super) fn shape(of_type: OfType) -> Shape {
+/// The layout of the content of a blob type.
+pub(super) fn layout(of_type: OfType) -> Layout {
     match of_type {
-        OfType::Block | OfType::Append { .. } => Shape::Whole,
-        OfType::Page { .. } => Shape::Sparse,
+        OfType::Block | OfType::Append { .. } => Layout::Contiguous,
+        OfType::Page { .. } => Layout::Sparse,
     }
 }

@@ -1,68 +1,67 @@
-//! Notes of the blobs that may have blocks which are not committed, so that nobody has to look for blocks of all
-//! the others.
+//! Markers of the blobs that may have uncommitted blocks, so that others need not be scanned for blocks.
 //!
-//! Whoever puts the first block makes the note, and those after it only rest on it: they do not get in each
-//! other's way. So whoever discards the blocks cannot tell that no further one is on its way, and leaves the note
-//! where it is. It goes in two steps: once there are no blocks it is closed, which fails every commit that rests
-//! on it and makes those that come later open it again; if there are still no blocks then, it is removed.
+//! The first Put Block writes the marker, and those after it have it as a guard, so that they do not conflict with
+//! each other. Discarding blocks therefore cannot exclude another Put Block, and leaves the marker. It is removed in two
+//! steps: when the blob has no blocks, the marker is closed, which fails every commit with it as a guard and makes later
+//! ones open it again; if the blob has no blocks after that either, the marker is deleted.
 
-use super::edit::{Edit, Rows};
-use super::target::Target;
+use super::cursor::RowCursor;
+use super::slot::BlobSlot;
+use super::write_set::WriteSet;
 use crate::keyspace;
 use crate::record;
 use tepui_engine::{Key, Snapshot, Value};
 use tepui_model::blob::BlockId;
 use tepui_model::{ErrorCode, ServiceError};
 
-/// What the note says when no block may be put without changing it.
+/// The value of a closed marker: Put Block has to write it.
 const CLOSED: u64 = 0;
 
-/// Whether a blob may have blocks that are not committed.
+/// Whether a blob may have uncommitted blocks.
 pub(super) async fn may_have_blocks<S: Snapshot>(
-    edit: &Edit<'_, S>,
-    target: &Target<'_>,
+    writes: &WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
 ) -> Result<bool, ServiceError> {
-    Ok(edit.get(&keyspace::staged(target.container, target.name())).await?.is_some())
+    Ok(writes.get(&keyspace::staged(slot.container, slot.name())).await?.is_some())
 }
 
-/// Sees to it that there is a note when a block is put. All blocks of a blob that are not committed have ids of
-/// one length.
-pub(super) async fn note<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
-    target: &Target<'_>,
+/// Writes or guards the marker for Put Block. All uncommitted blocks of a blob have ids of one length.
+pub(super) async fn mark<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
     id: &BlockId,
 ) -> Result<(), ServiceError> {
-    let note = keyspace::staged(target.container, target.name());
+    let marker = keyspace::staged(slot.container, slot.name());
     let length = id.bytes().len() as u64;
-    if let Some(row) = edit.get(&note).await? {
+    if let Some(row) = writes.get(&marker).await? {
         if record::decode_number(&row)? == length {
-            edit.guard(note);
+            writes.guard(marker);
             return Ok(());
         }
-        let blocks = keyspace::blocks(target.container, target.name());
-        if let Some((key, _)) = Rows::of(edit.snapshot, blocks, 1).next().await? {
+        let blocks = keyspace::blocks(slot.container, slot.name());
+        if let Some((key, _)) = RowCursor::new(writes.snapshot, blocks, 1).next().await? {
             let (_, known) = keyspace::block_of(&key).ok_or(ErrorCode::InternalError)?;
             if known.bytes().len() != id.bytes().len() {
                 return Err(ErrorCode::InvalidBlobOrBlock.into());
             }
         }
     }
-    edit.put(note, record::encode_number(length));
+    writes.put(marker, record::encode_number(length));
     Ok(())
 }
 
-/// Closes a note if there are no blocks, or removes it if it was closed before.
-pub(super) async fn tidy<S: Snapshot>(
-    edit: &mut Edit<'_, S>,
-    (note, row): (Key, Value),
+/// Closes a marker if its blob has no blocks, or deletes it if it was closed before.
+pub(super) async fn remove_stale<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
+    (marker, row): (Key, Value),
 ) -> Result<(), ServiceError> {
-    let (container, name) = keyspace::noted_blob(&note).ok_or(ErrorCode::InternalError)?;
-    if Rows::of(edit.snapshot, keyspace::blocks(container, &name), 1).next().await?.is_some() {
+    let (container, name) = keyspace::blob_of_marker(&marker).ok_or(ErrorCode::InternalError)?;
+    if RowCursor::new(writes.snapshot, keyspace::blocks(container, &name), 1).next().await?.is_some() {
         return Ok(());
     }
     match record::decode_number(&row)? {
-        CLOSED => edit.delete(note),
-        _ => edit.put(note, record::encode_number(CLOSED)),
+        CLOSED => writes.delete(marker),
+        _ => writes.put(marker, record::encode_number(CLOSED)),
     }
     Ok(())
 }

@@ -1,24 +1,24 @@
-//! Access tiers of block blobs, and the way back from the archive.
+//! Access tiers of block blobs, and rehydration from the archive.
 
 use crate::record::{StoredBlob, StoredTier};
 use std::time::Duration;
 use tepui_model::blob::{AccessTier, ArchiveStatus, BlobType, RehydratePriority, TierView};
 use tepui_model::{ErrorCode, Timestamp};
 
-/// The tier at a moment: what is on its way arrives.
-fn arrived(tier: StoredTier, now: Timestamp) -> StoredTier {
+/// The tier at a time: a rehydration that is done takes effect.
+fn effective(tier: StoredTier, now: Timestamp) -> StoredTier {
     match tier.rehydrating {
         Some((to, _, done)) if done <= now => StoredTier { tier: to, changed: done, rehydrating: None },
         _ => tier,
     }
 }
 
-/// What answers say of it.
+/// The tier as replies show it.
 pub(super) fn view<T, C>(blob: &StoredBlob<T, C>, now: Timestamp) -> Option<TierView> {
     if blob.of_type.blob_type() != BlobType::Block {
         return None;
     }
-    let Some(tier) = blob.tier.map(|tier| arrived(tier, now)) else { return Some(TierView::default()) };
+    let Some(tier) = blob.tier.map(|tier| effective(tier, now)) else { return Some(TierView::default()) };
     Some(TierView {
         tier: tier.tier,
         inferred: false,
@@ -33,10 +33,10 @@ pub(super) fn view<T, C>(blob: &StoredBlob<T, C>, now: Timestamp) -> Option<Tier
 }
 
 pub(super) fn is_archived(blob: &StoredBlob, now: Timestamp) -> bool {
-    blob.tier.is_some_and(|tier| arrived(tier, now).tier == AccessTier::Archive)
+    blob.tier.is_some_and(|tier| effective(tier, now).tier == AccessTier::Archive)
 }
 
-/// The tier that a blob has after it was set, and whether it is on its way from the archive.
+/// The tier of a blob after Set Blob Tier, and whether it is being rehydrated.
 pub(super) fn set(
     before: Option<StoredTier>,
     to: AccessTier,
@@ -44,7 +44,7 @@ pub(super) fn set(
     now: Timestamp,
     rehydration: Duration,
 ) -> Result<(StoredTier, bool), ErrorCode> {
-    let before = before.map(|tier| arrived(tier, now));
+    let before = before.map(|tier| effective(tier, now));
     let priority = priority.unwrap_or(RehydratePriority::Standard);
     match before {
         Some(StoredTier { rehydrating: Some((going, known, done)), changed, .. }) if going == to => {
@@ -62,8 +62,7 @@ pub(super) fn set(
     }
 }
 
-/// Whether a new blob of a type may be given a tier. Those of premium accounts, which page blobs have, are not
-/// served.
+/// Whether a new blob of a type may have a tier. Premium tiers, which page blobs have, are not supported.
 pub(super) fn check_new(given: Option<AccessTier>, blob_type: BlobType) -> Result<(), ErrorCode> {
     match (given, blob_type) {
         (None, _) => Ok(()),
@@ -73,7 +72,7 @@ pub(super) fn check_new(given: Option<AccessTier>, blob_type: BlobType) -> Resul
     }
 }
 
-/// The tier of a blob that replaces another: its own, or else the one that was set for the other.
+/// The tier of a blob that replaces another: the given one, or else the one of the other.
 pub(super) fn of_new(
     given: Option<AccessTier>,
     before: Option<StoredTier>,
@@ -81,7 +80,7 @@ pub(super) fn of_new(
 ) -> Option<StoredTier> {
     match given {
         Some(tier) => Some(StoredTier { tier, changed: now, rehydrating: None }),
-        None => before.map(|tier| arrived(tier, now)).filter(|tier| tier.tier != AccessTier::Archive),
+        None => before.map(|tier| effective(tier, now)).filter(|tier| tier.tier != AccessTier::Archive),
     }
 }
 
@@ -125,7 +124,7 @@ mod tests {
             assert_eq!(after.rehydrating.map(|(_, priority, _)| priority), Some(expected), "{before:?}");
         }
         let later = now.saturating_add(DAY);
-        assert_eq!(arrived(going, later).tier, Hot);
+        assert_eq!(effective(going, later).tier, Hot);
         assert_eq!(of_new(None, Some(going), later).map(|tier| tier.tier), Some(Hot));
         assert_eq!(of_new(None, Some(of(Archive)), later), None);
     }

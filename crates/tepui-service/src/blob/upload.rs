@@ -1,12 +1,12 @@
-//! Bytes on their way in: streamed into the store before the operation that wants them is decided.
+//! Uploads: bytes are streamed into the store before their operation is decided.
 
 use super::contents;
 use super::digester::{Digester, StreamSum};
 use super::download::zero_bytes;
-use super::edit::Edit;
 use super::encryption::{Encryptor, encrypt};
+use super::write_set::WriteSet;
 use crate::blob::service::extent_error;
-use crate::record::Source;
+use crate::record::PieceSource;
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tepui_engine::Snapshot;
@@ -17,66 +17,66 @@ use tepui_model::blob::{
 };
 use tepui_model::{ErrorCode, ServiceError};
 
-/// The longest blob that is fetched from elsewhere while the caller waits.
+/// The longest blob that is fetched from another server synchronously.
 const MAX_FETCHED_BYTES: u64 = 5000 * 1024 * 1024;
-/// The longest blob that there is: as many blocks as it can have, as long as they can be.
+/// The longest blob: 50,000 blocks of the largest size.
 const MAX_BLOB_BYTES: u64 = 50_000 * 4000 * 1024 * 1024;
-/// Up to this length, bytes are stored with what is known of blobs, and not as an extent.
-const MAX_HELD_BYTES: usize = 16 * 1024;
-/// So much is summed up and then copied: what a core has at hand for the second time.
+/// Up to this length, bytes are stored in rows of the engine, and not as an extent.
+const MAX_IN_MEMORY_BYTES: usize = 16 * 1024;
+/// The unit of computing a checksum and then copying: it stays in the cache of a core.
 const PART_BYTES: usize = 64 * 1024;
 
-/// How many zeros are written that were read from where a page blob has nothing. A request that is a few hundred bytes
-/// long could else fill the disk with them.
+/// The most zeros that are written for the holes of a page blob. Otherwise a request of a few hundred bytes could fill
+/// the disk.
 const MAX_WRITTEN_ZEROS: u64 = 256 * 1024 * 1024;
 
-/// Bytes that are being received. Dropping it leaves nothing behind.
+/// An upload in progress. Dropping it frees what was received.
 pub struct Upload<X: Extents> {
     extents: Arc<X>,
-    /// Not yet known to be too long to be kept here.
-    held: BytesMut,
+    /// Bytes in memory, until they exceed `max_buffered`.
+    buffered: BytesMut,
     writer: Option<X::Writer>,
-    /// How many bytes are held at most.
-    hold: usize,
-    /// Whether zeros need not be written if there is nothing else.
+
+    max_buffered: usize,
+    /// Whether an upload of nothing but zeros is stored as a hole.
     keeps_holes: bool,
-    /// How many zeros there are that were not written, as long as there is nothing else.
+    /// The zeros so far that were not written, while nothing else was received.
     hole: u64,
     written_zeros: u64,
     bytes: u64,
     max_bytes: u64,
     md5: Option<StreamSum>,
     crc64: Crc64,
-    /// The caller's key, if the bytes are encrypted with one.
+    /// The customer-provided key, if the bytes are encrypted with one.
     secret: Option<CustomerSecret>,
     encryptor: Option<Encryptor>,
 }
 
-/// Bytes that have been received. Whoever has it hands it to
-/// [`BlobService::execute`](super::BlobService::execute), or else to [`BlobService::discard`](super::BlobService::discard).
+/// Received bytes. To be passed to [`BlobService::execute`](super::BlobService::execute), or else to
+/// [`BlobService::discard`](super::BlobService::discard).
 #[derive(Debug)]
 pub struct Uploaded {
-    pub(super) place: Place,
-    /// How many there are. Encrypted, they take more.
+    pub(super) location: UploadLocation,
+    /// Their length before encryption.
     pub(super) bytes: u64,
-    /// Of what was received.
+    /// Of the bytes before encryption.
     pub(super) checksums: Checksums,
-    /// With the caller's key.
+    /// With the customer-provided key.
     pub(super) is_encrypted: bool,
 }
 
-/// Where received bytes are.
+/// Where received bytes are stored.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
-    Held(Bytes),
+pub(super) enum UploadLocation {
+    InMemory(Bytes),
     Extent(Extent),
-    /// Nowhere: so many zeros.
+    /// Not stored: this many zeros.
     Zeros(u64),
 }
 
 impl<X: Extents> Upload<X> {
     /// `None` if the operation needs no bytes.
-    pub(super) fn of(extents: Arc<X>, digester: &Digester, operation: &Operation) -> Option<Self> {
+    pub(super) fn new(extents: Arc<X>, digester: &Digester, operation: &Operation) -> Option<Self> {
         let (with_md5, max_bytes) = match (operation.upload(), fetched(operation)) {
             (Some(upload), _) => {
                 let whole = matches!(operation, Operation::PutBlob(_));
@@ -85,15 +85,15 @@ impl<X: Extents> Upload<X> {
             (None, Some(fetched)) => (fetched.with_md5, fetched.max_bytes),
             (None, None) => return None,
         };
-        // Of blocks there may be so many that their list could not be committed with the bytes in it.
-        let hold = if matches!(operation, Operation::PutBlock(_)) { 0 } else { MAX_HELD_BYTES };
+        // A list of very many blocks could not be committed with their bytes in it.
+        let max_buffered = if matches!(operation, Operation::PutBlock(_)) { 0 } else { MAX_IN_MEMORY_BYTES };
         let of_pieces = matches!(operation, Operation::PutBlock(_) | Operation::AppendBlock(_));
         let (md5, crc64) = (with_md5.then(|| digester.begin()), Crc64::new());
         Some(Self {
             extents,
-            held: BytesMut::new(),
+            buffered: BytesMut::new(),
             writer: None,
-            hold,
+            max_buffered,
             keeps_holes: of_pieces && !with_md5,
             hole: 0,
             written_zeros: 0,
@@ -106,7 +106,7 @@ impl<X: Extents> Upload<X> {
         })
     }
 
-    /// Takes the next bytes. Waits until the store can take more.
+    /// Writes the next bytes. Waits until the store can take more (backpressure).
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), ServiceError> {
         self.keeps_holes = false;
         if self.hole > 0 {
@@ -117,7 +117,7 @@ impl<X: Extents> Upload<X> {
         self.write_bytes(bytes).await
     }
 
-    /// Takes zeros from where the source has nothing.
+    /// Writes a hole of the source.
     pub async fn write_hole(&mut self, bytes: u64) -> Result<(), ServiceError> {
         if !self.keeps_holes {
             return self.write_zeros(bytes).await;
@@ -148,18 +148,18 @@ impl<X: Extents> Upload<X> {
         if let Some(md5) = &mut self.md5 {
             md5.update(bytes.clone()).await;
         }
-        if self.writer.is_none() && self.held.len() + bytes.len() <= self.hold {
+        if self.writer.is_none() && self.buffered.len() + bytes.len() <= self.max_buffered {
             self.crc64.update(&bytes);
-            self.held.extend_from_slice(&bytes);
+            self.buffered.extend_from_slice(&bytes);
             return Ok(());
         }
         if self.writer.is_none() {
             self.writer = Some(self.extents.begin().await.map_err(extent_error)?);
             self.encryptor = self.secret.as_ref().map(Encryptor::new).transpose()?;
         }
-        let held = std::mem::take(&mut self.held).freeze();
-        if !held.is_empty() {
-            self.write_part(held).await?;
+        let buffered = std::mem::take(&mut self.buffered).freeze();
+        if !buffered.is_empty() {
+            self.write_part(buffered).await?;
         }
         while !bytes.is_empty() {
             let part = bytes.split_to(bytes.len().min(PART_BYTES));
@@ -169,7 +169,7 @@ impl<X: Extents> Upload<X> {
         Ok(())
     }
 
-    /// Hands bytes to the store, encrypted if they are to be.
+    /// Writes bytes to the store, encrypted if there is a key.
     async fn write_part(&mut self, part: Bytes) -> Result<(), ServiceError> {
         let part = match &mut self.encryptor {
             Some(encryptor) => encryptor.push(&part)?,
@@ -181,29 +181,29 @@ impl<X: Extents> Upload<X> {
         }
     }
 
-    /// All bytes are there, and on disk when this returns.
+    /// Ends the upload. Extents are durable when this returns.
     pub async fn finish(self) -> Result<Uploaded, ServiceError> {
         let md5 = match self.md5 {
             Some(md5) => Some(md5.finish().await),
             None => None,
         };
-        // What is nowhere is not encrypted either.
+        // Holes are not encrypted.
         let is_encrypted = self.secret.is_some() && self.bytes > self.hole;
-        let (place, crc64) = match (self.writer, self.secret) {
-            _ if self.hole > 0 => (Place::Zeros(self.hole), sum_of_zeros(self.hole)),
+        let (location, crc64) = match (self.writer, self.secret) {
+            _ if self.hole > 0 => (UploadLocation::Zeros(self.hole), sum_of_zeros(self.hole)),
             (Some(mut writer), _) => {
                 if let Some(encryptor) = self.encryptor {
                     writer.write(encryptor.finish()?).await.map_err(extent_error)?;
                 }
-                (Place::Extent(writer.finish().await.map_err(extent_error)?), self.crc64.finish())
+                (UploadLocation::Extent(writer.finish().await.map_err(extent_error)?), self.crc64.finish())
             }
             (None, Some(secret)) if is_encrypted => {
-                (Place::Held(encrypt(&secret, &self.held)?), self.crc64.finish())
+                (UploadLocation::InMemory(encrypt(&secret, &self.buffered)?), self.crc64.finish())
             }
-            (None, _) => (Place::Held(self.held.freeze()), self.crc64.finish()),
+            (None, _) => (UploadLocation::InMemory(self.buffered.freeze()), self.crc64.finish()),
         };
         let checksums = Checksums { md5, crc64: Some(Crc64Sum(crc64)) };
-        Ok(Uploaded { place, bytes: self.bytes, checksums, is_encrypted })
+        Ok(Uploaded { location, bytes: self.bytes, checksums, is_encrypted })
     }
 }
 
@@ -212,39 +212,44 @@ fn too_long(max_bytes: u64) -> ServiceError {
 }
 
 impl Uploaded {
-    /// Whether bytes are in the store, where they stay until they are kept or discarded.
+    /// Whether the bytes are in an extent, until they are referenced or discarded.
     pub fn is_stored(&self) -> bool {
-        matches!(self.place, Place::Extent(_))
+        matches!(self.location, UploadLocation::Extent(_))
     }
 
-    /// What is decided with before anything was received.
+    /// A placeholder for decisions before the body was received.
     pub(super) fn expected(bytes: u64) -> Self {
-        let (place, checksums) = (Place::Held(Bytes::new()), Checksums::default());
-        Self { place, bytes, checksums, is_encrypted: false }
+        let (location, checksums) = (UploadLocation::InMemory(Bytes::new()), Checksums::default());
+        Self { location, bytes, checksums, is_encrypted: false }
     }
 
-    /// Keeps the bytes, as a piece of a content.
-    pub(super) async fn keep<S: Snapshot>(&self, edit: &mut Edit<'_, S>) -> Result<Source, ServiceError> {
-        if let Place::Extent(extent) = self.place {
-            contents::keep_extent(edit, extent).await?;
+    /// Adds a reference to the bytes, as a piece of a content.
+    pub(super) async fn add_piece<S: Snapshot>(
+        &self,
+        writes: &mut WriteSet<'_, S>,
+    ) -> Result<PieceSource, ServiceError> {
+        if let UploadLocation::Extent(extent) = self.location {
+            contents::add_extent(writes, extent).await?;
         }
-        Ok(match (&self.place, self.is_encrypted) {
-            (Place::Held(bytes), false) => Source::Inline(bytes.clone()),
-            (Place::Held(bytes), true) => Source::EncryptedInline(bytes.clone(), 0..self.bytes),
-            (Place::Extent(extent), false) => Source::Extent(*extent),
-            (Place::Extent(extent), true) => Source::EncryptedExtent(*extent, 0..self.bytes),
-            (Place::Zeros(bytes), _) => Source::Zeros(*bytes),
+        Ok(match (&self.location, self.is_encrypted) {
+            (UploadLocation::InMemory(bytes), false) => PieceSource::Inline(bytes.clone()),
+            (UploadLocation::InMemory(bytes), true) => {
+                PieceSource::EncryptedInline(bytes.clone(), 0..self.bytes)
+            }
+            (UploadLocation::Extent(extent), false) => PieceSource::Extent(*extent),
+            (UploadLocation::Extent(extent), true) => PieceSource::EncryptedExtent(*extent, 0..self.bytes),
+            (UploadLocation::Zeros(bytes), _) => PieceSource::Zeros(*bytes),
         })
     }
 
-    /// The checksums, if they are what the caller said.
-    pub(super) fn check(&self, said: &Checksums) -> Result<Checksums, ServiceError> {
-        said.check(&self.checksums)?;
+    /// The checksums, if they are equal to the declared ones.
+    pub(super) fn check(&self, declared: &Checksums) -> Result<Checksums, ServiceError> {
+        declared.check(&self.checksums)?;
         Ok(self.checksums)
     }
 }
 
-/// The key that the caller brings along for the bytes of an operation.
+/// The customer-provided key for the bytes of an operation.
 fn secret(operation: &Operation) -> Option<&CustomerSecret> {
     let encryption = match operation {
         Operation::PutBlob(put) => &put.new.encryption,
@@ -258,18 +263,18 @@ fn secret(operation: &Operation) -> Option<&CustomerSecret> {
     encryption.secret.as_ref()
 }
 
-/// What has to be fetched for an operation.
+/// Limits of the bytes that have to be fetched for an operation.
 struct Fetched {
     with_md5: bool,
     max_bytes: u64,
 }
 
-/// Copies of blobs that are here share what they are made of, unless the caller says what their bytes must be, or brings
-/// along a key to encrypt them with.
+/// Copies of blobs of this server share their content, unless the request declares checksums, or has a key to encrypt
+/// with.
 fn fetched(operation: &Operation) -> Option<Fetched> {
-    let of_copy = |source: &CopySource, said: &Checksums, max_bytes| {
+    let of_copy = |source: &CopySource, declared: &Checksums, max_bytes| {
         let is_here = matches!(source.place, SourcePlace::Here { .. });
-        let needed = !is_here || *said != Checksums::default() || secret(operation).is_some();
+        let needed = !is_here || *declared != Checksums::default() || secret(operation).is_some();
         needed.then_some(Fetched { with_md5: true, max_bytes })
     };
     let of_piece = |piece: &Piece| match piece {
@@ -282,7 +287,7 @@ fn fetched(operation: &Operation) -> Option<Fetched> {
         Operation::PutBlobFromUrl(put) => of_copy(&put.source, &put.checksums, MAX_FETCHED_BYTES),
         Operation::CopyBlob(copy) => match &copy.pace {
             CopyPace::Background => of_copy(&copy.source, &Checksums::default(), MAX_BLOB_BYTES),
-            CopyPace::Waiting(said) => of_copy(&copy.source, said, MAX_FETCHED_BYTES),
+            CopyPace::Waiting(declared) => of_copy(&copy.source, declared, MAX_FETCHED_BYTES),
         },
         Operation::PutBlock(put) => of_piece(&put.piece),
         Operation::AppendBlock(append) => of_piece(&append.piece),

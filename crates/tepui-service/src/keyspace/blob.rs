@@ -1,7 +1,7 @@
-//! Keys of containers, of blobs, and of what blobs are made of.
+//! Keys of containers, of blobs, and of their contents.
 //!
-//! A blob's key ends with its revision, so that a scan meets the states of one name in the order of lists:
-//! snapshots, then versions, oldest first, and the blob as it is now last.
+//! A blob's key ends with its revision, so that a scan returns the revisions of one name in the order of lists:
+//! snapshots, then versions, oldest first, and the current blob last.
 
 use super::{Edge, Incarnation, KeyWriter, read_text, space};
 use std::borrow::Cow;
@@ -14,23 +14,23 @@ const SNAPSHOT: u8 = 0x01;
 const VERSION: u8 = 0x02;
 const BASE: u8 = 0x03;
 
-/// The number of a content that is in rows of its own. Never used twice; later ones are greater, roughly.
+/// The id of a content in rows of its own. Never used twice; later ones are greater, roughly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ContentId(pub(crate) u128);
 
 impl ContentId {
-    /// Made of the time, so that contents made together lie together, and of chance.
+    /// The time, so that contents made together are close to each other, and random bits.
     pub(crate) fn new(now: Timestamp, chance: u128) -> Self {
         Self(u128::from(now.ticks()) << 64 | chance & u128::from(u64::MAX))
     }
 }
 
-/// The catalogue's row of a container.
+/// The catalogue row of a container.
 pub(crate) fn container(account: &str, name: &str) -> Key {
     KeyWriter::new(space::CONTAINER).text(account).text(name).finish()
 }
 
-/// The catalogue's row of a container that was deleted and can be restored.
+/// The catalogue row of a soft-deleted container.
 pub(crate) fn deleted_container(account: &str, name: &str, container: Incarnation) -> Key {
     KeyWriter::new(space::CONTAINER).text(account).text(name).number(container.0).finish()
 }
@@ -46,7 +46,7 @@ pub(crate) fn all_containers() -> KeyRange {
     whole(KeyWriter::new(space::CONTAINER))
 }
 
-/// The boundary before all rows of a container, or after them.
+/// The boundary before or after all catalogue rows of a container's name.
 pub(crate) fn container_edge(account: &str, name: &str, edge: Edge) -> Key {
     let key = KeyWriter::new(space::CONTAINER).text(account).text(name);
     match edge {
@@ -55,7 +55,7 @@ pub(crate) fn container_edge(account: &str, name: &str, edge: Edge) -> Key {
     }
 }
 
-/// The name inside a key of the catalogue of containers, and the incarnation of one that was deleted.
+/// The name inside a catalogue key of a container, and the incarnation of a soft-deleted one.
 pub(crate) fn container_name<'a>(
     account: &str,
     key: &'a [u8],
@@ -67,12 +67,12 @@ pub(crate) fn container_name<'a>(
     }
 }
 
-/// A name that rests after its container was deleted.
-pub(crate) fn resting_container_name(account: &str, name: &str) -> Key {
-    KeyWriter::new(space::RESTING_CONTAINER_NAME).text(account).last_text(name).finish()
+/// A name that is reserved after its container was deleted.
+pub(crate) fn reserved_container_name(account: &str, name: &str) -> Key {
+    KeyWriter::new(space::RESERVED_CONTAINER_NAME).text(account).last_text(name).finish()
 }
 
-/// The note that a container was dropped, and that what is in it is to be released.
+/// The GC record of a dropped container.
 pub(crate) fn dropped_container(container: Incarnation) -> Key {
     KeyWriter::new(space::DROPPED_CONTAINER).number(container.0).finish()
 }
@@ -81,7 +81,7 @@ pub(crate) fn all_dropped_containers() -> KeyRange {
     whole(KeyWriter::new(space::DROPPED_CONTAINER))
 }
 
-/// The note that nothing refers to a content any more.
+/// The GC record of an unreferenced content.
 pub(crate) fn dropped_content(content: ContentId) -> Key {
     of_content(space::DROPPED_CONTENT, content).finish()
 }
@@ -90,13 +90,13 @@ pub(crate) fn all_dropped_contents() -> KeyRange {
     whole(KeyWriter::new(space::DROPPED_CONTENT))
 }
 
-/// The content that a key of [`all_dropped_contents`] is about.
+/// The content inside a key of [`all_dropped_contents`].
 pub(crate) fn dropped_content_id(key: &[u8]) -> Option<ContentId> {
     let number = key.get(1..)?.try_into().ok()?;
     Some(ContentId(u128::from_be_bytes(number)))
 }
 
-/// The note that nothing refers to an extent any more.
+/// The GC record of an unreferenced extent.
 pub(crate) fn free_extent(extent: Extent) -> Key {
     KeyWriter::new(space::FREE_EXTENT).number(extent.volume).number(extent.offset).finish()
 }
@@ -105,26 +105,26 @@ pub(crate) fn all_free_extents() -> KeyRange {
     whole(KeyWriter::new(space::FREE_EXTENT))
 }
 
-/// How often an extent is referred to.
+/// The reference count of an extent.
 pub(crate) fn extent(extent: Extent) -> Key {
     KeyWriter::with_capacity(space::EXTENT, 17).number(extent.volume).number(extent.offset).finish()
 }
 
-/// All extents of a volume that are referred to.
+/// The reference counts of all extents of a volume.
 pub(crate) fn extents_of_volume(volume: u64) -> KeyRange {
     whole(KeyWriter::new(space::EXTENT).number(volume))
 }
 
 /// The volume and the offset inside a key of an extent.
-pub(crate) fn place_of_extent(key: &[u8]) -> Option<(u64, u64)> {
+pub(crate) fn extent_location(key: &[u8]) -> Option<(u64, u64)> {
     let key = key.get(1..)?;
     (key.len() == 16).then_some(())?;
     Some((number_at(key, 0)?, number_at(key, 8)?))
 }
 
-/// One state of a blob.
+/// A revision of a blob.
 pub(crate) fn blob(container: Incarnation, name: &str, revision: Revision) -> Key {
-    // Exact unless there are zeros to escape: these keys fill the engine's memory.
+    // The exact length unless NULs are escaped: these keys fill the engine's memory.
     let bytes = 1 + 8 + name.len() + 2 + 1 + if revision == Revision::Base { 0 } else { 8 };
     let key = KeyWriter::with_capacity(space::BLOB, bytes).number(container.0).text(name);
     with_revision(key, revision).finish()
@@ -165,23 +165,23 @@ pub(crate) fn container_of_blob(key: &[u8]) -> Option<Incarnation> {
     number_at(key, 1).map(Incarnation)
 }
 
-/// A block that is not committed.
+/// An uncommitted block.
 pub(crate) fn block(container: Incarnation, name: &str, id: &BlockId) -> Key {
     let key = KeyWriter::new(space::BLOCK).number(container.0).text(name);
     id.bytes().iter().fold(key, |key, byte| key.byte(*byte)).finish()
 }
 
-/// The blocks of a blob that are not committed, in the order of their ids.
+/// The uncommitted blocks of a blob, in the order of their ids.
 pub(crate) fn blocks(container: Incarnation, name: &str) -> KeyRange {
     whole(KeyWriter::new(space::BLOCK).number(container.0).text(name))
 }
 
-/// All blocks of a container that are not committed, of blobs whose names begin with `prefix`.
+/// All uncommitted blocks of a container, of blobs whose names begin with `prefix`.
 pub(crate) fn blocks_with_prefix(container: Incarnation, prefix: &str) -> KeyRange {
     whole(KeyWriter::new(space::BLOCK).number(container.0).last_text(prefix))
 }
 
-/// All blocks of all containers that are not committed.
+/// All uncommitted blocks of all containers.
 pub(crate) fn all_blocks() -> KeyRange {
     whole(KeyWriter::new(space::BLOCK))
 }
@@ -192,28 +192,28 @@ pub(crate) fn block_of(key: &[u8]) -> Option<(Cow<'_, str>, BlockId)> {
     Some((name, BlockId::from_bytes(id.to_vec())?))
 }
 
-/// What is known of a content as a whole.
+/// The head of a content.
 pub(crate) fn content(content: ContentId) -> Key {
     of_content(space::CONTENT, content).finish()
 }
 
-/// A content of few bytes.
+/// A small content.
 pub(crate) fn small_content(content: ContentId) -> Key {
     of_content(space::SMALL_CONTENT, content).finish()
 }
 
-/// The pieces of a content that end with the byte before `end`.
+/// The pieces of a content that end at the offset `end`.
 pub(crate) fn pieces(content: ContentId, end: u64) -> Key {
     of_content(space::PIECES, content).number(end).finish()
 }
 
-/// All pieces of a content that have anything from the byte `first` on.
+/// All pieces of a content that end after the offset `first`.
 pub(crate) fn pieces_from(content: ContentId, first: u64) -> KeyRange {
     let start = of_content(space::PIECES, content).number(first.saturating_add(1)).finish();
     KeyRange { start, end: of_content(space::PIECES, content).after_all() }
 }
 
-/// A blob by one of its tags.
+/// An entry of the index of tags.
 pub(crate) fn tag(container: Incarnation, (key, value): (&str, &str), name: &str, revision: Revision) -> Key {
     let tag = KeyWriter::new(space::TAG).number(container.0).text(key).text(value).text(name);
     with_revision(tag, revision).finish()
@@ -224,7 +224,7 @@ pub(crate) fn tagged(container: Incarnation, key: &str) -> KeyRange {
     whole(KeyWriter::new(space::TAG).number(container.0).text(key))
 }
 
-/// The boundary before all blobs that have a tag with this value, or after them.
+/// The boundary before or after all blobs that have a tag with this value.
 pub(crate) fn tag_edge(container: Incarnation, key: &str, value: &str, edge: Edge) -> Key {
     let tag = KeyWriter::new(space::TAG).number(container.0).text(key).text(value);
     match edge {
@@ -246,13 +246,13 @@ pub(crate) fn tagged_blob(key: &[u8]) -> Option<(Cow<'_, str>, Revision)> {
     Some((name, read_revision(rest)?))
 }
 
-/// The note that a state of a blob is kept until a moment only.
+/// The GC record that ends the retention of a soft-deleted revision.
 pub(crate) fn retained(until: Timestamp, container: Incarnation, name: &str, revision: Revision) -> Key {
     let key = KeyWriter::new(space::RETAINED).number(until.ticks()).number(container.0).text(name);
     with_revision(key, revision).finish()
 }
 
-/// All notes about what was to be kept until `now` at most.
+/// All GC records whose retention has ended at `now`.
 pub(crate) fn retained_until(now: Timestamp) -> KeyRange {
     let end = KeyWriter::new(space::RETAINED).number(now.ticks().saturating_add(1)).finish();
     KeyRange { start: KeyWriter::new(space::RETAINED).finish(), end }
@@ -265,7 +265,7 @@ pub(crate) fn retained_blob(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>, Re
     Some((container, name, read_revision(rest)?))
 }
 
-/// The note that a copy is under way, by its id.
+/// The record of a pending copy, by its id.
 pub(crate) fn pending_copy(id: &str) -> Key {
     KeyWriter::new(space::PENDING_COPY).last_text(id).finish()
 }
@@ -279,21 +279,21 @@ pub(crate) fn pending_copy_id(key: &[u8]) -> Option<Cow<'_, str>> {
     read_text(key.get(1..)?)
 }
 
-/// The note that the blocks of a blob, as many as were put until a moment, are to be discarded.
-pub(crate) fn spent_blocks(container: Incarnation, name: &str) -> Key {
-    KeyWriter::new(space::SPENT_BLOCKS).number(container.0).last_text(name).finish()
+/// The GC record of blocks that a block list has consumed: those that were put until a time.
+pub(crate) fn consumed_blocks(container: Incarnation, name: &str) -> Key {
+    KeyWriter::new(space::CONSUMED_BLOCKS).number(container.0).last_text(name).finish()
 }
 
-pub(crate) fn all_spent_blocks() -> KeyRange {
-    whole(KeyWriter::new(space::SPENT_BLOCKS))
+pub(crate) fn all_consumed_blocks() -> KeyRange {
+    whole(KeyWriter::new(space::CONSUMED_BLOCKS))
 }
 
-/// The container and the name inside a key of [`all_spent_blocks`] or [`all_staged`].
-pub(crate) fn noted_blob(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>)> {
+/// The container and the name inside a key of [`all_consumed_blocks`] or [`all_staged`].
+pub(crate) fn blob_of_marker(key: &[u8]) -> Option<(Incarnation, Cow<'_, str>)> {
     Some((container_of_blob(key)?, read_text(key.get(9..)?)?))
 }
 
-/// The note that a blob may have blocks which are not committed.
+/// The marker of a blob that may have uncommitted blocks.
 pub(crate) fn staged(container: Incarnation, name: &str) -> Key {
     KeyWriter::new(space::STAGED).number(container.0).last_text(name).finish()
 }
@@ -313,24 +313,24 @@ fn of_content(space: u8, content: ContentId) -> KeyWriter {
 
 fn with_revision(key: KeyWriter, revision: Revision) -> KeyWriter {
     match revision {
-        Revision::Snapshot(moment) => key.byte(SNAPSHOT).number(moment.ticks()),
-        Revision::Version(moment) => key.byte(VERSION).number(moment.ticks()),
+        Revision::Snapshot(timestamp) => key.byte(SNAPSHOT).number(timestamp.ticks()),
+        Revision::Version(timestamp) => key.byte(VERSION).number(timestamp.ticks()),
         Revision::Base => key.byte(BASE),
     }
 }
 
 fn read_revision(written: &[u8]) -> Option<Revision> {
     let (kind, ticks) = written.split_first()?;
-    let moment = || Timestamp::from_ticks(u64::from_be_bytes(ticks.try_into().ok()?));
+    let timestamp = || Timestamp::from_ticks(u64::from_be_bytes(ticks.try_into().ok()?));
     match *kind {
-        SNAPSHOT => moment().map(Revision::Snapshot),
-        VERSION => moment().map(Revision::Version),
+        SNAPSHOT => timestamp().map(Revision::Snapshot),
+        VERSION => timestamp().map(Revision::Version),
         BASE if ticks.is_empty() => Some(Revision::Base),
         _ => None,
     }
 }
 
-/// All keys that go on from this one.
+/// All keys with this prefix.
 fn whole(prefix: KeyWriter) -> KeyRange {
     let start = Key::copy_from_slice(&prefix.0);
     KeyRange { start, end: prefix.after_all() }
@@ -362,16 +362,16 @@ mod tests {
 
     fn any_revision() -> impl Strategy<Value = Revision> {
         (0..3u8, 0..=Timestamp::MAX.ticks()).prop_map(|(kind, ticks)| {
-            let moment = Timestamp::from_ticks(ticks).unwrap();
-            [Revision::Base, Revision::Snapshot(moment), Revision::Version(moment)][usize::from(kind)]
+            let timestamp = Timestamp::from_ticks(ticks).unwrap();
+            [Revision::Base, Revision::Snapshot(timestamp), Revision::Version(timestamp)][usize::from(kind)]
         })
     }
 
-    /// Where a revision is in lists.
+    /// The order of revisions in lists.
     fn rank(revision: Revision) -> (u8, u64) {
         match revision {
-            Revision::Snapshot(moment) => (0, moment.ticks()),
-            Revision::Version(moment) => (1, moment.ticks()),
+            Revision::Snapshot(timestamp) => (0, timestamp.ticks()),
+            Revision::Version(timestamp) => (1, timestamp.ticks()),
             Revision::Base => (2, 0),
         }
     }
@@ -428,9 +428,9 @@ mod tests {
         #[test]
         fn foreign_keys_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let _ = (blob_of(&bytes), block_of(&bytes), tagged_blob(&bytes), retained_blob(&bytes));
-            let _ = (container_name("acct", &bytes), place_of_extent(&bytes));
+            let _ = (container_name("acct", &bytes), extent_location(&bytes));
             let _ = (dropped_content_id(&bytes), container_of_blob(&bytes));
-            let _ = (noted_blob(&bytes), pending_copy_id(&bytes));
+            let _ = (blob_of_marker(&bytes), pending_copy_id(&bytes));
         }
     }
 
@@ -451,12 +451,12 @@ mod tests {
     #[test]
     fn extents_are_read_back() {
         let one = Extent { volume: 3, offset: u64::MAX, bytes: 5 };
-        assert_eq!(place_of_extent(&extent(one)), Some((3, u64::MAX)));
-        assert_eq!(place_of_extent(&free_extent(one)), Some((3, u64::MAX)));
+        assert_eq!(extent_location(&extent(one)), Some((3, u64::MAX)));
+        assert_eq!(extent_location(&free_extent(one)), Some((3, u64::MAX)));
         assert!(holds(&extents_of_volume(3), &extent(one)) && !holds(&extents_of_volume(4), &extent(one)));
         assert_eq!(dropped_content_id(&dropped_content(ContentId(9))), Some(ContentId(9)));
-        assert_eq!(noted_blob(&spent_blocks(CONTAINER, "é")), Some((CONTAINER, "é".into())));
-        assert_eq!(noted_blob(&staged(CONTAINER, "é")), Some((CONTAINER, "é".into())));
+        assert_eq!(blob_of_marker(&consumed_blocks(CONTAINER, "é")), Some((CONTAINER, "é".into())));
+        assert_eq!(blob_of_marker(&staged(CONTAINER, "é")), Some((CONTAINER, "é".into())));
         assert!(holds(&staged_in(CONTAINER), &staged(CONTAINER, "é")));
         assert_eq!(pending_copy_id(&pending_copy("some-id")), Some("some-id".into()));
         assert!(holds(&all_pending_copies(), &pending_copy("some-id")));

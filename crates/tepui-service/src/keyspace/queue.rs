@@ -4,10 +4,10 @@ use super::{Incarnation, KeyWriter, read_text, space, two_texts};
 use std::borrow::Cow;
 use tepui_engine::{Key, KeyRange};
 
-/// Where a message is in the order of its queue: ticks at which it is visible (or expires), sequence.
-pub(crate) type Place = (u64, u64);
+/// The position of a message in the order of its queue: ticks at which it is visible (or expires), sequence.
+pub(crate) type QueuePosition = (u64, u64);
 
-/// The catalogue's row of a queue.
+/// The catalogue row of a queue.
 pub(crate) fn queue(account: &str, name: &str) -> Key {
     KeyWriter::new(space::QUEUE).text(account).last_text(name).finish()
 }
@@ -34,18 +34,18 @@ pub(crate) fn queue_of(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     two_texts(key.get(1..)?)
 }
 
-/// A name that rests after its queue was deleted.
-pub(crate) fn resting_queue_name(account: &str, name: &str) -> Key {
-    KeyWriter::new(space::RESTING_QUEUE_NAME).text(account).last_text(name).finish()
+/// A name that is reserved after its queue was deleted.
+pub(crate) fn reserved_queue_name(account: &str, name: &str) -> Key {
+    KeyWriter::new(space::RESERVED_QUEUE_NAME).text(account).last_text(name).finish()
 }
 
-/// What changes with every message of a queue.
+/// The state of a queue.
 pub(crate) fn queue_state(queue: Incarnation) -> Key {
     KeyWriter::new(space::QUEUE_STATE).number(queue.0).finish()
 }
 
 /// A message by the time at which it is visible.
-pub(crate) fn message(messages: Incarnation, (visible, sequence): Place) -> Key {
+pub(crate) fn message(messages: Incarnation, (visible, sequence): QueuePosition) -> Key {
     numbers(space::MESSAGE, &[messages.0, visible, sequence])
 }
 
@@ -55,27 +55,27 @@ pub(crate) fn message_text(messages: Incarnation, sequence: u64) -> Key {
 }
 
 /// A message by the time at which it expires.
-pub(crate) fn message_expiry(messages: Incarnation, (expires, sequence): Place) -> Key {
+pub(crate) fn message_expiry(messages: Incarnation, (expires, sequence): QueuePosition) -> Key {
     numbers(space::MESSAGE_EXPIRY, &[messages.0, expires, sequence])
 }
 
-/// The messages that are visible from `from` on and not later than at the tick `until`.
-pub(crate) fn messages_between(messages: Incarnation, from: Place, until: u64) -> KeyRange {
+/// The messages at `from` or later that are visible at the tick `until`.
+pub(crate) fn messages_between(messages: Incarnation, from: QueuePosition, until: u64) -> KeyRange {
     KeyRange { start: message(messages, from), end: message(messages, (until + 1, 0)) }
 }
 
-/// The messages that expire from the tick `from` on and not later than at `until`.
+/// The messages that expire at the tick `from` or later, and not after `until`.
 pub(crate) fn expiring_between(messages: Incarnation, from: u64, until: u64) -> KeyRange {
     KeyRange { start: message_expiry(messages, (from, 0)), end: message_expiry(messages, (until + 1, 0)) }
 }
 
 /// The place inside a key of a message, by visibility or by expiry.
-pub(crate) fn place(key: &[u8]) -> Option<Place> {
+pub(crate) fn position_of(key: &[u8]) -> Option<QueuePosition> {
     let number = |at: usize| key.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
     Some((number(9)?, number(17)?))
 }
 
-/// Everything there is about messages.
+/// All keys of messages.
 pub(crate) fn message_ranges(messages: Incarnation) -> [KeyRange; 3] {
     [space::MESSAGE, space::MESSAGE_TEXT, space::MESSAGE_EXPIRY].map(|space| {
         let prefix = || KeyWriter::new(space).number(messages.0);
@@ -83,7 +83,7 @@ pub(crate) fn message_ranges(messages: Incarnation) -> [KeyRange; 3] {
     })
 }
 
-/// Whether a key is about a message.
+/// Whether a key is of a message.
 pub(crate) fn is_of_message(key: &[u8]) -> bool {
     key.first().is_some_and(|space| (space::MESSAGE..=space::MESSAGE_EXPIRY).contains(space))
 }
@@ -102,10 +102,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_of_keys_is_order_of_places(a in any::<Place>(), b in any::<Place>()) {
+        fn order_of_keys_is_order_of_positions(a in any::<QueuePosition>(), b in any::<QueuePosition>()) {
             prop_assert_eq!(message(MESSAGES, a).cmp(&message(MESSAGES, b)), a.cmp(&b));
             prop_assert_eq!(message_expiry(MESSAGES, a).cmp(&message_expiry(MESSAGES, b)), a.cmp(&b));
-            prop_assert_eq!(place(&message(MESSAGES, a)), Some(a));
+            prop_assert_eq!(position_of(&message(MESSAGES, a)), Some(a));
             let [messages, texts, expiries] = message_ranges(MESSAGES);
             for (range, key) in [
                 (messages, message(MESSAGES, a)),
@@ -118,7 +118,7 @@ mod tests {
 
         #[test]
         fn foreign_keys_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let _ = (place(&bytes), queue_of(&bytes), queue_name("acct", &bytes));
+            let _ = (position_of(&bytes), queue_of(&bytes), queue_name("acct", &bytes));
         }
     }
 

@@ -1,5 +1,5 @@
-//! Ids of messages: the number of the messages and the sequence, mixed so that they look like any GUID.
-//! The mixing can be undone, so an id says which message it is of, without an index.
+//! Ids of messages: the incarnation of the messages and the sequence, permuted so that they look like any GUID.
+//! The permutation can be inverted, so an id identifies its message without an index.
 
 use crate::keyspace::Incarnation;
 use tepui_model::queue::MessageId;
@@ -9,8 +9,8 @@ const ROUNDS: [u64; 4] =
 
 pub(super) fn id_of(messages: Incarnation, sequence: u64) -> MessageId {
     let (mut left, mut right) = (messages.0, sequence);
-    for round in ROUNDS {
-        (left, right) = (right, left ^ scatter(right.wrapping_add(round)));
+    for view in ROUNDS {
+        (left, right) = (right, left ^ scatter(right.wrapping_add(view)));
     }
     MessageId(u128::from(left) << 64 | u128::from(right))
 }
@@ -18,13 +18,13 @@ pub(super) fn id_of(messages: Incarnation, sequence: u64) -> MessageId {
 /// The inverse of [`id_of`].
 pub(super) fn message_of(id: MessageId) -> (Incarnation, u64) {
     let (mut left, mut right) = ((id.0 >> 64) as u64, id.0 as u64);
-    for round in ROUNDS.into_iter().rev() {
-        (left, right) = (right ^ scatter(left.wrapping_add(round)), left);
+    for view in ROUNDS.into_iter().rev() {
+        (left, right) = (right ^ scatter(left.wrapping_add(view)), left);
     }
     (Incarnation(left), right)
 }
 
-/// Spreads every bit over all others: the finish of SplitMix64.
+/// Every bit affects all others: the finalizer of SplitMix64.
 fn scatter(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -2,18 +2,18 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `service.rs` | which operation goes where; sweeping |
+//! | `service.rs` | dispatch of operations; the sweep of expired messages |
 //! | `queues.rs` | queues themselves: the catalogue, metadata, access policies |
-//! | `lane.rs` | changes of one queue's messages, one after the other without waiting |
-//! | `round.rs` | what those changes mean |
-//! | `look.rs` | what is read without a change: peeking, counting |
+//! | `sequencer.rs` | orders the changes of one queue and pipelines their commits |
+//! | `pending_view.rs` | what those changes mean, on a snapshot plus the changes that are not committed yet |
+//! | `read.rs` | reads without a change: peeking, counting |
 //! | `id.rs` | ids of messages |
 
 mod id;
-mod lane;
-mod look;
+mod pending_view;
 mod queues;
-mod round;
+mod read;
+mod sequencer;
 mod service;
 
 pub use service::{QueueOptions, QueueService};

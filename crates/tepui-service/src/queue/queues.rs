@@ -1,7 +1,7 @@
 //! Queues themselves: the catalogue, metadata and access policies.
 
 use crate::MAX_PAGE_BYTES;
-use crate::catalogue::{Catalogue, next_incarnation};
+use crate::catalogue::{CatalogueCache, next_incarnation};
 use crate::keyspace;
 use crate::record::{self, StoredQueue};
 use crate::transact::{Outcome, engine_error};
@@ -10,9 +10,9 @@ use tepui_model::metadata::Metadata;
 use tepui_model::queue::{ListQueues, ListedQueue, QueuePage, Reply};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-/// The catalogue's row of a queue, and its key.
+/// The catalogue row of a queue, and its key.
 pub(super) async fn find<S: Snapshot>(
-    catalogue: &Catalogue,
+    catalogue: &CatalogueCache,
     snapshot: &S,
     account: &str,
     queue: &str,
@@ -37,12 +37,12 @@ pub(super) async fn create<S: Snapshot>(
         };
     }
     let mut writes = Vec::with_capacity(3);
-    let resting = keyspace::resting_queue_name(account, name);
-    if let Some(until) = snapshot.get(&resting).await.map_err(engine_error)? {
+    let reserved = keyspace::reserved_queue_name(account, name);
+    if let Some(until) = snapshot.get(&reserved).await.map_err(engine_error)? {
         if now.ticks() < record::decode_number(&until)? {
             return Err(ErrorCode::QueueBeingDeleted.into());
         }
-        writes.push(Write::Delete(resting));
+        writes.push(Write::Delete(reserved));
     }
     let (incarnation, numbered) = next_incarnation(snapshot).await?;
     let queue = StoredQueue { incarnation, created: now, metadata: metadata.clone(), acl: Vec::new() };
@@ -51,9 +51,9 @@ pub(super) async fn create<S: Snapshot>(
     Ok(Outcome { reply: Reply::QueueCreated, guards: Vec::new(), writes })
 }
 
-/// Changes what the catalogue says of a queue.
+/// Changes the catalogue row of a queue.
 pub(super) async fn change<S: Snapshot>(
-    catalogue: &Catalogue,
+    catalogue: &CatalogueCache,
     snapshot: &S,
     account: &str,
     queue: &str,

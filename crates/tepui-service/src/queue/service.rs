@@ -1,15 +1,15 @@
 //! The Queue service of all accounts of a server.
 
-use super::lane::{Answer, Ask, Decisions, InLane, LaneId, Lanes};
-use super::round::{Queue, Round, SWEEP_LAG, Stop};
-use super::{look, queues};
-use crate::catalogue::Catalogue;
+use super::pending_view::{PendingView, QueueTarget, SWEEP_LAG, StepError};
+use super::sequencer::{Command, CommandReply, PendingCommits, QueueId, QueueSequencer, QueueSequencers};
+use super::{queues, read};
+use crate::catalogue::CatalogueCache;
+use crate::coop::CoopSnapshot;
+use crate::gc::GarbageCollector;
 use crate::keyspace::{self, Incarnation};
-use crate::pace::Paced;
-use crate::reclaim::Reclaimer;
 use crate::record::StoredQueue;
 use crate::settings::Settings;
-use crate::transact::{Attempt, Outcome, Space, attempt, commit, engine_error};
+use crate::transact::{Attempt, Outcome, SpaceUse, attempt, commit, engine_error, retry};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_engine::{Engine, EngineError, ScanLimit, Snapshot};
@@ -21,35 +21,33 @@ use tepui_model::{Clock, ErrorCode, ServiceError};
 /// How the Queue service behaves where there is a choice.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QueueOptions {
-    /// How long the name of a deleted queue cannot be used again. Azure takes some 30 s; here it is at once.
-    pub deleted_name_rests: Duration,
+    /// How long the name of a deleted queue stays reserved. Azure takes some 30 s; the default is zero.
+    pub deleted_name_reserved_for: Duration,
 }
 
-/// How often a change is decided again before the caller is told that the server is busy. Each time
-/// the catalogue's row has changed.
-const MAX_ATTEMPTS: u32 = 1000;
-/// How often expired messages are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(15);
+/// The time between two sweeps of expired messages.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 pub struct QueueService<E: Engine> {
     engine: Arc<E>,
     clock: Arc<dyn Clock>,
-    reclaimer: Arc<Reclaimer<E>>,
+    collector: Arc<GarbageCollector<E>>,
     options: QueueOptions,
-    catalogue: Catalogue,
+    catalogue: CatalogueCache,
     settings: Settings,
-    lanes: Lanes<E::Snapshot>,
+    sequencers: QueueSequencers<E::Snapshot>,
 }
 
 impl<E: Engine> QueueService<E> {
     pub fn new(
         engine: Arc<E>,
         clock: Arc<dyn Clock>,
-        reclaimer: Arc<Reclaimer<E>>,
+        collector: Arc<GarbageCollector<E>>,
         options: QueueOptions,
     ) -> Self {
-        let (catalogue, settings) = (Catalogue::default(), Settings::of_service("queue"));
-        Self { engine, clock, reclaimer, options, catalogue, settings, lanes: Lanes::default() }
+        let (catalogue, settings) = (CatalogueCache::default(), Settings::of_service("queue"));
+        let sequencers = QueueSequencers::default();
+        Self { engine, clock, collector, options, catalogue, settings, sequencers }
     }
 
     pub async fn execute(
@@ -64,48 +62,43 @@ impl<E: Engine> QueueService<E> {
             | Operation::DeleteMessage { queue, .. }
             | Operation::ClearMessages { queue }
             | Operation::DeleteQueue { queue } => {
-                let lane = LaneId { account: account.to_owned(), queue: queue.as_str().to_owned() };
-                match self.in_lane(lane, Ask::Operation(operation)).await? {
-                    Answer::Reply(reply) => {
+                let queue = QueueId { account: account.to_owned(), queue: queue.as_str().to_owned() };
+                match self.sequence(queue, Command::Operation(operation)).await? {
+                    CommandReply::Reply(reply) => {
                         if matches!(reply, Reply::Cleared | Reply::QueueDeleted) {
-                            self.reclaimer.wake();
+                            self.collector.wake();
                         }
                         Ok(reply)
                     }
-                    Answer::Expired { .. } => Err(ErrorCode::InternalError.into()),
+                    CommandReply::Expired { .. } => Err(ErrorCode::InternalError.into()),
                 }
             }
-            _ => self.execute_alone(account, operation).await,
+            _ => self.execute_unsequenced(account, operation).await,
         }
     }
 
-    /// What is stored now. Whoever reads much of it lets others run meanwhile.
-    async fn snapshot(&self) -> Result<Paced<E::Snapshot>, ServiceError> {
-        self.engine.snapshot().await.map(Paced::new).map_err(engine_error)
+    /// A snapshot of the current state, whose reads yield when they take long.
+    async fn snapshot(&self) -> Result<CoopSnapshot<E::Snapshot>, ServiceError> {
+        self.engine.snapshot().await.map(CoopSnapshot::new).map_err(engine_error)
     }
 
-    /// Carries out an operation that changes no message.
-    async fn execute_alone(&self, account: &str, operation: &Operation) -> Result<Reply, ServiceError> {
-        let mut attempts = 0;
-        loop {
+    /// Executes an operation that changes no message.
+    async fn execute_unsequenced(&self, account: &str, operation: &Operation) -> Result<Reply, ServiceError> {
+        let reply = retry((), |()| async move {
             let snapshot = self.snapshot().await?;
             let outcome = self.decide(&snapshot, account, operation).await?;
-            match commit(&*self.engine, &snapshot, outcome, Space::Takes).await? {
-                Attempt::Done(reply) => {
-                    if matches!(operation, Operation::SetServiceProperties(_)) {
-                        self.settings.forget(account);
-                    }
-                    return Ok(reply);
-                }
-                Attempt::Again if attempts == MAX_ATTEMPTS => return Err(ErrorCode::ServerBusy.into()),
-                Attempt::Again => attempts += 1,
-            }
+            commit(&*self.engine, &snapshot, outcome, SpaceUse::Consumes).await.map_err(ServiceError::from)
+        });
+        let reply = reply.await?;
+        if matches!(operation, Operation::SetServiceProperties(_)) {
+            self.settings.invalidate(account);
         }
+        Ok(reply)
     }
 
     async fn decide(
         &self,
-        snapshot: &Paced<E::Snapshot>,
+        snapshot: &CoopSnapshot<E::Snapshot>,
         account: &str,
         operation: &Operation,
     ) -> Result<Outcome<Reply>, ServiceError> {
@@ -119,7 +112,7 @@ impl<E: Engine> QueueService<E> {
             }
             Operation::GetMetadata { queue } => {
                 let StoredQueue { incarnation, metadata, .. } = self.queue(snapshot, account, queue).await?;
-                let messages = look::count(snapshot, incarnation, self.clock.tick()).await?;
+                let messages = read::count(snapshot, incarnation, self.clock.tick()).await?;
                 Ok(Outcome::read(Reply::Metadata { metadata, messages }))
             }
             Operation::SetMetadata { queue, metadata } => {
@@ -137,7 +130,7 @@ impl<E: Engine> QueueService<E> {
             Operation::PeekMessages { queue, count } => {
                 let (_, row) = queues::find(catalogue, snapshot, account, queue.as_str()).await?;
                 let queue = StoredQueue::incarnation_of(&row)?;
-                let peeked = look::peek(snapshot, queue, *count, self.clock.tick()).await?;
+                let peeked = read::peek(snapshot, queue, *count, self.clock.tick()).await?;
                 Ok(Outcome::read(Reply::Peeked(peeked)))
             }
             Operation::GetServiceProperties => {
@@ -158,14 +151,14 @@ impl<E: Engine> QueueService<E> {
             | Operation::ClearMessages { .. }
             | Operation::DeleteQueue { .. } => {
                 let error = ServiceError::new(ErrorCode::InternalError);
-                Err(error.with_cause("a change of messages was executed outside its lane"))
+                Err(error.with_cause("a change of messages was executed without its sequencer"))
             }
         }
     }
 
     async fn queue(
         &self,
-        snapshot: &Paced<E::Snapshot>,
+        snapshot: &CoopSnapshot<E::Snapshot>,
         account: &str,
         queue: &QueueName,
     ) -> Result<StoredQueue, ServiceError> {
@@ -173,59 +166,53 @@ impl<E: Engine> QueueService<E> {
         StoredQueue::decode(&row)
     }
 
-    /// Waits for a change's turn in its lane, and until it is stored.
-    async fn in_lane(&self, lane: LaneId, ask: Ask<'_>) -> Result<Answer, ServiceError> {
-        let lane = self.lanes.enter(lane);
-        for _ in 0..MAX_ATTEMPTS {
-            match self.take_turn(&lane, ask).await? {
-                Attempt::Done(answer) => return answer,
-                Attempt::Again => {}
-            }
-        }
-        Err(ErrorCode::ServerBusy.into())
+    /// Executes a command in the order of its queue. Returns when it is durable.
+    async fn sequence(&self, queue: QueueId, command: Command<'_>) -> Result<CommandReply, ServiceError> {
+        let sequencer = self.sequencers.acquire(queue);
+        retry((), |()| self.step(&sequencer, command)).await?
     }
 
-    /// Decides a change on what those before it have left. A refusal is an answer too: it must not be given
-    /// before what it rests on is stored.
-    async fn take_turn(
+    /// Decides a command on the state that the commands before it leave behind. An error for the caller rests on
+    /// that state, too, so it is not returned before that is durable.
+    async fn step(
         &self,
-        lane: &InLane<'_, E::Snapshot>,
-        ask: Ask<'_>,
-    ) -> Result<Attempt<Result<Answer, ServiceError>>, ServiceError> {
-        let mut turn = lane.turn.lock().await;
+        sequencer: &QueueSequencer<E::Snapshot>,
+        command: Command<'_>,
+    ) -> Result<Attempt<Result<CommandReply, ServiceError>>, ServiceError> {
+        let mut pending = sequencer.pending.lock().await;
         let now = self.clock.tick();
-        // Taken out until the turn is decided: nobody goes on with half of it.
-        let mut decisions = match turn.take() {
-            Some(decisions) if decisions.go_on(now) => decisions,
-            before => self.begin(&lane.id, before).await?,
+        // Taken out while the step is decided, so that one that is cancelled half-way is never continued.
+        let mut commits = match pending.take() {
+            Some(commits) if commits.can_continue(now) => commits,
+            before => self.begin(&sequencer.id, before).await?,
         };
-        let answer = match decisions.round.decide(ask, self.clock.tick()).await {
-            Ok(answer) => Ok(answer),
-            Err(Stop::Refused(error)) => Err(error),
-            Err(Stop::Broken(error)) => return Err(error),
+        let reply = match commits.view.decide(command, self.clock.tick()).await {
+            Ok(reply) => Ok(reply),
+            Err(StepError::Rejected(error)) => Err(error),
+            Err(StepError::Failed(error)) => return Err(error),
         };
-        let (outcome, proof) = decisions.send(&*self.engine, ask.space());
-        *turn = Some(decisions);
-        drop(turn);
-        Ok(attempt(&*self.engine, outcome.await, proof, answer).await?)
+        let (outcome, proof) = commits.submit(&*self.engine, command.space());
+        *pending = Some(commits);
+        drop(pending);
+        Ok(attempt(&*self.engine, outcome.await, proof, reply).await?)
     }
 
-    /// Begins to decide on a new snapshot, which has all that was decided before.
+    /// Takes a new snapshot, which contains all that was decided before.
     async fn begin(
         &self,
-        lane: &LaneId,
-        before: Option<Decisions<E::Snapshot>>,
-    ) -> Result<Decisions<E::Snapshot>, ServiceError> {
+        id: &QueueId,
+        before: Option<PendingCommits<E::Snapshot>>,
+    ) -> Result<PendingCommits<E::Snapshot>, ServiceError> {
         if let Some(before) = before {
-            before.settle(&*self.engine).await;
+            before.drain(&*self.engine).await;
         }
         let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let (key, row) = queues::find(&self.catalogue, &snapshot, &lane.account, &lane.queue).await?;
+        let (key, row) = queues::find(&self.catalogue, &snapshot, &id.account, &id.queue).await?;
         let incarnation = StoredQueue::incarnation_of(&row)?;
-        let name_rests = self.options.deleted_name_rests;
-        let queue = Queue { lane: lane.clone(), key, incarnation, name_rests };
+        let name_reserved_for = self.options.deleted_name_reserved_for;
+        let queue = QueueTarget { id: id.clone(), key, incarnation, name_reserved_for };
         let (at, now) = (snapshot.version(), self.clock.tick());
-        Ok(Decisions::new(Round::new(snapshot, queue, now).await?, at, now))
+        Ok(PendingCommits::new(PendingView::new(snapshot, queue, now).await?, at, now))
     }
 
     /// Fails if there is no such queue.
@@ -252,8 +239,8 @@ impl<E: Engine> QueueService<E> {
         }
     }
 
-    /// The service properties of an account, as they are asked for with every request: changes made
-    /// by this process hold at once, those of another after a few seconds.
+    /// The service properties of an account, cached: changes made by this process are visible at once, those of
+    /// another process after a few seconds.
     pub async fn service_properties(&self, account: &str) -> Result<Arc<ServiceProperties>, ServiceError> {
         self.settings.of_account(&*self.engine, account).await
     }
@@ -263,17 +250,17 @@ impl<E: Engine> QueueService<E> {
         self.engine.health()
     }
 
-    /// Removes expired messages, for ever. Run it in the background; it can be stopped at any time.
+    /// Removes expired messages until it is dropped. For a background task.
     pub async fn sweep(self: &Arc<Self>) {
         loop {
             if let Err(error) = self.sweep_once().await {
                 tracing::warn!(%error, "cannot remove expired messages yet");
             }
-            tokio::time::sleep(SWEEP_EVERY).await;
+            tokio::time::sleep(SWEEP_INTERVAL).await;
         }
     }
 
-    /// Removes the messages that have expired by now, of all queues, in small steps.
+    /// Removes the expired messages of all queues, in small steps.
     pub async fn sweep_once(self: &Arc<Self>) -> Result<(), ServiceError> {
         let mut range = keyspace::all_queues();
         loop {
@@ -285,22 +272,22 @@ impl<E: Engine> QueueService<E> {
                 if self.is_sweep_due(&snapshot, StoredQueue::incarnation_of(row)?).await?
                     && let Some((account, queue)) = keyspace::queue_of(key)
                 {
-                    due.push(LaneId { account: account.into_owned(), queue: queue.into_owned() });
+                    due.push(QueueId { account: account.into_owned(), queue: queue.into_owned() });
                 }
             }
             drop(snapshot);
-            for lane in due {
-                self.sweep_queue(lane).await?;
+            for queue in due {
+                self.sweep_queue(queue).await?;
             }
             let Some(next) = page.next else { return Ok(()) };
             range.start = next;
         }
     }
 
-    async fn sweep_queue(self: &Arc<Self>, lane: LaneId) -> Result<(), ServiceError> {
+    async fn sweep_queue(self: &Arc<Self>, queue: QueueId) -> Result<(), ServiceError> {
         loop {
-            match self.in_lane(lane.clone(), Ask::Expire).await {
-                Ok(Answer::Expired { more: true }) => {}
+            match self.sequence(queue.clone(), Command::Expire).await {
+                Ok(CommandReply::Expired { more: true }) => {}
                 Ok(_) => return Ok(()),
                 Err(error) if error.code == ErrorCode::QueueNotFound => return Ok(()),
                 Err(error) => return Err(error),
@@ -311,10 +298,10 @@ impl<E: Engine> QueueService<E> {
     /// Whether a queue has expired messages, or its low-water mark lags far behind.
     async fn is_sweep_due(
         &self,
-        snapshot: &Paced<E::Snapshot>,
+        snapshot: &CoopSnapshot<E::Snapshot>,
         queue: Incarnation,
     ) -> Result<bool, ServiceError> {
-        let state = look::state(snapshot, queue).await?;
+        let state = read::state(snapshot, queue).await?;
         let now = self.clock.tick();
         if state.swept > state.last_expiry || state.last_expiry == 0 {
             return Ok(false);

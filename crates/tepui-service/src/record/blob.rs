@@ -1,4 +1,4 @@
-//! Records of containers, of blobs, and of what blobs are made of.
+//! Records of containers, of blobs, and of their contents.
 
 use super::{Reader, Writer, corrupt};
 use crate::blob::encryption::plain_bytes;
@@ -17,11 +17,11 @@ use tepui_model::blob::{
 use tepui_model::metadata::Metadata;
 use tepui_model::{ServiceError, Timestamp};
 
-/// A container as the catalogue has it.
+/// The catalogue row of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredContainer {
     pub(crate) incarnation: Incarnation,
-    /// Different in every write: finding it proves the commit that wrote it.
+    /// Unique to every write: reading it back proves the commit.
     pub(crate) stamp: Timestamp,
     pub(crate) changed: Timestamp,
     pub(crate) metadata: Metadata,
@@ -29,21 +29,21 @@ pub(crate) struct StoredContainer {
     pub(crate) acl: Vec<SignedIdentifier>,
     pub(crate) lease: Lease,
     pub(crate) encryption: ContainerEncryption,
-    pub(crate) deleted: Option<Deleted>,
+    pub(crate) deleted: Option<SoftDelete>,
     pub(crate) protection: Protection,
 }
 
-/// Whether blobs of a container may have a legal hold or an immutability policy. Whoever protects a blob rests on
-/// the container's row, so that the container is not deleted meanwhile.
+/// Whether blobs of a container may have a legal hold or an immutability policy. A commit that protects a blob has the
+/// container's row as a guard, so that it conflicts with a delete of the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// No blob of it ever had one.
+    /// No blob ever had one.
     Never,
-    /// Some may. Whoever protects another blob need not change the container's row.
+    /// Some may. Protecting another blob need not write the container's row.
     Possible,
-    /// Some may. Whoever protects another blob has to change this to `Possible` in the same commit, so that
-    /// whoever deletes the container can look at its blobs and knows that none is protected meanwhile.
-    Watched,
+    /// Some may, and a delete of the container is checking them. Protecting another blob has to write `Possible` in the
+    /// same commit, so that it conflicts with the delete.
+    BeingChecked,
 }
 
 impl Protection {
@@ -51,14 +51,14 @@ impl Protection {
         match self {
             Self::Never => 0,
             Self::Possible => 1,
-            Self::Watched => 2,
+            Self::BeingChecked => 2,
         }
     }
 }
 
-/// When something was deleted, and until when it can be restored.
+/// When a blob or container was soft-deleted, and until when it can be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Deleted {
+pub(crate) struct SoftDelete {
     pub(crate) at: Timestamp,
     pub(crate) until: Timestamp,
 }
@@ -67,8 +67,8 @@ impl StoredContainer {
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Writer::new();
         out.number(self.incarnation.0);
-        out.moment(self.stamp);
-        out.moment(self.changed);
+        out.timestamp(self.stamp);
+        out.timestamp(self.changed);
         out.pairs(self.metadata.iter());
         out.optional(self.public_access, |out, access| out.text(access.name()));
         out.acl(&self.acl);
@@ -88,8 +88,8 @@ impl StoredContainer {
         let mut from = Reader::new(bytes)?;
         Some(Self {
             incarnation: Incarnation(from.number()?),
-            stamp: from.moment()?,
-            changed: from.moment()?,
+            stamp: from.timestamp()?,
+            changed: from.timestamp()?,
             metadata: from.metadata()?,
             public_access: from.optional(|from| PublicAccess::parse(from.str()?))?,
             acl: from.acl()?,
@@ -97,12 +97,12 @@ impl StoredContainer {
             encryption: ContainerEncryption { default_scope: from.text()?, deny_override: from.flag()? },
             deleted: from.deleted()?,
             protection: match from.0.is_empty() {
-                // Written before this was kept.
+                // Written by builds without this field.
                 true => Protection::Possible,
                 false => match from.number()? {
                     0 => Protection::Never,
                     1 => Protection::Possible,
-                    2 => Protection::Watched,
+                    2 => Protection::BeingChecked,
                     _ => return None,
                 },
             },
@@ -110,20 +110,20 @@ impl StoredContainer {
     }
 }
 
-/// A state of a blob as it is stored. Lists borrow its texts, and do not read where its content is.
+/// A revision of a blob. Lists borrow its texts, and do not decode the location of its content.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct StoredBlob<T = String, C = Content> {
-    /// Different in every write: finding it proves the commit that wrote it.
+    /// Unique to every write: reading it back proves the commit.
     pub(crate) stamp: Timestamp,
     pub(crate) state: BlobState<T>,
-    /// `None`: nobody has set it.
+    /// `None`: never set.
     pub(crate) tier: Option<StoredTier>,
     pub(crate) lease: Lease,
-    /// The version that this is, if the account kept versions when it was written.
+    /// Its version, if versioning was enabled when it was written.
     pub(crate) version: Option<Timestamp>,
-    /// When the last snapshot was made. Making one changes this row, so that nobody deletes the blob meanwhile.
+    /// The time of the last snapshot. Snapshot Blob writes this row, so that it conflicts with a delete of the blob.
     pub(crate) last_snapshot: Option<Timestamp>,
-    pub(crate) deleted: Option<Deleted>,
+    pub(crate) deleted: Option<SoftDelete>,
     pub(crate) content: C,
 }
 
@@ -141,16 +141,16 @@ impl<T, C> DerefMut for StoredBlob<T, C> {
     }
 }
 
-/// Where the bytes of a blob are.
+/// The location of the bytes of a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// Here.
+    /// In this row.
     Inline(Bytes),
-    /// In a row of its own, which lists need not read. Snapshots, versions and copies share it.
+    /// In a row of its own, which lists need not read. Shared by snapshots, versions and copies.
     Small(ContentId),
     /// All in one extent.
     Extent(Extent),
-    /// In pieces, which are in rows of their own. Snapshots, versions and copies share them.
+    /// In pieces, in rows of their own. Shared by snapshots, versions and copies.
     Listed(ContentId),
 }
 
@@ -164,15 +164,15 @@ impl Default for Content {
 pub(crate) struct StoredTier {
     pub(crate) tier: AccessTier,
     pub(crate) changed: Timestamp,
-    /// Where it is on its way to from the archive, and when it is there.
+    /// The tier that it is being rehydrated to, and when that is done.
     pub(crate) rehydrating: Option<(AccessTier, RehydratePriority, Timestamp)>,
 }
 
 impl StoredBlob {
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Writer::new();
-        for moment in [self.stamp, self.changed, self.created] {
-            out.moment(moment);
+        for timestamp in [self.stamp, self.changed, self.created] {
+            out.timestamp(timestamp);
         }
         out.number(self.bytes);
         out.of_type(self.of_type);
@@ -185,12 +185,12 @@ impl StoredBlob {
         out.optional(self.encryption.key, |out, key| out.bytes(&key.sha256));
         out.optional(self.encryption.scope.as_deref(), Writer::text);
         out.optional(self.immutability, |out, policy| {
-            out.moment(policy.until);
+            out.timestamp(policy.until);
             out.text(policy.mode.name());
         });
         out.optional(self.legal_hold, Writer::flag);
-        out.optional(self.version, Writer::moment);
-        out.optional(self.last_snapshot, Writer::moment);
+        out.optional(self.version, Writer::timestamp);
+        out.optional(self.last_snapshot, Writer::timestamp);
         out.deleted(self.deleted);
         match &self.content {
             Content::Inline(bytes) => {
@@ -231,11 +231,11 @@ impl StoredBlob {
     }
 }
 
-/// A state of a blob as far as lists read it.
+/// The part of a revision that lists decode.
 pub(crate) type ListedState<'a> = StoredBlob<&'a str, ()>;
 
 impl<'a> ListedState<'a> {
-    /// Reads it in its place: it is large, and lists read thousands.
+    /// Decodes in place: the type is large, and lists decode thousands.
     #[inline]
     pub(crate) fn read_listed(&mut self, bytes: &'a [u8]) -> Result<(), ServiceError> {
         self.fill(bytes).map(|_| ()).ok_or_else(|| corrupt("blob"))
@@ -243,13 +243,13 @@ impl<'a> ListedState<'a> {
 }
 
 impl<'a, T: From<&'a str>, C> StoredBlob<T, C> {
-    /// Reads all but the content, which is what is left.
+    /// Decodes all but the content, and returns the rest of the record.
     #[inline(always)]
     fn fill(&mut self, bytes: &'a [u8]) -> Option<Reader<'a>> {
         let mut from = Reader::new(bytes)?;
-        self.stamp = from.moment()?;
-        self.state.changed = from.moment()?;
-        self.state.created = from.moment()?;
+        self.stamp = from.timestamp()?;
+        self.state.changed = from.timestamp()?;
+        self.state.created = from.timestamp()?;
         self.state.bytes = from.number()?;
         self.state.of_type = from.of_type()?;
         from.http(&mut self.state.http)?;
@@ -262,36 +262,36 @@ impl<'a, T: From<&'a str>, C> StoredBlob<T, C> {
             from.optional(|from| Some(CustomerKey { sha256: from.bytes()?.try_into().ok()? }))?;
         self.state.encryption.scope = from.optional(Reader::text)?;
         self.state.immutability = from.optional(|from| {
-            Some(ImmutabilityPolicy { until: from.moment()?, mode: ImmutabilityMode::parse(from.str()?)? })
+            Some(ImmutabilityPolicy { until: from.timestamp()?, mode: ImmutabilityMode::parse(from.str()?)? })
         })?;
         self.state.legal_hold = from.optional(Reader::flag)?;
-        self.version = from.optional(Reader::moment)?;
-        self.last_snapshot = from.optional(Reader::moment)?;
+        self.version = from.optional(Reader::timestamp)?;
+        self.last_snapshot = from.optional(Reader::timestamp)?;
         self.deleted = from.deleted()?;
         Some(from)
     }
 }
 
-/// A block that is not committed.
+/// An uncommitted block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredBlock {
     pub(crate) put: Timestamp,
     pub(crate) content: BlockContent,
-    /// The customer's key that it was put with.
+    /// The customer-provided key of Put Block.
     pub(crate) key: Option<CustomerKey>,
 }
 
-/// Where the bytes of a block are that is not committed.
+/// The location of the bytes of an uncommitted block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockContent {
     Extent(Extent),
-    /// Encrypted with the customer's key. Blocks with a key were once not.
+    /// Encrypted with the customer-provided key. Earlier builds did not encrypt.
     Encrypted(Extent),
-    /// Nowhere: so many zeros.
+    /// Not stored: this many zeros.
     Zeros(u64),
 }
 
-/// The volume of blocks that are in none.
+/// The volume number of blocks of zeros.
 const NO_VOLUME: u64 = u64::MAX;
 
 impl BlockContent {
@@ -310,15 +310,15 @@ impl BlockContent {
         }
     }
 
-    pub(crate) fn source(self) -> Source {
+    pub(crate) fn source(self) -> PieceSource {
         match self {
-            Self::Extent(extent) => Source::Extent(extent),
-            Self::Encrypted(extent) => Source::EncryptedExtent(extent, 0..self.bytes()),
-            Self::Zeros(bytes) => Source::Zeros(bytes),
+            Self::Extent(extent) => PieceSource::Extent(extent),
+            Self::Encrypted(extent) => PieceSource::EncryptedExtent(extent, 0..self.bytes()),
+            Self::Zeros(bytes) => PieceSource::Zeros(bytes),
         }
     }
 
-    /// As an extent, which zeros are not.
+    /// The form on disk: zeros are an extent in no volume.
     fn stored(self) -> Extent {
         match self {
             Self::Extent(extent) | Self::Encrypted(extent) => extent,
@@ -337,13 +337,13 @@ impl BlockContent {
 impl StoredBlock {
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Writer::new();
-        out.moment(self.put);
+        out.timestamp(self.put);
         out.extent(self.content.stored());
-        // Records without a key end here, as all of them once did.
+        // Records without a key end here, as in earlier builds.
         if let Some(key) = self.key {
             out.bytes(&key.sha256);
         }
-        // And those that are not encrypted here.
+        // Records of unencrypted blocks end here.
         if matches!(self.content, BlockContent::Encrypted(_)) {
             out.flag(true);
         }
@@ -352,7 +352,7 @@ impl StoredBlock {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
         let read = |mut from: Reader<'_>| {
-            let (put, content) = (from.moment()?, BlockContent::from_stored(from.extent()?));
+            let (put, content) = (from.timestamp()?, BlockContent::from_stored(from.extent()?));
             let key = match from.0.is_empty() {
                 true => None,
                 false => Some(CustomerKey { sha256: from.bytes()?.try_into().ok()? }),
@@ -368,7 +368,7 @@ impl StoredBlock {
     }
 }
 
-/// Where the destination of a copy is that is under way.
+/// The destination of a pending copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PendingCopy {
     pub(crate) container: Incarnation,
@@ -390,7 +390,7 @@ impl PendingCopy {
     }
 }
 
-/// How often an extent is referred to: by contents, by blobs, and by blocks that are not committed.
+/// The reference count of an extent: from contents, blobs, and uncommitted blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredExtent {
     pub(crate) bytes: u64,
@@ -411,7 +411,7 @@ impl StoredExtent {
     }
 }
 
-/// A content of few bytes.
+/// A small content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SmallContent {
     pub(crate) references: u64,
@@ -434,14 +434,14 @@ impl SmallContent {
     }
 }
 
-/// What is known of a list of pieces as a whole.
+/// The head of a list of pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContentHead {
-    /// By blobs, and by contents that go on from it.
+    /// From blobs, and from contents that have it as their parent.
     pub(crate) references: u64,
-    /// The byte after the last one in its own pieces. Some of those who share it may have less.
+    /// The end of its own pieces. Blobs that share it may be shorter.
     pub(crate) end: u64,
-    /// The content whose first bytes it has, and how many of them.
+    /// The content whose first bytes it shows, and how many of them.
     pub(crate) parent: Option<(ContentId, u64)>,
 }
 
@@ -469,51 +469,51 @@ impl ContentHead {
     }
 }
 
-/// Pieces that follow one another.
+/// A row of consecutive pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pieces {
-    /// Where in the content the first of them begins.
+pub(crate) struct PieceRow {
+    /// The offset of the first piece in the content.
     pub(crate) start: u64,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<StoredPiece>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// Of a block.
+pub(crate) struct StoredPiece {
+    /// The id of its block, if it is one.
     pub(crate) id: Option<BlockId>,
-    pub(crate) source: Source,
+    pub(crate) source: PieceSource,
 }
 
-/// Where the bytes of a piece are.
+/// The location of the bytes of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum PieceSource {
     Inline(Bytes),
     /// All of an extent.
     Extent(Extent),
     /// A part of an extent.
     Slice(Extent, Range<u64>),
-    /// Nowhere: they are zeros, whatever the parent has there.
+    /// Not stored: zeros, which hide the parent.
     Zeros(u64),
-    /// Encrypted with the caller's key, and which of the bytes that are.
+    /// Encrypted with the customer-provided key; the range is of the plaintext.
     EncryptedInline(Bytes, Range<u64>),
-    /// Encrypted with the caller's key, all of an extent, and which of the bytes that are.
+    /// An extent encrypted with the customer-provided key; the range is of the plaintext.
     EncryptedExtent(Extent, Range<u64>),
 }
 
-impl Piece {
+impl StoredPiece {
     pub(crate) fn bytes(&self) -> u64 {
         match &self.source {
-            Source::Inline(bytes) => bytes.len() as u64,
-            Source::Extent(extent) => extent.bytes,
-            Source::Slice(_, range)
-            | Source::EncryptedInline(_, range)
-            | Source::EncryptedExtent(_, range) => range.end - range.start,
-            Source::Zeros(bytes) => *bytes,
+            PieceSource::Inline(bytes) => bytes.len() as u64,
+            PieceSource::Extent(extent) => extent.bytes,
+            PieceSource::Slice(_, range)
+            | PieceSource::EncryptedInline(_, range)
+            | PieceSource::EncryptedExtent(_, range) => range.end - range.start,
+            PieceSource::Zeros(bytes) => *bytes,
         }
     }
 }
 
-impl Pieces {
+impl PieceRow {
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Writer::new();
         out.number(self.start);
@@ -521,31 +521,31 @@ impl Pieces {
         for piece in &self.pieces {
             out.optional(piece.id.as_ref(), |out, id| out.bytes(id.bytes()));
             match &piece.source {
-                Source::Inline(bytes) => {
+                PieceSource::Inline(bytes) => {
                     out.number(0);
                     out.bytes(bytes);
                 }
-                Source::Extent(extent) => {
+                PieceSource::Extent(extent) => {
                     out.number(1);
                     out.extent(*extent);
                 }
-                Source::Slice(extent, range) => {
+                PieceSource::Slice(extent, range) => {
                     out.number(2);
                     out.extent(*extent);
                     out.number(range.start);
                     out.number(range.end);
                 }
-                Source::Zeros(bytes) => {
+                PieceSource::Zeros(bytes) => {
                     out.number(3);
                     out.number(*bytes);
                 }
-                Source::EncryptedInline(bytes, range) => {
+                PieceSource::EncryptedInline(bytes, range) => {
                     out.number(4);
                     out.bytes(bytes);
                     out.number(range.start);
                     out.number(range.end);
                 }
-                Source::EncryptedExtent(extent, range) => {
+                PieceSource::EncryptedExtent(extent, range) => {
                     out.number(5);
                     out.extent(*extent);
                     out.number(range.start);
@@ -566,21 +566,21 @@ impl Pieces {
         let pieces = from.list(|from| {
             let id = from.optional(|from| BlockId::from_bytes(from.bytes()?.to_vec()))?;
             let source = match from.number()? {
-                0 => Source::Inline(Bytes::copy_from_slice(from.bytes()?)),
-                1 => Source::Extent(from.extent()?),
+                0 => PieceSource::Inline(Bytes::copy_from_slice(from.bytes()?)),
+                1 => PieceSource::Extent(from.extent()?),
                 2 => {
                     let (extent, start, end) = (from.extent()?, from.number()?, from.number()?);
-                    (start <= end && end <= extent.bytes).then_some(Source::Slice(extent, start..end))?
+                    (start <= end && end <= extent.bytes).then_some(PieceSource::Slice(extent, start..end))?
                 }
-                3 => Source::Zeros(from.number()?),
+                3 => PieceSource::Zeros(from.number()?),
                 4 => {
                     let bytes = Bytes::copy_from_slice(from.bytes()?);
-                    Source::EncryptedInline(bytes, from.range()?)
+                    PieceSource::EncryptedInline(bytes, from.range()?)
                 }
-                5 => Source::EncryptedExtent(from.extent()?, from.range()?),
+                5 => PieceSource::EncryptedExtent(from.extent()?, from.range()?),
                 _ => return None,
             };
-            Some(Piece { id, source })
+            Some(StoredPiece { id, source })
         })?;
         Some(Self { start, pieces })
     }
@@ -597,10 +597,10 @@ impl Writer {
         }
     }
 
-    fn deleted(&mut self, deleted: Option<Deleted>) {
+    fn deleted(&mut self, deleted: Option<SoftDelete>) {
         self.optional(deleted, |out, deleted| {
-            out.moment(deleted.at);
-            out.moment(deleted.until);
+            out.timestamp(deleted.at);
+            out.timestamp(deleted.until);
         });
     }
 
@@ -615,12 +615,12 @@ impl Writer {
                     LeaseDuration::Fixed(duration) => Some(duration.as_secs()),
                 };
                 self.optional(seconds, Self::number);
-                self.moment(until);
+                self.timestamp(until);
             }
             Lease::Breaking { id, until } => {
                 self.number(2);
                 self.wide_number(id.0);
-                self.moment(until);
+                self.timestamp(until);
             }
         }
     }
@@ -655,11 +655,11 @@ impl Writer {
 
     fn tier(&mut self, tier: StoredTier) {
         self.text(tier.tier.name());
-        self.moment(tier.changed);
+        self.timestamp(tier.changed);
         self.optional(tier.rehydrating, |out, (to, priority, done)| {
             out.text(to.name());
             out.text(priority.name());
-            out.moment(done);
+            out.timestamp(done);
         });
     }
 
@@ -669,9 +669,9 @@ impl Writer {
         self.text(copy.status.name());
         self.number(copy.progress.0);
         self.number(copy.progress.1);
-        self.optional(copy.completed, Self::moment);
+        self.optional(copy.completed, Self::timestamp);
         self.optional(copy.description.as_deref(), Self::text);
-        self.optional(copy.incremental, |out, copy| out.optional(copy.destination_snapshot, Self::moment));
+        self.optional(copy.incremental, |out, copy| out.optional(copy.destination_snapshot, Self::timestamp));
     }
 }
 
@@ -691,8 +691,8 @@ impl<'a> Reader<'a> {
         Some(Extent { volume: self.number()?, offset: self.number()?, bytes: self.number()? })
     }
 
-    fn deleted(&mut self) -> Option<Option<Deleted>> {
-        self.optional(|from| Some(Deleted { at: from.moment()?, until: from.moment()? }))
+    fn deleted(&mut self) -> Option<Option<SoftDelete>> {
+        self.optional(|from| Some(SoftDelete { at: from.timestamp()?, until: from.timestamp()? }))
     }
 
     fn lease(&mut self) -> Option<Lease> {
@@ -704,9 +704,9 @@ impl<'a> Reader<'a> {
                     Some(seconds) => LeaseDuration::Fixed(Duration::from_secs(seconds)),
                     None => LeaseDuration::Infinite,
                 };
-                Lease::Leased { id, duration, until: self.moment()? }
+                Lease::Leased { id, duration, until: self.timestamp()? }
             }
-            2 => Lease::Breaking { id: LeaseId(self.wide_number()?), until: self.moment()? },
+            2 => Lease::Breaking { id: LeaseId(self.wide_number()?), until: self.timestamp()? },
             _ => return None,
         })
     }
@@ -740,10 +740,10 @@ impl<'a> Reader<'a> {
     fn tier(&mut self) -> Option<StoredTier> {
         Some(StoredTier {
             tier: AccessTier::parse(self.str()?)?,
-            changed: self.moment()?,
+            changed: self.timestamp()?,
             rehydrating: self.optional(|from| {
                 let (to, priority) = (from.str()?, from.str()?);
-                Some((AccessTier::parse(to)?, RehydratePriority::parse(priority)?, from.moment()?))
+                Some((AccessTier::parse(to)?, RehydratePriority::parse(priority)?, from.timestamp()?))
             })?,
         })
     }
@@ -754,10 +754,10 @@ impl<'a> Reader<'a> {
             source: self.text()?,
             status: CopyStatus::parse(self.str()?)?,
             progress: (self.number()?, self.number()?),
-            completed: self.optional(Self::moment)?,
+            completed: self.optional(Self::timestamp)?,
             description: self.optional(Self::text)?,
             incremental: self.optional(|from| {
-                Some(IncrementalCopy { destination_snapshot: from.optional(Self::moment)? })
+                Some(IncrementalCopy { destination_snapshot: from.optional(Self::timestamp)? })
             })?,
         })
     }

@@ -15,24 +15,24 @@ fn pairs(name: &str) -> Vec<(String, String)> {
 
 /// A blob with everything that a blob can have.
 fn full() -> StoredBlob {
-    let moment = at("2026-03-10T08:15:30.1234567Z");
+    let timestamp = at("2026-03-10T08:15:30.1234567Z");
     StoredBlob {
-        stamp: moment,
-        state: state(moment),
+        stamp: timestamp,
+        state: state(timestamp),
         tier: Some(StoredTier {
             tier: AccessTier::Archive,
-            changed: moment,
-            rehydrating: Some((AccessTier::Cool, RehydratePriority::High, moment)),
+            changed: timestamp,
+            rehydrating: Some((AccessTier::Cool, RehydratePriority::High, timestamp)),
         }),
         lease: Lease::Leased { id: LEASE, duration: LeaseDuration::Infinite, until: Timestamp::MAX },
-        version: Some(moment),
-        last_snapshot: Some(moment),
-        deleted: Some(Deleted { at: moment, until: Timestamp::MAX }),
+        version: Some(timestamp),
+        last_snapshot: Some(timestamp),
+        deleted: Some(SoftDelete { at: timestamp, until: Timestamp::MAX }),
         content: Content::Inline(Bytes::from_static(b"Hello")),
     }
 }
 
-fn state(moment: Timestamp) -> BlobState {
+fn state(timestamp: Timestamp) -> BlobState {
     BlobState {
         changed: at("2026-03-10"),
         created: at("2026-03-09"),
@@ -50,16 +50,16 @@ fn state(moment: Timestamp) -> BlobState {
             source: "http://source".to_owned(),
             status: CopyStatus::Success,
             progress: (5, 5),
-            completed: Some(moment),
+            completed: Some(timestamp),
             description: None,
-            incremental: Some(IncrementalCopy { destination_snapshot: Some(moment) }),
+            incremental: Some(IncrementalCopy { destination_snapshot: Some(timestamp) }),
         })),
         encryption: Encryption {
             key: Some(CustomerKey { sha256: [8; 32] }),
             secret: None,
             scope: Some("scope".to_owned()),
         },
-        immutability: Some(ImmutabilityPolicy { until: moment, mode: ImmutabilityMode::Locked }),
+        immutability: Some(ImmutabilityPolicy { until: timestamp, mode: ImmutabilityMode::Locked }),
         legal_hold: Some(true),
     }
 }
@@ -104,7 +104,7 @@ fn containers_are_read_back() {
         lease: Lease::Available,
         encryption: ContainerEncryption::default(),
         deleted: None,
-        protection: Protection::Watched,
+        protection: Protection::BeingChecked,
     };
     let encoded = container.encode();
     // As it was written before protection was kept.
@@ -130,25 +130,28 @@ fn what_blobs_are_made_of_is_read_back() {
     assert_eq!(StoredExtent::decode(&extent.encode()), Ok(extent));
     let head = ContentHead { references: 1, end: 2, parent: Some((ContentId(3), 4)) };
     assert_eq!(ContentHead::decode(&head.encode()), Ok(head));
-    let pieces = Pieces {
+    let pieces = PieceRow {
         start: 9,
         pieces: vec![
-            Piece { id: BlockId::from_bytes(b"one".to_vec()), source: Source::Extent(EXTENT) },
-            Piece { id: None, source: Source::Inline(Bytes::from_static(b"bytes")) },
-            Piece { id: None, source: Source::Slice(EXTENT, 1..3) },
-            Piece { id: None, source: Source::Zeros(512) },
-            Piece { id: None, source: Source::EncryptedInline(Bytes::from_static(b"secret"), 3..4) },
-            Piece { id: None, source: Source::EncryptedExtent(EXTENT, 1..2) },
+            StoredPiece { id: BlockId::from_bytes(b"one".to_vec()), source: PieceSource::Extent(EXTENT) },
+            StoredPiece { id: None, source: PieceSource::Inline(Bytes::from_static(b"bytes")) },
+            StoredPiece { id: None, source: PieceSource::Slice(EXTENT, 1..3) },
+            StoredPiece { id: None, source: PieceSource::Zeros(512) },
+            StoredPiece {
+                id: None,
+                source: PieceSource::EncryptedInline(Bytes::from_static(b"secret"), 3..4),
+            },
+            StoredPiece { id: None, source: PieceSource::EncryptedExtent(EXTENT, 1..2) },
         ],
     };
-    assert_eq!(Pieces::decode(&pieces.encode()), Ok(pieces));
+    assert_eq!(PieceRow::decode(&pieces.encode()), Ok(pieces));
 }
 
 proptest! {
     #[test]
     fn foreign_records_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = (StoredContainer::decode(&bytes), StoredBlock::decode(&bytes), StoredExtent::decode(&bytes));
-        let _ = (ContentHead::decode(&bytes), Pieces::decode(&bytes));
+        let _ = (ContentHead::decode(&bytes), PieceRow::decode(&bytes));
         let _ = ListedState::default().read_listed(&bytes);
         let _ = StoredBlob::decode(&bytes.into());
     }

@@ -1,13 +1,13 @@
 //! Records of queues and of their messages.
 
 use super::{FORMAT, Reader, Writer, corrupt};
-use crate::keyspace::{Incarnation, Place};
+use crate::keyspace::{Incarnation, QueuePosition};
 use bytes::Bytes;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::metadata::Metadata;
 use tepui_model::{ServiceError, Timestamp};
 
-/// A queue as the catalogue has it.
+/// The catalogue row of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredQueue {
     pub(crate) incarnation: Incarnation,
@@ -33,36 +33,36 @@ impl StoredQueue {
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader::new(bytes)?;
         let incarnation = Incarnation(from.number()?);
-        let created = from.moment()?;
+        let created = from.timestamp()?;
         let metadata = from.metadata()?;
         let acl = from.acl()?;
         Some(Self { incarnation, created, metadata, acl })
     }
 
-    /// Only the incarnation: all that most operations want to know.
+    /// Only the incarnation, which is all that most operations need.
     pub(crate) fn incarnation_of(bytes: &[u8]) -> Result<Incarnation, ServiceError> {
         let number = Reader::new(bytes).and_then(|mut from| from.number());
         number.map(Incarnation).ok_or_else(|| corrupt("queue"))
     }
 }
 
-/// What changes with every message of a queue. Times are in ticks.
+/// The state of a queue, which changes with every message. Times are in ticks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct QueueState {
-    /// Under which number the messages are. A new one when they are cleared.
+    /// The incarnation of the messages. Clear Messages assigns a new one.
     pub(crate) messages: Incarnation,
-    /// How many there are, among them those that have expired and were not swept yet.
+    /// The number of messages, including expired ones that were not swept yet.
     pub(crate) count: u64,
     pub(crate) next_sequence: u64,
-    /// No message has a place before this one, so nobody need look there.
-    pub(crate) head: Place,
-    /// The latest time at which a message was ever to be visible.
+    /// The low-water mark of positions: no message is before it, so scans start here.
+    pub(crate) head: QueuePosition,
+    /// The latest time of visibility that any message ever had.
     pub(crate) last_visible: u64,
-    /// No message expires before this.
+    /// The low-water mark of expiry: no message expires before it.
     pub(crate) swept: u64,
-    /// The latest time at which a message was ever to expire.
+    /// The latest time of expiry that any message ever had.
     pub(crate) last_expiry: u64,
-    /// Different for every write of this record: finding it proves the commit that wrote it.
+    /// Unique to every write of this record: reading it back proves the commit.
     pub(crate) stamp: u64,
 }
 
@@ -115,14 +115,14 @@ impl QueueState {
     }
 }
 
-/// A message as its place has it; its text is stored apart, for it stays when the message moves.
+/// A message under its position. Its text is stored apart, because it stays when the message moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredMessage {
     pub(crate) inserted: Timestamp,
     /// [`Timestamp::MAX`]: never.
     pub(crate) expires: Timestamp,
     pub(crate) dequeue_count: u32,
-    /// How often it was taken or changed.
+    /// Counts dequeues and updates.
     pub(crate) changes: u32,
 }
 
@@ -140,8 +140,8 @@ impl StoredMessage {
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader::new(bytes)?;
         Some(Self {
-            inserted: from.moment()?,
-            expires: from.moment()?,
+            inserted: from.timestamp()?,
+            expires: from.timestamp()?,
             dequeue_count: u32::try_from(from.number()?).ok()?,
             changes: u32::try_from(from.number()?).ok()?,
         })
@@ -169,11 +169,11 @@ mod tests {
 
     #[test]
     fn records_are_read_back() {
-        let moment = Timestamp::parse_iso("2026-03-10T08:15:30.1234567Z").unwrap();
+        let timestamp = Timestamp::parse_iso("2026-03-10T08:15:30.1234567Z").unwrap();
         let pairs = vec![("Team".to_owned(), "core".to_owned()), ("empty".to_owned(), String::new())];
         let queue = StoredQueue {
             incarnation: Incarnation(42),
-            created: moment,
+            created: timestamp,
             metadata: Metadata::new(pairs).unwrap(),
             acl: vec![SignedIdentifier { id: "reader".to_owned(), policy: None }],
         };
@@ -181,8 +181,12 @@ mod tests {
         assert_eq!(StoredQueue::incarnation_of(&queue.encode()), Ok(Incarnation(42)));
         let state = QueueState { count: 3, head: (4, 5), stamp: 6, ..QueueState::empty(Incarnation(2)) };
         assert_eq!(QueueState::decode(&state.encode()), Ok(state));
-        let message =
-            StoredMessage { inserted: moment, expires: Timestamp::MAX, dequeue_count: 7, changes: u32::MAX };
+        let message = StoredMessage {
+            inserted: timestamp,
+            expires: Timestamp::MAX,
+            dequeue_count: 7,
+            changes: u32::MAX,
+        };
         assert_eq!(StoredMessage::decode(&message.encode()), Ok(message));
         assert_eq!(decode_text(&encode_text(b"text")), Ok(Bytes::from_static(b"text")));
     }

@@ -1,5 +1,4 @@
-//! What each write of an entity means: what is stored, what is asked and the time decide what to
-//! store, or which error.
+//! Writes of entities as pure decisions: the stored entity, the change and the time give what to store, or an error.
 
 use crate::record::StoredEntity;
 use std::borrow::Cow;
@@ -7,14 +6,14 @@ use tepui_model::condition::Condition;
 use tepui_model::table::{Action, Change, Properties};
 use tepui_model::{ErrorCode, Timestamp};
 
-/// What becomes of an entity.
+/// What to do with an entity.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision<'a> {
     Store(Timestamp, Cow<'a, Properties>),
     Delete,
 }
 
-/// Decides a change. `now` is later than every timestamp that was handed out before in this process.
+/// Decides a change. `now` is later than every timestamp that this process used before.
 pub(super) fn decide<'a>(
     stored: Option<&StoredEntity>,
     change: &'a Change,
@@ -41,12 +40,12 @@ pub(super) fn decide<'a>(
         }
     };
     kept.check_entity(&change.key.partition_key, &change.key.row_key)?;
-    // A clock that was set back must not give an entity a timestamp it had before.
+    // Timestamps rise even if the clock was set back.
     let timestamp = stored.map_or(now, |stored| now.max(stored.timestamp.next()));
     Ok(Decision::Store(timestamp, kept))
 }
 
-/// The entity, if it exists and is still the one the caller means.
+/// The entity, if it exists and meets the condition.
 fn existing(stored: Option<&StoredEntity>, condition: Condition) -> Result<&StoredEntity, ErrorCode> {
     // Fidelity: a missing entity answers 404 even when If-Match is given. scenario: update-missing-entity
     let stored = stored.ok_or(ErrorCode::ResourceNotFound)?;

@@ -1,8 +1,8 @@
-//! Queries for entities: walk the planned ranges, keep what matches, cut the page.
+//! Queries for entities: scan the planned ranges, filter, and end the page.
 
 use super::plan::Plan;
+use crate::coop::{BYTES_PER_COST, CoopBudget, ROW_COST};
 use crate::keyspace;
-use crate::pace::{BYTES_PER_WORK, Pace, ROW_WORK};
 use crate::record;
 use crate::transact::engine_error;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use tepui_model::{ErrorCode, ServiceError};
 #[derive(Debug, Clone, Copy)]
 pub struct QueryBudget {
     pub max_time: Duration,
-    /// Of the answer; one entity may still go over it.
+    /// Of the reply; the last entity may exceed it.
     pub max_bytes: usize,
 }
 
 impl QueryBudget {
-    /// Leaves a caller who wants an answer within `time` some of it to hear what was found so far.
+    /// Reserves a part of the request's time for sending what was found.
     pub(super) fn within(self, time: Duration) -> Self {
         Self { max_time: self.max_time.min(time / 4 * 3), ..self }
     }
@@ -31,7 +31,7 @@ impl Default for QueryBudget {
     }
 }
 
-/// The most rows that one step of a scan asks for: bounds how long a step takes.
+/// The most rows of one scan, which bounds its time.
 const MAX_STEP_ROWS: usize = 1024;
 const MAX_STEP_BYTES: usize = 2 * 1024 * 1024;
 
@@ -45,9 +45,9 @@ pub(super) async fn run<S: Snapshot>(
     budget: QueryBudget,
     sink: &mut dyn EntitySink,
 ) -> Result<EntityPage, ServiceError> {
-    let pace = Pace::default();
+    let coop = CoopBudget::default();
     let filter = filter.filter(|_| !plan.exact);
-    let work_per_row = ROW_WORK + filter.map_or(0, Filter::comparisons);
+    let work_per_row = ROW_COST + filter.map_or(0, Filter::comparisons);
     let cost =
         QueryCost { kind: plan.kind, ranges: plan.ranges.len(), entities_scanned: 0, entities_returned: 0 };
     let mut page = PageCutter { filter, page_size, max_bytes: budget.max_bytes, sink, cost, last: None };
@@ -68,14 +68,14 @@ pub(super) async fn run<S: Snapshot>(
                 if let Some(next) = page.take(key, &value)? {
                     return Ok(EntityPage { next: Some(next), cost: page.cost });
                 }
-                if pace.has_worked(work_per_row + value.len() / BYTES_PER_WORK)
-                    && pace.rest().await >= budget.max_time
+                if coop.charge(work_per_row + value.len() / BYTES_PER_COST)
+                    && coop.yield_if_due().await >= budget.max_time
                     && let Some(next) = page.after_last()
                 {
                     return Ok(EntityPage { next: Some(next), cost: page.cost });
                 }
             }
-            if pace.rest().await >= budget.max_time
+            if coop.yield_if_due().await >= budget.max_time
                 && let Some(next) = page.after_last()
             {
                 return Ok(EntityPage { next: Some(next), cost: page.cost });
@@ -102,7 +102,7 @@ async fn read_step<S: Snapshot>(
     snapshot.scan(range, limit).await.map_err(engine_error)
 }
 
-/// The only key that a range can hold, if there is just one.
+/// The key of a range that contains only one.
 fn single_key(range: &KeyRange) -> Option<&Key> {
     let rest = range.end.strip_prefix(range.start.as_ref())?;
     (rest == [0x00]).then_some(&range.start)
@@ -114,13 +114,13 @@ struct PageCutter<'a> {
     max_bytes: usize,
     sink: &'a mut dyn EntitySink,
     cost: QueryCost,
-    /// The last key that was looked at.
+    /// The last key that was examined.
     last: Option<Key>,
 }
 
 impl PageCutter<'_> {
-    /// Looks at one row. If it matches and no longer fits, the next page starts with it: so a page that
-    /// is just full has no next one.
+    /// Examines one row. If it matches and no longer fits, the next page starts with it: so a page that
+    /// is exactly full has no continuation.
     fn take(&mut self, key: Key, value: &Value) -> Result<Option<Continuation>, ServiceError> {
         let unreadable =
             || ServiceError::new(ErrorCode::InternalError).with_cause("an entity cannot be read");
@@ -139,7 +139,7 @@ impl PageCutter<'_> {
         Ok(None)
     }
 
-    /// Right after the last row that was looked at: no text lies between a row key and the same with a zero behind it.
+    /// Right after the last row that was examined: no text lies between a row key and the same with a NUL appended.
     fn after_last(&self) -> Option<Continuation> {
         let mut next = keyspace::continuation(self.last.as_ref()?)?;
         next.row_key.push('\0');

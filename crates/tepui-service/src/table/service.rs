@@ -3,12 +3,12 @@
 use super::entities::{self, Decision};
 use super::query::{self, QueryBudget};
 use super::{plan, tables};
-use crate::catalogue::Catalogue;
+use crate::catalogue::CatalogueCache;
+use crate::gc::GarbageCollector;
 use crate::keyspace::{self, Incarnation};
-use crate::reclaim::Reclaimer;
 use crate::record::{StoredEntity, StoredTable};
 use crate::settings::Settings;
-use crate::transact::{Attempt, Outcome, Space, commit, engine_error};
+use crate::transact::{Outcome, SpaceUse, commit, engine_error, retry};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_engine::{Engine, EngineError, Key, Snapshot, Write};
@@ -20,39 +20,35 @@ use tepui_model::table::{
 };
 use tepui_model::{Clock, ErrorCode, ServiceError};
 
-/// How the Table service behaves where there is a choice.
+/// Options of the Table service.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TableOptions {
     pub budget: QueryBudget,
-    /// How long the name of a deleted table cannot be used again. Azure takes some 40 s; here it is at once.
-    pub deleted_name_rests: Duration,
+    /// How long the name of a deleted table stays reserved. Azure takes some 40 s; the default is zero.
+    pub deleted_name_reserved_for: Duration,
 }
-
-/// How often a write is decided again before the caller is told that the server is busy. Each time
-/// at least one other write of the same entity went through.
-const MAX_ATTEMPTS: u32 = 1000;
 
 pub struct TableService<E> {
     engine: Arc<E>,
     clock: Arc<dyn Clock>,
     options: TableOptions,
-    catalogue: Catalogue,
+    catalogue: CatalogueCache,
     settings: Settings,
-    reclaimer: Arc<Reclaimer<E>>,
+    collector: Arc<GarbageCollector<E>>,
 }
 
 impl<E: Engine> TableService<E> {
     pub fn new(
         engine: Arc<E>,
         clock: Arc<dyn Clock>,
-        reclaimer: Arc<Reclaimer<E>>,
+        collector: Arc<GarbageCollector<E>>,
         options: TableOptions,
     ) -> Self {
         let settings = Settings::of_service("table");
-        Self { engine, clock, options, catalogue: Catalogue::default(), settings, reclaimer }
+        Self { engine, clock, options, catalogue: CatalogueCache::default(), settings, collector }
     }
 
-    /// Carries out any operation but a query for entities, which wants a sink: see [`Self::query_entities`].
+    /// Executes any operation but a query for entities, which needs a sink: see [`Self::query_entities`].
     /// Writes outside `bounds` are refused.
     pub async fn execute(
         &self,
@@ -60,20 +56,15 @@ impl<E: Engine> TableService<E> {
         operation: &Operation,
         bounds: &KeyBounds,
     ) -> Result<Reply, ServiceError> {
-        let mut attempts = 0;
-        let space = Space::freed_if(operation.frees_space());
-        loop {
+        let space = SpaceUse::frees_if(operation.frees_space());
+        let reply = retry((), |()| async move {
             let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
             let outcome = self.decide(&snapshot, account, operation, bounds).await?;
-            match commit(&*self.engine, &snapshot, outcome, space).await? {
-                Attempt::Done(reply) => {
-                    self.after(account, operation);
-                    return Ok(reply);
-                }
-                Attempt::Again if attempts == MAX_ATTEMPTS => return Err(ErrorCode::ServerBusy.into()),
-                Attempt::Again => attempts += 1,
-            }
-        }
+            commit(&*self.engine, &snapshot, outcome, space).await.map_err(ServiceError::from)
+        });
+        let reply = reply.await?;
+        self.after_commit(account, operation);
+        Ok(reply)
     }
 
     async fn decide(
@@ -101,8 +92,8 @@ impl<E: Engine> TableService<E> {
                 tables::create(snapshot, account, name, self.clock.now()).await
             }
             Operation::DeleteTable { table } => {
-                let rests = self.options.deleted_name_rests;
-                let until = (!rests.is_zero()).then(|| self.clock.now().saturating_add(rests));
+                let reserved_for = self.options.deleted_name_reserved_for;
+                let until = (!reserved_for.is_zero()).then(|| self.clock.now().saturating_add(reserved_for));
                 tables::delete(&self.catalogue, snapshot, account, table, until).await
             }
             Operation::GetTableAcl { table } => tables::acl(&self.catalogue, snapshot, account, table)
@@ -131,16 +122,16 @@ impl<E: Engine> TableService<E> {
         }
     }
 
-    /// What this process remembers may have become wrong by what it just did.
-    fn after(&self, account: &str, operation: &Operation) {
+    /// Updates the state in memory after an operation was committed.
+    fn after_commit(&self, account: &str, operation: &Operation) {
         match operation {
-            Operation::SetServiceProperties(_) => self.settings.forget(account),
-            Operation::DeleteTable { .. } => self.reclaimer.wake(),
+            Operation::SetServiceProperties(_) => self.settings.invalidate(account),
+            Operation::DeleteTable { .. } => self.collector.wake(),
             _ => {}
         }
     }
 
-    /// Answers a page of entities that `bounds` reach, one by one to `sink`. The caller waits for `time`.
+    /// Queries a page of entities within `bounds` into `sink`. The request times out after `time`.
     pub async fn query_entities(
         &self,
         account: &str,
@@ -184,11 +175,11 @@ impl<E: Engine> TableService<E> {
     ) -> Result<Outcome<Reply>, ServiceError> {
         let (table_key, table) = self.table(snapshot, account, table).await?;
         let (write, written) = self.decide_change(snapshot, table, change, bounds).await?;
-        // A table that is deleted meanwhile takes the write with it.
+        // The catalogue row is a guard: a deleted table cannot gain entities.
         Ok(Outcome { reply: Reply::Written(written), guards: vec![table_key], writes: vec![write] })
     }
 
-    /// Every change is decided on the same snapshot; the first refusal drops them all.
+    /// Decides every change on the same snapshot; the first error fails them all.
     async fn change_all(
         &self,
         snapshot: &E::Snapshot,
@@ -231,7 +222,7 @@ impl<E: Engine> TableService<E> {
         })
     }
 
-    /// The key of the catalogue's row, to guard it, and the table's incarnation.
+    /// The key of the catalogue row, for a guard, and the table's incarnation.
     async fn table(
         &self,
         snapshot: &E::Snapshot,
@@ -264,8 +255,8 @@ impl<E: Engine> TableService<E> {
         }
     }
 
-    /// The service properties of an account, as they are asked for with every request: changes made
-    /// by this process hold at once, those of another after a few seconds.
+    /// The service properties of an account, cached: changes made by this process are visible at once, those of
+    /// another process after a few seconds.
     pub async fn service_properties(&self, account: &str) -> Result<Arc<ServiceProperties>, ServiceError> {
         self.settings.of_account(&*self.engine, account).await
     }

@@ -1,10 +1,10 @@
-//! Tables themselves: the catalogue, access policies, and what is left to reclaim.
+//! Tables themselves: the catalogue, access policies, and the GC records of deleted tables.
 
 use super::plan;
 use crate::MAX_PAGE_TIME;
-use crate::catalogue::{Catalogue, next_incarnation};
+use crate::catalogue::{CatalogueCache, next_incarnation};
+use crate::coop::{CoopBudget, ROW_COST};
 use crate::keyspace;
-use crate::pace::{Pace, ROW_WORK};
 use crate::record::{self, StoredTable};
 use crate::transact::{Outcome, engine_error};
 use tepui_engine::{ScanLimit, Snapshot, Write};
@@ -14,9 +14,9 @@ use tepui_model::table::{
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-/// The catalogue's row of a table, and its key.
+/// The catalogue row of a table, and its key.
 pub(super) async fn find<S: Snapshot>(
-    catalogue: &Catalogue,
+    catalogue: &CatalogueCache,
     snapshot: &S,
     account: &str,
     table: &str,
@@ -38,12 +38,12 @@ pub(super) async fn create<S: Snapshot>(
         return Err(ErrorCode::TableAlreadyExists.into());
     }
     let mut writes = Vec::with_capacity(3);
-    let resting = keyspace::resting_name(account, &lower);
-    if let Some(until) = snapshot.get(&resting).await.map_err(engine_error)? {
+    let reserved = keyspace::reserved_name(account, &lower);
+    if let Some(until) = snapshot.get(&reserved).await.map_err(engine_error)? {
         if now.ticks() < record::decode_number(&until)? {
             return Err(ErrorCode::TableBeingDeleted.into());
         }
-        writes.push(Write::Delete(resting));
+        writes.push(Write::Delete(reserved));
     }
     let (incarnation, numbered) = next_incarnation(snapshot).await?;
     let table = StoredTable { incarnation, name: name.as_str().to_owned(), created: now, acl: Vec::new() };
@@ -52,9 +52,9 @@ pub(super) async fn create<S: Snapshot>(
     Ok(Outcome { reply: Reply::TableCreated, guards: Vec::new(), writes })
 }
 
-/// Takes the table out of the catalogue and leaves a note to reclaim its entities, however many there are.
+/// Deletes a table from the catalogue, and writes a GC record for its entities, however many there are.
 pub(super) async fn delete<S: Snapshot>(
-    catalogue: &Catalogue,
+    catalogue: &CatalogueCache,
     snapshot: &S,
     account: &str,
     table: &str,
@@ -68,14 +68,14 @@ pub(super) async fn delete<S: Snapshot>(
         Write::Put(keyspace::dropped(incarnation), record::encode_number(incarnation.0)),
     ];
     if let Some(until) = name_rests_until {
-        let resting = keyspace::resting_name(account, &table.to_ascii_lowercase());
-        writes.push(Write::Put(resting, record::encode_number(until.ticks())));
+        let reserved = keyspace::reserved_name(account, &table.to_ascii_lowercase());
+        writes.push(Write::Put(reserved, record::encode_number(until.ticks())));
     }
     Ok(Outcome { reply: Reply::TableDeleted, guards: Vec::new(), writes })
 }
 
 pub(super) async fn get<S: Snapshot>(
-    catalogue: &Catalogue,
+    catalogue: &CatalogueCache,
     snapshot: &S,
     account: &str,
     table: &str,
@@ -93,8 +93,8 @@ pub(super) async fn query<S: Snapshot>(
     let filter = query.filter.as_ref().map(by_lower_name).transpose()?;
     let page_size = query.page_size.get();
     let mut page = TablePage::default();
-    let pace = Pace::default();
-    let work_per_row = ROW_WORK + filter.as_ref().map_or(0, Filter::comparisons);
+    let coop = CoopBudget::default();
+    let work_per_row = ROW_COST + filter.as_ref().map_or(0, Filter::comparisons);
     let from = query.from.as_deref().map(|name| keyspace::table(account, name));
     if page_size == 0 {
         return Ok(page);
@@ -107,7 +107,7 @@ pub(super) async fn query<S: Snapshot>(
             let limit = ScanLimit { max_rows: page_size + 1, max_bytes: 1024 * 1024 };
             let rows = snapshot.scan(&range, limit).await.map_err(engine_error)?;
             for (key, value) in &rows.rows {
-                if pace.has_worked(work_per_row) && pace.rest().await >= MAX_PAGE_TIME {
+                if coop.charge(work_per_row) && coop.yield_if_due().await >= MAX_PAGE_TIME {
                     page.next = keyspace::table_name(account, key).map(|name| name.into_owned());
                     return Ok(page);
                 }
@@ -143,7 +143,7 @@ fn by_lower_name(filter: &Filter) -> Result<Filter, ServiceError> {
             };
             Filter::Compare { property: property.clone(), how: *how, value }
         }
-        // Fidelity: Azure fails with 500 here; that would make clients try again. scenario: query-tables-by-other-property
+        // Fidelity: Azure fails with 500 here; that would make clients retry. scenario: query-tables-by-other-property
         Filter::IsTrue(_) | Filter::Compare { .. } => return Err(ErrorCode::InvalidInput.into()),
     })
 }
@@ -159,7 +159,7 @@ fn matches_name(filter: &Filter, name: &str) -> bool {
 }
 
 pub(super) async fn acl<S: Snapshot>(
-    catalogue: &Catalogue,
+    catalogue: &CatalogueCache,
     snapshot: &S,
     account: &str,
     table: &str,
@@ -170,7 +170,7 @@ pub(super) async fn acl<S: Snapshot>(
 }
 
 pub(super) async fn set_acl<S: Snapshot>(
-    catalogue: &Catalogue,
+    catalogue: &CatalogueCache,
     snapshot: &S,
     account: &str,
     table: &str,

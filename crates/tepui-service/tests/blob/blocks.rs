@@ -107,7 +107,7 @@ async fn as_many_blocks_as_there_can_be() {
     bench.put_list(&name, &chosen.iter().map(|(id, _)| (*id, Committed)).collect::<Vec<_>>()).await.unwrap();
     assert!(bench.get(&name).await.unwrap() == [b'x'; 50_000]);
     bench.delete(&name, Revision::Base, None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
 
@@ -119,16 +119,17 @@ async fn others_run_while_a_long_list_is_put_and_read() {
     for id in &ids {
         bench.put_block("a", id, b"x").await.unwrap();
     }
-    let at_least = BLOCKS / 2500;
+    // Some 8,000 rows are examined in one time slice at most.
+    let at_least = BLOCKS / 10_000;
     let chosen = |search| ids.iter().map(|id| (id.as_str(), search)).collect::<Vec<_>>();
-    let (listed, turns) = turns_during(lists(&bench, "a")).await;
+    let (listed, yields) = yields_during(lists(&bench, "a")).await;
     assert_eq!(listed.unwrap().1, ids);
-    assert!(turns >= at_least, "uncommitted blocks: {turns}");
+    assert!(yields >= at_least, "uncommitted blocks: {yields}");
     for search in [Uncommitted, Committed] {
-        let (put, turns) = turns_during(bench.put_list("a", &chosen(search))).await;
+        let (put, yields) = yields_during(bench.put_list("a", &chosen(search))).await;
         put.unwrap();
-        assert!(turns >= at_least, "{search:?}: {turns}");
+        assert!(yields >= at_least, "{search:?}: {yields}");
     }
-    let (_, turns) = turns_during(lists(&bench, "a")).await;
-    assert!(turns >= 1, "committed blocks: {turns}");
+    let (_, yields) = yields_during(lists(&bench, "a")).await;
+    assert!(yields >= 1, "committed blocks: {yields}");
 }

@@ -19,7 +19,7 @@ async fn containers_come_and_go() {
 #[tokio::test]
 async fn names_rest_and_containers_are_restored() {
     let options = BlobOptions {
-        deleted_name_rests: Duration::from_secs(30),
+        deleted_name_reserved_for: Duration::from_secs(30),
         container_retention: Some(Duration::from_secs(3 * 24 * 60 * 60)),
         ..BlobOptions::default()
     };
@@ -109,7 +109,7 @@ async fn a_hold_and_the_end_of_its_container_do_not_both_succeed() {
     for case in 0..2 * 6 * 6 * 6 {
         bench.put("a", b"x").await;
         if case % 2 == 0 {
-            // Something was protected before, and somebody has looked for it.
+            // A blob was protected before, and a delete has checked for it.
             bench.run(hold("a", Revision::Base, true)).await.unwrap();
             assert!(bench.delete_container().await.is_err());
             bench.run(hold("a", Revision::Base, false)).await.unwrap();

@@ -53,10 +53,10 @@ async fn copies_share_their_bytes() {
     bench.run(Operation::CopyBlob(back)).await.unwrap();
     assert!(bench.get("a").await.unwrap() == large && bench.get("b").await.unwrap() == large);
     bench.delete("a", Revision::Base, Some(DeleteSnapshots::Include)).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert!(bench.get("b").await.unwrap() == large);
     bench.delete("b", Revision::Base, None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
 
@@ -76,14 +76,14 @@ async fn append_blobs_go_on_from_what_they_share() {
         assert!(bench.get("b").await.unwrap() == [&start[..], &b"BBB"[..=round]].concat());
     }
     bench.delete("a", Revision::Base, None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert!(bench.get("b").await.unwrap() == [&start[..], b"BBB"].concat());
     bench.delete("b", Revision::Base, None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
 
-/// Whoever goes on first, what it adds is nobody else's.
+/// Source and copy share a content, and each appends to its own.
 #[tokio::test]
 async fn what_is_appended_after_a_copy_goes_with_its_blob() {
     let bench = Bench::new().await;
@@ -97,11 +97,11 @@ async fn what_is_appended_after_a_copy_goes_with_its_blob() {
         }
         assert_eq!(bench.extents.count(), 4);
         bench.delete(first, Revision::Base, None).await.unwrap();
-        bench.service.reclaim_once().await.unwrap();
+        bench.service.collect_garbage_once().await.unwrap();
         assert_eq!(bench.extents.count(), 1, "only what {other} has is kept");
         assert!(bench.get(other).await.unwrap() == bytes(LARGE, 1));
         bench.delete(other, Revision::Base, None).await.unwrap();
-        bench.service.reclaim_once().await.unwrap();
+        bench.service.collect_garbage_once().await.unwrap();
         assert_eq!(bench.extents.count(), 0);
     }
 }
@@ -267,7 +267,7 @@ async fn a_copy_from_elsewhere_takes_its_time() {
     assert_eq!(bench.delete("a", Revision::Base, None).await, Err(pending));
     assert_eq!(start(&bench, &operation).await.map(drop), Err(pending));
     // Cleaning up does not take it for one that was left behind.
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
     bench.service.finish_copy(&copy, Ok(uploaded)).await;
     drop(copy);
@@ -278,7 +278,7 @@ async fn a_copy_from_elsewhere_takes_its_time() {
     assert_eq!(state.metadata.iter().collect::<Vec<_>>(), [("color", "red")]);
     assert!(bench.get("a").await.unwrap() == bytes(LARGE, 3));
     bench.delete("a", Revision::Base, None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
 
@@ -309,18 +309,18 @@ async fn a_copy_from_elsewhere_fails() {
     let shown = bench.properties("a").await.unwrap().state.copy.unwrap();
     assert_eq!(shown.status, CopyStatus::Failed);
     assert_eq!(shown.description.as_deref(), Some("404 BlobNotFound \"gone\""));
-    // One that nobody ends, as after a restart.
+    // A copy without a task, as after a restart.
     let (_, lost) = start(&bench, &from_elsewhere("b", None)).await.unwrap();
     drop(lost);
     bench.service.fail_interrupted_copies().await.unwrap();
     let shown = bench.properties("b").await.unwrap().state.copy.unwrap();
     assert!(shown.status == CopyStatus::Failed && shown.description.unwrap().contains("stopped"));
     bench.put("b", b"free again").await;
-    // And one whose container is gone.
+    // And one whose container was deleted.
     let operation = from_elsewhere("c", None);
     let (_, copy) = start(&bench, &operation).await.unwrap();
     bench.delete_container().await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
     bench.service.finish_copy(&copy, Ok(uploaded)).await;
     tokio::task::yield_now().await;

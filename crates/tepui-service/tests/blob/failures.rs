@@ -11,7 +11,7 @@ async fn bytes_are_freed_if_it_is_certain_that_they_are_not_committed() {
     bench.create().await.unwrap();
     for (fault, outcome, left) in [
         (Fault::Refused, Err(ErrorCode::ServerBusy), 0),
-        // Until the next start, which sees what is there.
+        // Until the next start, which reads what is stored.
         (Fault::UnknownLost, Err(ErrorCode::InternalError), 1),
         (Fault::UnknownKept, Ok(()), 2),
     ] {

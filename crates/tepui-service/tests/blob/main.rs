@@ -13,14 +13,14 @@ mod engine;
 mod extents;
 mod failures;
 mod finds;
+mod gc;
 mod lists;
 mod model;
 mod on_disk;
 mod pages;
 mod puts;
-mod reclaims;
-#[path = "../shared/turns.rs"]
-mod turns;
+#[path = "../shared/yields.rs"]
+mod yields;
 
 use bytes::Bytes;
 use extents::PlainExtents;
@@ -35,7 +35,7 @@ use tepui_model::metadata::Metadata;
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_service::blob::{BlobOptions, BlobService, BytesOrHole, Caller, CopyUnderWay, Uploaded};
-use turns::turns_during;
+use yields::yields_during;
 
 const ACCOUNT: &str = "account";
 const CONTAINER: &str = "pictures";

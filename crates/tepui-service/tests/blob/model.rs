@@ -78,7 +78,7 @@ async fn step(bench: &Bench, plain: &mut [Plain; 3], chance: &mut Chance) {
             let there = before.content.is_some() || !before.uncommitted.is_empty();
             assert_eq!(outcome.map(drop), if there { Ok(()) } else { Err(ErrorCode::BlobNotFound) });
         }
-        _ => bench.service.reclaim_once().await.unwrap(),
+        _ => bench.service.collect_garbage_once().await.unwrap(),
     }
 }
 
@@ -114,11 +114,11 @@ async fn random_operations() {
             for name in NAMES {
                 let _ = bench.delete(name, Revision::Base, Some(DeleteSnapshots::Include)).await;
             }
-            bench.service.reclaim_once().await.unwrap();
+            bench.service.collect_garbage_once().await.unwrap();
             assert_eq!(bench.extents.count(), 0, "{seed}");
         }
         bench.delete_container().await.unwrap();
-        bench.service.reclaim_once().await.unwrap();
+        bench.service.collect_garbage_once().await.unwrap();
         assert_eq!(bench.extents.count(), 0, "{seed}");
     }
 }

@@ -1,4 +1,4 @@
-//! The same service on disk: what is there survives, and what is not gives its space back.
+//! The service on disk: committed blobs survive a restart, and the space of others is freed.
 
 use super::*;
 use std::path::Path;
@@ -47,7 +47,7 @@ async fn bytes_survive_and_space_comes_back() {
     drop((half, bench));
 
     let bench = open(path);
-    bench.service.sweep_leftovers().await.unwrap();
+    bench.service.free_orphaned_extents().await.unwrap();
     let whole = [part.clone(), part].concat();
     assert_eq!(bench.get("a").await.as_ref(), Ok(&second));
     assert_eq!(bench.get_revision("a", Revision::Snapshot(snapshot)).await.as_ref(), Ok(&first));
@@ -57,12 +57,12 @@ async fn bytes_survive_and_space_comes_back() {
     assert!((live..live + live / 10).contains(&taken(path)), "{} for {live}", taken(path));
 
     bench.delete("a", Revision::Snapshot(snapshot), None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     let live = live - first.len() as u64;
     assert!((live..live + live / 10).contains(&taken(path)), "{} for {live}", taken(path));
     bench.delete("a", Revision::Base, None).await.unwrap();
     bench.delete("list", Revision::Base, None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert!(taken(path) < 64 << 10, "{}", taken(path));
 }
 
@@ -94,7 +94,7 @@ async fn bytes_that_nobody_kept_are_found_after_a_restart() {
 
     let bench = open(path);
     assert!(taken(path) > 4 << 20, "{}", taken(path));
-    bench.service.sweep_leftovers().await.unwrap();
+    bench.service.free_orphaned_extents().await.unwrap();
     assert!((1 << 20..(1 << 20) + (100 << 10)).contains(&taken(path)), "{}", taken(path));
     assert_eq!(bench.get("kept").await, Ok(bytes(1, 1 << 20)));
 }
@@ -116,14 +116,14 @@ async fn a_slow_reader_does_not_keep_what_was_deleted() {
     };
     let (mut deleted, mut kept) = (open("deleted").await, open("kept").await);
     bench.delete("deleted", Revision::Base, None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert!(taken(directory.path()) < 4 << 20, "{}", taken(directory.path()));
     let error = deleted.next().await.err().unwrap();
     assert_eq!(error.code, ErrorCode::OperationTimedOut);
     while kept.next().await.unwrap().is_some() {}
 }
 
-/// Whoever is told only that the server is busy tries again, and does not make room.
+/// A plain `ServerBusy` would make clients retry instead of deleting something.
 #[tokio::test]
 async fn an_upload_that_the_disk_has_no_space_for_is_told_so() {
     let directory = tempfile::tempdir().unwrap();

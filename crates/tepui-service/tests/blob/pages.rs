@@ -133,7 +133,7 @@ async fn pages_are_what_was_written_last() {
             }
         }
         if round % 10 == 0 {
-            bench.service.reclaim_once().await.unwrap();
+            bench.service.collect_garbage_once().await.unwrap();
             assert!(bench.get("disk").await.unwrap() == plain, "{round}");
         }
     }
@@ -141,6 +141,6 @@ async fn pages_are_what_was_written_last() {
         assert!(bench.get_revision("disk", Revision::Snapshot(*taken)).await.unwrap() == *plain);
     }
     bench.delete("disk", Revision::Base, Some(DeleteSnapshots::Include)).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }

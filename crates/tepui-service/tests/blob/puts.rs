@@ -129,7 +129,7 @@ async fn leases_of_blobs() {
     assert_eq!(refused, Err(ErrorCode::LeaseIdMissing));
     let refused = bench.put_if("a", b"2", with(Some(LeaseId(1)))).await;
     assert_eq!(refused, Err(ErrorCode::LeaseIdMismatchWithBlobOperation));
-    // Whoever holds the lease replaces the blob although it is there.
+    // The holder of the lease may replace an existing blob.
     let conditions = Conditions { if_none_match: Some(EtagMatch::Any), ..Conditions::default() };
     assert!(bench.put_if("a", b"2", Preconditions { lease: Some(id), conditions }).await.is_ok());
     assert_eq!(bench.properties("a").await.unwrap().lease.unwrap().state, LeaseState::Leased);

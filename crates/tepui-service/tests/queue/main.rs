@@ -9,9 +9,9 @@ mod engine;
 mod messages;
 mod model;
 mod queues;
-mod rounds;
-#[path = "../shared/turns.rs"]
-mod turns;
+mod sequencer;
+#[path = "../shared/yields.rs"]
+mod yields;
 
 use bytes::Bytes;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tepui_model::metadata::Metadata;
 use tepui_model::queue::{Claimed, MessageId, Operation, Peeked, PopReceipt, QueueName, Reply};
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
-use tepui_service::{QueueOptions, QueueService, Reclaimer};
+use tepui_service::{GarbageCollector, QueueOptions, QueueService};
 
 const ACCOUNT: &str = "account";
 const QUEUE: &str = "jobs";
@@ -38,7 +38,7 @@ fn name() -> QueueName {
 struct Bench<E: Engine> {
     service: Arc<QueueService<E>>,
     engine: Arc<E>,
-    reclaimer: Arc<Reclaimer<E>>,
+    collector: Arc<GarbageCollector<E>>,
     clock: Arc<ManualClock>,
 }
 
@@ -58,9 +58,9 @@ impl<E: Engine> Bench<E> {
     fn with(engine: E, options: QueueOptions, now: Timestamp) -> Self {
         let (engine, clock) = (Arc::new(engine), Arc::new(ManualClock::at(now)));
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let reclaimer = Arc::new(Reclaimer::new(Arc::clone(&engine)));
-        let service = QueueService::new(Arc::clone(&engine), time, Arc::clone(&reclaimer), options);
-        Self { service: Arc::new(service), engine, reclaimer, clock }
+        let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
+        let service = QueueService::new(Arc::clone(&engine), time, Arc::clone(&collector), options);
+        Self { service: Arc::new(service), engine, collector, clock }
     }
 
     async fn run(&self, operation: Operation) -> Result<Reply, ServiceError> {

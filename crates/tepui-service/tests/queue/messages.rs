@@ -89,7 +89,7 @@ async fn receipts() {
     let error = bench.update(id, third, 1000, None).await.unwrap_err();
     assert_eq!((error.code, error.details.len()), (InvalidQueryParameterValue, 3));
     let fourth = Some(bench.update(id, third, 20, None).await.unwrap());
-    // Its time is up, but nobody has taken it: the receipt is still good.
+    // It is visible again, but was not dequeued: the receipt is still valid.
     bench.advance(seconds(40));
     assert_eq!(texts(&bench.get(1, 1).await), ["new"]);
     assert_eq!(bench.delete(id, fourth).await, Err(MessageNotFound));
@@ -104,7 +104,7 @@ async fn receipts() {
     }
     assert_eq!((last.len(), bench.count().await), (2, 0));
 
-    // Cleared messages are unknown, and so are those of a queue that is gone.
+    // Cleared messages are unknown, and so are those of a deleted queue.
     let cleared = bench.put("cleared").await;
     bench.clear().await;
     assert_eq!(bench.delete(Some(cleared.stamp.id), Some(cleared.receipt)).await, Err(MessageNotFound));
@@ -124,8 +124,8 @@ async fn a_clock_that_is_set_back_hides_nothing_for_good() {
     let now = bench.clock.now();
     let back = Bench::with(MemoryEngine::new(), QueueOptions::default(), now.saturating_sub(seconds(3600)));
     let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&back.clock);
-    let (engine, reclaimer) = (Arc::clone(&bench.engine), Arc::clone(&bench.reclaimer));
-    let service = Arc::new(QueueService::new(engine, time, reclaimer, QueueOptions::default()));
+    let (engine, collector) = (Arc::clone(&bench.engine), Arc::clone(&bench.collector));
+    let service = Arc::new(QueueService::new(engine, time, collector, QueueOptions::default()));
     let bench = Bench { service, clock: back.clock, ..bench };
     bench.put("2").await;
     assert_eq!(texts(&bench.get(2, 1).await), ["2"]);
@@ -147,7 +147,7 @@ async fn a_restart_keeps_visibility() {
     bench.put_with("later", 60, None).await;
     let taken = bench.get(1, 30).await.remove(0);
     while Arc::strong_count(&bench.service) > 1 {
-        tokio::task::yield_now().await; // The lane is about to end.
+        tokio::task::yield_now().await; // The sequencer is about to be dropped.
     }
     drop(bench);
     let bench = open(now.saturating_add(seconds(1)));

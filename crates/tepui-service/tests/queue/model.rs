@@ -49,7 +49,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// A message as the model has it. Times are those that the service told.
+/// A message of the model. Its times are those of the replies.
 #[derive(Debug, Clone)]
 struct Known {
     id: MessageId,

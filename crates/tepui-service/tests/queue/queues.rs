@@ -12,7 +12,7 @@ fn metadata(pairs: &[(&str, &str)]) -> Metadata {
 
 #[tokio::test]
 async fn creating_and_deleting() {
-    let options = QueueOptions { deleted_name_rests: seconds(30) };
+    let options = QueueOptions { deleted_name_reserved_for: seconds(30) };
     let bench = Bench::with(MemoryEngine::new(), options, Timestamp::parse_iso("2026-03-10").unwrap());
     for (pairs, expected) in [
         (&[("team", "core")][..], Ok(Reply::QueueCreated)),
@@ -100,11 +100,11 @@ async fn rows<E: Engine>(engine: &E) -> usize {
     engine.snapshot().await.unwrap().scan(&range, limit).await.unwrap().rows.len()
 }
 
-/// Waits until no more rows than that are left, by the tests' clock for less than the reclaimer waits on its own.
+/// Waits until no more rows than that are left, by the tests' clock for less than the collector waits without a wake-up.
 async fn rows_become<E: Engine>(engine: &E, left: usize) {
     let since = tokio::time::Instant::now();
     while rows(engine).await > left {
-        assert!(since.elapsed() < seconds(1), "nobody has told the reclaimer");
+        assert!(since.elapsed() < seconds(1), "the collector was not woken");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -112,8 +112,8 @@ async fn rows_become<E: Engine>(engine: &E, left: usize) {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_what_was_dropped() {
     let bench = Bench::in_memory().await;
-    let reclaimer = Arc::clone(&bench.reclaimer);
-    let reclaiming = tokio::spawn(async move { reclaimer.run().await });
+    let collector = Arc::clone(&bench.collector);
+    let collecting = tokio::spawn(async move { collector.run().await });
     for _ in 0..20 {
         bench.put_with("x", 0, Some(seconds(60))).await;
     }
@@ -126,7 +126,7 @@ async fn nothing_is_left_of_what_was_dropped() {
     assert_eq!((bench.count().await, texts(&bench.get(5, 30).await)), (1, vec!["y"]));
     bench.delete_queue().await;
     rows_become(&*bench.engine, 0).await;
-    reclaiming.abort();
+    collecting.abort();
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! An engine in memory that notes what is scanned, and fails when it is told to.
+//! An engine in memory that records scans, and fails on demand.
 
 #![allow(dead_code, reason = "not every suite needs all of it")]
 

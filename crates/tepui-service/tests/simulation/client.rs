@@ -52,7 +52,7 @@ pub(crate) fn code(error: ServiceError) -> ErrorCode {
     error.code
 }
 
-/// What a failure says about what is stored.
+/// What an error implies about the stored state.
 fn outcome<T>(result: &Result<T, ServiceError>) -> Outcome {
     if let (Err(error), true) = (result, std::env::var_os("TEPUI_SIM_SEED").is_some()) {
         eprintln!("{:?}: {:?}", error.code, error.cause);
@@ -183,7 +183,7 @@ impl Services {
         }
     }
 
-    /// Takes a message and deletes it. Which one is told before it is.
+    /// Dequeues a message and deletes it. Its id is reported before the delete.
     pub(crate) async fn consume(self, deleting: Arc<AtomicU32>) -> Done {
         let taken = self.clone().take(1, Duration::from_secs(30)).await.unwrap_or_default();
         let Some((message, claimed)) = taken.into_iter().next() else { return Done::Background(Ok(())) };
@@ -314,7 +314,7 @@ impl Services {
             pieces.iter().for_each(|bytes| read.extend_from_slice(bytes));
         }
         let number = read.first_chunk().map_or(u32::MAX, |number| u32::from_le_bytes(*number));
-        // Not what was written, whatever it says at its beginning.
+        // Not what was written, whatever its first bytes are.
         Ok(Some(if number < 1 << 20 && read == bytes(number) { number } else { u32::MAX }))
     }
 }

@@ -1,6 +1,6 @@
 //! The three services with engine and extents on a simulated disk, by a simulated clock, from one seed: clients, commits, flushes, merges,
 //! sweeps and reads in an order that random numbers decide, while calls of the system fail, the process is killed, the power fails, or the
-//! disk is full. Beside it runs a model: what was acknowledged is there, byte by byte, nothing deleted comes back, nothing is half.
+//! disk is full. Beside it runs a model: acknowledged writes are readable byte by byte, deleted objects do not come back, and no operation is half done.
 //!
 //! | | |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | `client.rs` | what clients do |
 //! | `model.rs` | what was acknowledged, and what may be there |
 //!
-//! `TEPUI_SIM_SEED=n` repeats the runs of one seed and prints their steps; `TEPUI_SIM_SECONDS=n` goes on with new seeds for so long.
+//! `TEPUI_SIM_SEED=n` repeats the runs of one seed and prints their steps; `TEPUI_SIM_SECONDS=n` runs new seeds for this time.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -147,7 +147,7 @@ fn explore(mode: Mode, seed: u64, time: Duration, report: &mut Report) -> Result
     Ok(())
 }
 
-/// One run. What went wrong is told with everything that is needed to see it again.
+/// One run. A failure is reported with everything that is needed to reproduce it.
 fn check(
     mode: Mode,
     world: &mut World,

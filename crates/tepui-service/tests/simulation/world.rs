@@ -13,7 +13,7 @@ use tepui_model::blob::Revision;
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, Timestamp};
 use tepui_service::{
-    BlobOptions, BlobService, QueueOptions, QueueService, Reclaimer, TableOptions, TableService,
+    BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, TableOptions, TableService,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -75,7 +75,7 @@ struct Life {
 struct Running {
     what: &'static str,
     objects: Vec<Object>,
-    /// What becomes of the objects if nobody hears of it.
+    /// The possible states of the objects if the operation is never acknowledged.
     unheard: Option<Done>,
     /// A message that is being deleted; 0: none.
     deleting: Arc<AtomicU32>,
@@ -181,20 +181,20 @@ impl World {
         drop(entered);
         let (engine, extents) = (Arc::new(engine), Arc::new(extents));
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.clock);
-        let reclaimer = Arc::new(Reclaimer::new(Arc::clone(&engine)));
+        let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
         let ids = Arc::clone(&self.ids);
         let chance = Arc::new(move || u128::from(ids.fetch_add(1, Ordering::SeqCst)));
         let services = Services {
             tables: Arc::new(TableService::new(
                 Arc::clone(&engine),
                 Arc::clone(&clock),
-                Arc::clone(&reclaimer),
+                Arc::clone(&collector),
                 TableOptions::default(),
             )),
             queues: Arc::new(QueueService::new(
                 Arc::clone(&engine),
                 Arc::clone(&clock),
-                Arc::clone(&reclaimer),
+                Arc::clone(&collector),
                 QueueOptions::default(),
             )),
             blobs: Arc::new(BlobService::new(
@@ -264,7 +264,7 @@ impl World {
         let blobs = Arc::clone(&services.blobs);
         let made = self.drive(async move {
             services.create().await?;
-            blobs.sweep_leftovers().await.map_err(|error| error.code)
+            blobs.free_orphaned_extents().await.map_err(|error| error.code)
         })?;
         self.note(|| format!("prepared: {made:?}"));
         match made {
@@ -274,7 +274,7 @@ impl World {
         Ok(())
     }
 
-    /// A second in which nobody asks for anything. The committer looks after its store all the same.
+    /// An idle second. The committer maintains its store meanwhile.
     fn wait(&mut self) {
         self.advance(Duration::from_secs(1));
         self.inside(|life| {
@@ -402,7 +402,7 @@ impl World {
                 Done::Background(services.blobs.expire_once().await.map_err(code))
             }),
             _ => self.spawn("reclaim", vec![], None, async move {
-                Done::Background(services.blobs.reclaim_once().await.map_err(code))
+                Done::Background(services.blobs.collect_garbage_once().await.map_err(code))
             }),
         }
     }
@@ -450,7 +450,7 @@ impl World {
         }
     }
 
-    /// Reads something that nobody changes just now.
+    /// Reads an object that no operation in flight changes.
     fn look(&mut self) -> Result<(), String> {
         let services = self.life().services.clone();
         let object = match self.random.bool() {
@@ -567,7 +567,7 @@ impl World {
         self.model.settle(&found)
     }
 
-    /// Goes on without failures: everything works again, and everything is there, also after a restart.
+    /// Continues without faults: everything works again, and everything acknowledged is readable, also after a restart.
     pub(crate) fn recover(&mut self) -> Result<(), String> {
         self.files.stop_failing();
         self.note(|| "nothing fails any more".into());

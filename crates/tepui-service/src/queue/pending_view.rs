@@ -1,12 +1,12 @@
-//! What changes of messages mean. A round decides many of them, turn by turn, on one snapshot; each sees
-//! what those before it have changed.
+//! What changes of messages mean. A view is one snapshot plus the changes of the steps decided on it, which may
+//! not be durable yet; each step reads the changes of the steps before it.
 
 use super::id::{id_of, message_of};
-use super::lane::{Answer, Ask, LaneId};
-use super::look;
+use super::read;
+use super::sequencer::{Command, CommandReply, QueueId};
 use crate::catalogue::next_incarnation;
-use crate::keyspace::{self, Incarnation, Place};
-use crate::pace::{Pace, ROW_WORK};
+use crate::coop::{CoopBudget, ROW_COST};
+use crate::keyspace::{self, Incarnation, QueuePosition};
 use crate::record::{self, QueueState, StoredMessage};
 use crate::transact::engine_error;
 use bytes::Bytes;
@@ -16,76 +16,76 @@ use tepui_engine::{Key, ScanLimit, Snapshot, Value, Write};
 use tepui_model::queue::{Claimed, MessageId, Operation, PopReceipt, Reply, Stamp};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-/// How many rows are read at once on the way to visible messages.
+/// Rows per scan when visible messages are looked for.
 const PAGE_ROWS: usize = 64;
-/// How many expired messages a turn removes; takers pass over the others.
+/// Expired messages that one step removes; it skips the others.
 const MAX_EXPIRED: usize = 512;
-/// How many expired messages one step of the sweep removes.
+/// Expired messages that one step of the sweep removes.
 const SWEEP_STEP: usize = 128;
-/// How far the low-water marks may lag before they are moved for their own sake.
+/// How far the low-water marks may lag before a commit is made only to move them.
 const HEAD_LAG: Duration = Duration::from_secs(2);
 pub(super) const SWEEP_LAG: Duration = Duration::from_secs(600);
 
-/// Why a change was not decided.
-pub(super) enum Stop {
-    /// The caller is told so, and the round goes on.
-    Refused(ServiceError),
-    /// The whole round fails.
-    Broken(ServiceError),
+/// Why a step was not decided.
+pub(super) enum StepError {
+    /// An error for the caller; the view stays valid.
+    Rejected(ServiceError),
+    /// The view is discarded.
+    Failed(ServiceError),
 }
 
-impl From<ErrorCode> for Stop {
+impl From<ErrorCode> for StepError {
     fn from(code: ErrorCode) -> Self {
-        Self::Refused(code.into())
+        Self::Rejected(code.into())
     }
 }
 
-impl From<ServiceError> for Stop {
+impl From<ServiceError> for StepError {
     fn from(error: ServiceError) -> Self {
-        Self::Broken(error)
+        Self::Failed(error)
     }
 }
 
-/// A queue as a round finds it.
-pub(super) struct Queue {
-    pub(super) lane: LaneId,
-    /// The catalogue's row.
+/// The queue that a view is of.
+pub(super) struct QueueTarget {
+    pub(super) id: QueueId,
+    /// The key of its catalogue row.
     pub(super) key: Key,
     pub(super) incarnation: Incarnation,
-    /// How long the name rests once the queue is deleted.
-    pub(super) name_rests: Duration,
+    /// How long the name stays reserved once the queue is deleted.
+    pub(super) name_reserved_for: Duration,
 }
 
-pub(super) struct Round<S> {
+pub(super) struct PendingView<S> {
     snapshot: S,
-    queue: Queue,
+    queue: QueueTarget,
     now: Timestamp,
     state: QueueState,
-    /// As the turns before this one have left it.
+    /// The state before this step.
     state_before: QueueState,
-    /// What is not as in the snapshot, `None` for a deletion. The state is not here.
+    /// Values that differ from the snapshot, `None` for a deletion. Without the state.
     changed: HashMap<Key, Option<Value>>,
-    /// The keys that this turn has changed.
+    /// The keys that this step has changed.
     changed_now: Vec<Key>,
-    /// The places that messages were moved to in this round.
-    moved_to: BTreeSet<Place>,
-    /// Messages of the snapshot that were read ahead and not taken yet.
-    ahead: VecDeque<(Key, Value)>,
-    /// Where to read on; `None`: everything that is visible was read.
+    /// The positions of messages that were inserted or moved in this view.
+    moved: BTreeSet<QueuePosition>,
+    /// Messages of the snapshot that were read and not dequeued yet.
+    prefetched: VecDeque<(Key, Value)>,
+    /// Where the next scan starts; `None`: every visible message was read.
     unread: Option<Key>,
-    /// The moment up to which visible messages were read.
+    /// Messages that are visible at this time were read.
     read_until: Timestamp,
-    /// The first expired message that was passed over.
-    passed_over: Option<Place>,
-    pace: Pace,
-    /// How many expired messages this turn has removed.
+    /// The first expired message that was skipped.
+    first_skipped: Option<QueuePosition>,
+    coop: CoopBudget,
+    /// Expired messages that this step has removed.
     expired: usize,
     deleted: bool,
 }
 
-impl<S: Snapshot> Round<S> {
-    pub(super) async fn new(snapshot: S, queue: Queue, now: Timestamp) -> Result<Self, ServiceError> {
-        let state = look::state(&snapshot, queue.incarnation).await?;
+impl<S: Snapshot> PendingView<S> {
+    pub(super) async fn new(snapshot: S, queue: QueueTarget, now: Timestamp) -> Result<Self, ServiceError> {
+        let state = read::state(&snapshot, queue.incarnation).await?;
         Ok(Self {
             snapshot,
             queue,
@@ -93,44 +93,48 @@ impl<S: Snapshot> Round<S> {
             state_before: state.clone(),
             changed: HashMap::new(),
             changed_now: Vec::new(),
-            moved_to: BTreeSet::new(),
-            ahead: VecDeque::new(),
+            moved: BTreeSet::new(),
+            prefetched: VecDeque::new(),
             unread: Some(keyspace::message(state.messages, state.head)),
             read_until: now,
-            passed_over: None,
-            pace: Pace::default(),
+            first_skipped: None,
+            coop: CoopBudget::default(),
             expired: 0,
             deleted: false,
             state,
         })
     }
 
-    /// Whether nothing is left to decide: the queue is gone.
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether the queue was deleted, so that no further step can be decided.
+    pub(super) fn is_deleted(&self) -> bool {
         self.deleted
     }
 
-    /// Decides the next turn. `now` must be later than in every turn before.
-    pub(super) async fn decide(&mut self, ask: Ask<'_>, now: Timestamp) -> Result<Answer, Stop> {
+    /// Decides the next step. `now` must be later than in every step before.
+    pub(super) async fn decide(
+        &mut self,
+        command: Command<'_>,
+        now: Timestamp,
+    ) -> Result<CommandReply, StepError> {
         self.now = now;
         self.expired = 0;
-        let operation = match ask {
-            Ask::Operation(operation) => operation,
-            Ask::Expire => return self.expire().await,
+        let operation = match command {
+            Command::Operation(operation) => operation,
+            Command::Expire => return self.expire().await,
         };
         let reply = match operation {
             Operation::PutMessage { text, visibility, lifetime, .. } => {
                 self.put(text, *visibility, *lifetime)
             }
             Operation::GetMessages { count, visibility, .. } => {
-                Reply::Messages(self.take(*count, *visibility).await?)
+                Reply::Messages(self.dequeue(*count, *visibility).await?)
             }
             Operation::UpdateMessage { id, receipt, visibility, text, .. } => {
                 self.update(*id, *receipt, *visibility, text.as_ref()).await?
             }
             Operation::DeleteMessage { id, receipt, .. } => {
-                let (place, message) = self.held(*id, *receipt).await?;
-                self.remove(place, &message);
+                let (position, message) = self.claimed_message(*id, *receipt).await?;
+                self.remove(position, &message);
                 Reply::MessageDeleted
             }
             Operation::ClearMessages { .. } => {
@@ -143,13 +147,15 @@ impl<S: Snapshot> Round<S> {
             }
             _ => {
                 let error = ServiceError::new(ErrorCode::InternalError);
-                return Err(Stop::Refused(error.with_cause("an operation that has no place in a lane")));
+                return Err(StepError::Rejected(
+                    error.with_cause("an operation that does not change messages was sequenced"),
+                ));
             }
         };
-        Ok(Answer::Reply(reply))
+        Ok(CommandReply::Reply(reply))
     }
 
-    /// What is to be committed for the last turn's answer to be true: guards and writes.
+    /// Guards and writes of the commit that makes the reply of the last step true.
     pub(super) fn take_changes(&mut self) -> (Vec<Key>, Vec<Write>) {
         let mut keys = std::mem::take(&mut self.changed_now);
         if keys.is_empty() && self.state == self.state_before {
@@ -170,7 +176,7 @@ impl<S: Snapshot> Round<S> {
             Some(Some(value)) => Write::Put(key, value.clone()),
             _ => Write::Delete(key),
         }));
-        // A queue that is deleted meanwhile takes its messages with it.
+        // The catalogue row is a guard: a deleted queue cannot gain messages.
         (vec![self.queue.key.clone()], writes)
     }
 
@@ -187,7 +193,7 @@ impl<S: Snapshot> Round<S> {
         self.state.count += 1;
         let message = StoredMessage { inserted: self.now, expires, dequeue_count: 0, changes: 0 };
         self.write_text(sequence, text);
-        Reply::Put(self.place(visible, sequence, &message, Bytes::new()))
+        Reply::Put(self.schedule(visible, sequence, &message, Bytes::new()))
     }
 
     async fn update(
@@ -196,11 +202,11 @@ impl<S: Snapshot> Round<S> {
         receipt: Option<PopReceipt>,
         visibility: Duration,
         text: Option<&Bytes>,
-    ) -> Result<Reply, Stop> {
-        let (place, mut message) = self.held(id, receipt).await?;
+    ) -> Result<Reply, StepError> {
+        let (position, mut message) = self.claimed_message(id, receipt).await?;
         let visible = self.now.saturating_add(visibility);
         if visible > message.expires {
-            return Err(Stop::Refused(
+            return Err(StepError::Rejected(
                 ServiceError::new(ErrorCode::InvalidQueryParameterValue)
                     .with_detail("QueryParameterName", "visibilitytimeout")
                     .with_detail("QueryParameterValue", visibility.as_secs().to_string())
@@ -209,50 +215,50 @@ impl<S: Snapshot> Round<S> {
         }
         message.changes = message.changes.wrapping_add(1);
         if let Some(text) = text {
-            self.write_text(place.1, text);
+            self.write_text(position.1, text);
         }
-        self.unplace(place);
-        Ok(Reply::Updated(self.place(visible, place.1, &message, Bytes::new()).receipt))
+        self.unschedule(position);
+        Ok(Reply::Updated(self.schedule(visible, position.1, &message, Bytes::new()).receipt))
     }
 
-    /// The message that a receipt is good for.
-    async fn held(
+    /// The message that a pop receipt is valid for.
+    async fn claimed_message(
         &self,
         id: Option<MessageId>,
         receipt: Option<PopReceipt>,
-    ) -> Result<(Place, StoredMessage), Stop> {
+    ) -> Result<(QueuePosition, StoredMessage), StepError> {
         let (messages, sequence) = message_of(id.ok_or(ErrorCode::MessageNotFound)?);
         if messages != self.state.messages {
             return Err(ErrorCode::MessageNotFound.into());
         }
         let Some(receipt) = receipt else {
-            // Fidelity: what the receipt looks like matters only if there is such a message.
+            // Fidelity: the format of the receipt is checked only if the message exists.
             let text = self.get(&keyspace::message_text(messages, sequence)).await?;
             text.ok_or(ErrorCode::MessageNotFound)?;
-            return Err(Stop::Refused(
+            return Err(StepError::Rejected(
                 ServiceError::new(ErrorCode::InvalidQueryParameterValue)
                     .with_detail("QueryParameterName", "popreceipt")
                     .with_detail("Reason", "Invalid pop receipt format"),
             ));
         };
-        let place = (receipt.visible.ticks(), sequence);
-        let value = self.get(&keyspace::message(messages, place)).await?;
+        let position = (receipt.visible.ticks(), sequence);
+        let value = self.get(&keyspace::message(messages, position)).await?;
         let message = StoredMessage::decode(&value.ok_or(ErrorCode::MessageNotFound)?)?;
         let is_current = receipt.sequence == sequence && receipt.changes == message.changes;
         if !is_current || message.expires <= self.now {
             return Err(ErrorCode::MessageNotFound.into());
         }
-        Ok((place, message))
+        Ok((position, message))
     }
 
-    async fn take(&mut self, count: usize, visibility: Duration) -> Result<Vec<Claimed>, Stop> {
+    async fn dequeue(&mut self, count: usize, visibility: Duration) -> Result<Vec<Claimed>, StepError> {
         let visible = self.now.saturating_add(visibility);
         let mut taken = Vec::new();
         while taken.len() < count
-            && let Some((place, message)) = self.next_visible().await?
+            && let Some((position, message)) = self.next_visible().await?
         {
-            self.unplace(place);
-            taken.push((place.1, message));
+            self.unschedule(position);
+            taken.push((position.1, message));
         }
         self.move_head(taken.is_empty());
         let mut claimed = Vec::with_capacity(taken.len());
@@ -260,55 +266,55 @@ impl<S: Snapshot> Round<S> {
             message.dequeue_count = message.dequeue_count.saturating_add(1);
             message.changes = message.changes.wrapping_add(1);
             let text = self.text(sequence).await?;
-            claimed.push(self.place(visible, sequence, &message, text));
+            claimed.push(self.schedule(visible, sequence, &message, text));
         }
         Ok(claimed)
     }
 
-    /// The first message that is visible and has not expired. Removes expired ones on the way.
-    async fn next_visible(&mut self) -> Result<Option<(Place, StoredMessage)>, Stop> {
+    /// The first message that is visible and not expired. Removes expired ones before it.
+    async fn next_visible(&mut self) -> Result<Option<(QueuePosition, StoredMessage)>, StepError> {
         loop {
-            self.read_ahead().await?;
-            let stored = self.ahead.front().and_then(|(key, _)| keyspace::place(key));
+            self.prefetch().await?;
+            let stored = self.prefetched.front().and_then(|(key, _)| keyspace::position_of(key));
             let moved = self.first_moved();
-            let place = match (stored, moved) {
+            let position = match (stored, moved) {
                 (Some(stored), Some(moved)) => stored.min(moved),
-                (Some(place), None) | (None, Some(place)) => place,
+                (Some(position), None) | (None, Some(position)) => position,
                 (None, None) => return Ok(None),
             };
-            let value = if Some(place) == stored {
-                self.ahead.pop_front().map(|(_, value)| value)
+            let value = if Some(position) == stored {
+                self.prefetched.pop_front().map(|(_, value)| value)
             } else {
-                self.get(&keyspace::message(self.state.messages, place)).await?
+                self.get(&keyspace::message(self.state.messages, position)).await?
             };
             let message = StoredMessage::decode(&value.ok_or(ErrorCode::InternalError)?)?;
             if message.expires > self.now {
-                return Ok(Some((place, message)));
+                return Ok(Some((position, message)));
             }
             if self.expired < MAX_EXPIRED {
                 self.expired += 1;
-                self.remove(place, &message);
+                self.remove(position, &message);
             } else {
-                // There may be very many of them.
-                self.pace.work(ROW_WORK).await;
-                self.moved_to.remove(&place);
-                self.passed_over = self.passed_over.min(Some(place)).or(Some(place));
+                // There may be very many, so yield.
+                self.coop.spend(ROW_COST).await;
+                self.moved.remove(&position);
+                self.first_skipped = self.first_skipped.min(Some(position)).or(Some(position));
             }
         }
     }
 
-    /// The first message that this round has moved to a place where it is visible.
-    fn first_moved(&self) -> Option<Place> {
-        self.moved_to.first().copied().filter(|(visible, _)| *visible <= self.now.ticks())
+    /// The first message inserted or moved in this view that is visible.
+    fn first_moved(&self) -> Option<QueuePosition> {
+        self.moved.first().copied().filter(|(visible, _)| *visible <= self.now.ticks())
     }
 
-    /// Sees to it that the first of `ahead`, if there is one, is the next message of the snapshot.
-    async fn read_ahead(&mut self) -> Result<(), Stop> {
+    /// Makes the front of `prefetched` the next message of the snapshot, if any is left.
+    async fn prefetch(&mut self) -> Result<(), StepError> {
         loop {
-            while self.ahead.front().is_some_and(|(key, _)| self.changed.contains_key(key)) {
-                self.ahead.pop_front();
+            while self.prefetched.front().is_some_and(|(key, _)| self.changed.contains_key(key)) {
+                self.prefetched.pop_front();
             }
-            if !self.ahead.is_empty() {
+            if !self.prefetched.is_empty() {
                 return Ok(());
             }
             let Some(start) = self.unread.take() else { return Ok(()) };
@@ -316,20 +322,20 @@ impl<S: Snapshot> Round<S> {
             let limit = ScanLimit { max_rows: PAGE_ROWS, max_bytes: 1024 * 1024 };
             let range = tepui_engine::KeyRange { start, end: range.end };
             let page = self.snapshot.scan(&range, limit).await.map_err(engine_error)?;
-            self.ahead = page.rows.into();
+            self.prefetched = page.rows.into();
             self.unread = page.next;
             self.read_until = self.now;
         }
     }
 
-    /// Moves the low-water mark to the first message left, but not past what was read. Without `found_nothing` there is a commit
-    /// anyway; with it, only if many deleted rows may lie between the mark and now.
+    /// Moves the low-water mark to the first message left, but not past what was read. With `found_nothing` and no other
+    /// write, only if many tombstones may lie between the mark and now, since it takes a commit.
     fn move_head(&mut self, found_nothing: bool) {
-        let left = self.ahead.iter().find(|(key, _)| !self.changed.contains_key(key));
+        let left = self.prefetched.iter().find(|(key, _)| !self.changed.contains_key(key));
         let left = left.map(|(key, _)| key).or(self.unread.as_ref());
-        let left = left.and_then(|key| keyspace::place(key));
+        let left = left.and_then(|key| keyspace::position_of(key));
         let read = (self.read_until.ticks(), 0);
-        let head = [left, self.moved_to.first().copied(), self.passed_over, Some(read)];
+        let head = [left, self.moved.first().copied(), self.first_skipped, Some(read)];
         let Some(head) = head.into_iter().flatten().min() else { return };
         let lag = Duration::from_nanos(head.0.saturating_sub(self.state.head.0).saturating_mul(100));
         let worth_it = self.state.head.0 <= self.state.last_visible && lag >= HEAD_LAG;
@@ -339,34 +345,35 @@ impl<S: Snapshot> Round<S> {
         }
     }
 
-    /// Removes some of the expired messages.
-    async fn expire(&mut self) -> Result<Answer, Stop> {
+    /// Removes a batch of expired messages.
+    async fn expire(&mut self) -> Result<CommandReply, StepError> {
         let messages = self.state.messages;
         let range = keyspace::expiring_between(messages, self.state.swept, self.now.ticks());
         let limit = ScanLimit { max_rows: SWEEP_STEP, max_bytes: 1024 * 1024 };
         let page = self.snapshot.scan_some(&range, limit).await.map_err(engine_error)?;
         for (key, _) in &page.rows {
-            // It may have been removed, or moved, in this round.
-            let (Some(value), Some((_, sequence))) = (self.get(key).await?, keyspace::place(key)) else {
+            // The snapshot does not show that it was removed or moved in this view.
+            let (Some(value), Some((_, sequence))) = (self.get(key).await?, keyspace::position_of(key))
+            else {
                 continue;
             };
-            let place = (record::decode_number(&value)?, sequence);
-            let value = self.get(&keyspace::message(messages, place)).await?;
+            let position = (record::decode_number(&value)?, sequence);
+            let value = self.get(&keyspace::message(messages, position)).await?;
             let missing = || ServiceError::new(ErrorCode::InternalError).with_cause("a message is missing");
             let message = StoredMessage::decode(&value.ok_or_else(missing)?)?;
-            self.remove(place, &message);
+            self.remove(position, &message);
         }
-        let next = page.next.as_deref().and_then(keyspace::place);
+        let next = page.next.as_deref().and_then(keyspace::position_of);
         let swept = next.map_or(self.now.ticks(), |(expires, _)| expires);
         let lags = swept.saturating_sub(self.state.swept) as u128 * 100 >= SWEEP_LAG.as_nanos();
         if !page.rows.is_empty() || lags {
             self.state.swept = self.state.swept.max(swept);
         }
-        Ok(Answer::Expired { more: next.is_some() })
+        Ok(CommandReply::Expired { more: next.is_some() })
     }
 
-    /// Drops all messages, however many there are, by starting under a new number.
-    async fn clear(&mut self) -> Result<(), Stop> {
+    /// Drops all messages in one small commit, by giving the queue a new incarnation of messages.
+    async fn clear(&mut self) -> Result<(), StepError> {
         let numbered = match self.changed.get(&keyspace::incarnation_counter()) {
             Some(Some(last)) => {
                 let next = record::decode_number(last)? + 1;
@@ -386,40 +393,46 @@ impl<S: Snapshot> Round<S> {
     fn delete_queue(&mut self) {
         self.drop_messages();
         self.change(self.queue.key.clone(), None);
-        if !self.queue.name_rests.is_zero() {
-            let until = self.now.saturating_add(self.queue.name_rests);
-            let resting = keyspace::resting_queue_name(&self.queue.lane.account, &self.queue.lane.queue);
-            self.change(resting, Some(record::encode_number(until.ticks())));
+        if !self.queue.name_reserved_for.is_zero() {
+            let until = self.now.saturating_add(self.queue.name_reserved_for);
+            let reserved = keyspace::reserved_queue_name(&self.queue.id.account, &self.queue.id.queue);
+            self.change(reserved, Some(record::encode_number(until.ticks())));
         }
         self.deleted = true;
     }
 
-    /// Leaves a note to reclaim all messages, and forgets what this round did to them.
+    /// Writes a GC record for all messages, and drops their changes from this view.
     fn drop_messages(&mut self) {
         self.changed.retain(|key, _| !keyspace::is_of_message(key));
         self.changed_now.retain(|key| !keyspace::is_of_message(key));
-        self.moved_to.clear();
-        self.ahead.clear();
+        self.moved.clear();
+        self.prefetched.clear();
         self.unread = None;
-        self.passed_over = None;
+        self.first_skipped = None;
         let Incarnation(number) = self.state.messages;
-        let note = keyspace::dropped(self.state.messages);
-        self.change(note, Some(record::encode_number(number)));
+        let gc_record = keyspace::dropped(self.state.messages);
+        self.change(gc_record, Some(record::encode_number(number)));
     }
 
-    /// Puts a message where it is visible from `visible` on. It must have no other place.
-    fn place(&mut self, visible: Timestamp, sequence: u64, message: &StoredMessage, text: Bytes) -> Claimed {
+    /// Inserts a message into the order of visibility. It must not have a position yet.
+    fn schedule(
+        &mut self,
+        visible: Timestamp,
+        sequence: u64,
+        message: &StoredMessage,
+        text: Bytes,
+    ) -> Claimed {
         let messages = self.state.messages;
-        let place = (visible.ticks(), sequence);
-        self.change(keyspace::message(messages, place), Some(message.encode()));
-        self.moved_to.insert(place);
-        // Marks are low-water marks even where the clock was set back.
-        self.state.head = self.state.head.min(place);
-        self.state.last_visible = self.state.last_visible.max(place.0);
+        let position = (visible.ticks(), sequence);
+        self.change(keyspace::message(messages, position), Some(message.encode()));
+        self.moved.insert(position);
+        // They stay low-water marks even if the clock was set back.
+        self.state.head = self.state.head.min(position);
+        self.state.last_visible = self.state.last_visible.max(position.0);
         if message.expires < Timestamp::MAX {
             let expires = message.expires.ticks();
             let key = keyspace::message_expiry(messages, (expires, sequence));
-            self.change(key, Some(record::encode_number(place.0)));
+            self.change(key, Some(record::encode_number(position.0)));
             self.state.swept = self.state.swept.min(expires);
             self.state.last_expiry = self.state.last_expiry.max(expires);
         }
@@ -432,18 +445,18 @@ impl<S: Snapshot> Round<S> {
         }
     }
 
-    /// Takes a message from its place.
-    fn unplace(&mut self, place: Place) {
-        self.change(keyspace::message(self.state.messages, place), None);
-        self.moved_to.remove(&place);
+    /// Removes a message from the order of visibility.
+    fn unschedule(&mut self, position: QueuePosition) {
+        self.change(keyspace::message(self.state.messages, position), None);
+        self.moved.remove(&position);
     }
 
-    fn remove(&mut self, place: Place, message: &StoredMessage) {
+    fn remove(&mut self, position: QueuePosition, message: &StoredMessage) {
         let messages = self.state.messages;
-        self.unplace(place);
-        self.change(keyspace::message_text(messages, place.1), None);
+        self.unschedule(position);
+        self.change(keyspace::message_text(messages, position.1), None);
         if message.expires < Timestamp::MAX {
-            let key = keyspace::message_expiry(messages, (message.expires.ticks(), place.1));
+            let key = keyspace::message_expiry(messages, (message.expires.ticks(), position.1));
             self.change(key, None);
         }
         self.state.count = self.state.count.saturating_sub(1);
@@ -457,7 +470,7 @@ impl<S: Snapshot> Round<S> {
     async fn text(&self, sequence: u64) -> Result<Bytes, ServiceError> {
         match self.changed.get(&keyspace::message_text(self.state.messages, sequence)) {
             Some(Some(text)) => record::decode_text(text),
-            _ => look::text(&self.snapshot, self.state.messages, sequence).await,
+            _ => read::text(&self.snapshot, self.state.messages, sequence).await,
         }
     }
 

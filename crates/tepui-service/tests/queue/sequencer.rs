@@ -1,4 +1,4 @@
-//! Operations that are under way together: each is decided before those before it are stored.
+//! Concurrent operations: each is decided before the commits of those before it are durable.
 
 use super::*;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use tepui_engine::{Chain, Commit, CommitError, EngineError, KeyRange, Snapshot};
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Reply, ServiceError>> + 'a>>;
 
-/// An engine that lets nobody know at once what became of a commit.
+/// An engine whose commits complete late.
 struct Late(MemoryEngine);
 
 impl Engine for Late {
@@ -48,7 +48,7 @@ impl Bench<Late> {
         bench
     }
 
-    /// Starts all operations before any is answered, and says how many commits they took.
+    /// Starts all operations before any completes. Returns the number of commits.
     async fn together(&self, operations: Vec<Operation>) -> (Vec<Result<Reply, ErrorCode>>, u64) {
         let before = self.engine.snapshot().await.unwrap().version().0;
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -145,7 +145,7 @@ async fn each_operation_sees_those_before_it() {
     assert_eq!(bench.delete(Some(a.stamp.id), Some(a.receipt)).await, Err(ErrorCode::MessageNotFound));
 }
 
-/// More expired messages than a turn removes hide nothing that is behind them.
+/// More expired messages than a step removes do not hide the messages behind them.
 #[tokio::test]
 async fn takers_pass_over_very_many_expired_messages() {
     let bench = Bench::late().await;

@@ -1,4 +1,4 @@
-//! What is read of a queue without a change: peeking and counting.
+//! Reads of a queue that change nothing: peeking and counting.
 
 use super::id::id_of;
 use crate::keyspace::{self, Incarnation};
@@ -9,7 +9,7 @@ use tepui_engine::{ScanLimit, Snapshot};
 use tepui_model::queue::{Peeked, Stamp};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-/// The state of a queue. One that was never used has no record of it.
+/// The state of a queue. A queue that was never used has no record.
 pub(super) async fn state<S: Snapshot>(snapshot: &S, queue: Incarnation) -> Result<QueueState, ServiceError> {
     match snapshot.get(&keyspace::queue_state(queue)).await.map_err(engine_error)? {
         Some(value) => QueueState::decode(&value),
@@ -35,7 +35,7 @@ pub(super) async fn peek<S: Snapshot>(
             if message.expires <= now {
                 continue;
             }
-            let (_, sequence) = keyspace::place(key).ok_or(ErrorCode::InternalError)?;
+            let (_, sequence) = keyspace::position_of(key).ok_or(ErrorCode::InternalError)?;
             let text = text(snapshot, state.messages, sequence).await?;
             let id = id_of(state.messages, sequence);
             let stamp = Stamp { id, inserted: message.inserted, expires: message.expires };
@@ -47,7 +47,7 @@ pub(super) async fn peek<S: Snapshot>(
     Ok(peeked)
 }
 
-/// The text of a message that is there.
+/// The text of a stored message.
 pub(super) async fn text<S: Snapshot>(
     snapshot: &S,
     messages: Incarnation,
@@ -58,11 +58,11 @@ pub(super) async fn text<S: Snapshot>(
     record::decode_text(&value.ok_or_else(missing)?)
 }
 
-/// How many expired messages are counted: those that nobody has removed yet.
+/// The most expired messages that are subtracted: those that the sweep has not removed yet.
 const MAX_EXPIRED: u64 = 50_000;
 
-/// How many messages have not expired. Never less than there are; more, if so many have that counting them would
-/// take long.
+/// The number of messages that have not expired. Never too small; too large if more than `MAX_EXPIRED` are still to be
+/// swept.
 pub(super) async fn count<S: Snapshot>(
     snapshot: &S,
     queue: Incarnation,

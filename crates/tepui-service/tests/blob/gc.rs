@@ -18,16 +18,16 @@ async fn nothing_is_left_of_what_was_deleted() {
     }
     bench.put_list("blocks", &[("1", Latest), ("2", Latest), ("2", Latest)]).await.unwrap();
     bench.put_list("blocks", &[("2", Committed)]).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     // Two whole ones, and the block that is still used.
     assert_eq!(bench.extents.count(), 3);
     assert!(bench.get("blocks").await.unwrap() == large);
     bench.delete("whole", Revision::Snapshot(taken), None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 2);
     bench.put_block("waiting", "1", &large).await.unwrap();
     bench.delete_container().await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
 
@@ -47,7 +47,7 @@ async fn nobody_looks_where_everything_was_deleted() {
     }
     bench.delete_container().await.unwrap();
     scanned.lock().unwrap().ranges.clear();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
     let mut begun: HashMap<_, usize> = HashMap::new();
     for range in std::mem::take(&mut scanned.lock().unwrap().ranges) {
@@ -62,10 +62,10 @@ async fn what_was_deleted_long_ago_cannot_be_restored() {
     bench.retain_deleted(1).await;
     bench.put("a", &bytes(LARGE, 1)).await;
     bench.delete("a", Revision::Base, None).await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 1);
     bench.advance(24 * 60 * 60 + 1);
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
     let undelete = Operation::UndeleteBlob { blob: path("a") };
     assert_eq!(bench.run(undelete).await, Err(ErrorCode::BlobNotFound));
@@ -101,22 +101,22 @@ async fn notes_about_blocks_go_when_the_blocks_have_gone() {
     let without_blocks = rows().await;
     bench.put_block("a", "1", b"x").await.unwrap();
     bench.put("a", b"x").await;
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(rows().await, without_blocks + 1);
     bench.service.expire_once().await.unwrap();
-    // Its note is about to go: ids may be of another length now, and the blocks are not forgotten.
+    // Its marker is closed: ids may have another length now, and the blocks are still found.
     bench.put_block("a", "333333", b"x").await.unwrap();
     bench.service.expire_once().await.unwrap();
     bench.service.expire_once().await.unwrap();
     bench.put("a", b"x").await;
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
     bench.service.expire_once().await.unwrap();
     bench.service.expire_once().await.unwrap();
     assert_eq!(rows().await, without_blocks);
     bench.put_block("a", "1", b"x").await.unwrap();
     bench.delete_container().await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert!(rows().await < without_blocks);
     assert_eq!(bench.extents.count(), 0);
 }
@@ -131,7 +131,7 @@ async fn blocks_do_not_wait_for_ever() {
     bench.put_block("slow", "2", b"x").await.unwrap();
     bench.advance(20);
     bench.service.expire_once().await.unwrap();
-    bench.service.reclaim_once().await.unwrap();
+    bench.service.collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 2);
     assert_eq!(bench.put_list("old", &[("1", Latest)]).await, Err(ErrorCode::InvalidBlockList));
     assert!(bench.put_list("slow", &[("1", Latest), ("2", Latest)]).await.is_ok());
@@ -147,7 +147,7 @@ async fn leftovers_are_swept() {
     // Received, but never executed.
     upload.finish().await.unwrap();
     assert_eq!(bench.extents.count(), 2);
-    bench.service.sweep_leftovers().await.unwrap();
+    bench.service.free_orphaned_extents().await.unwrap();
     assert_eq!(bench.extents.count(), 1);
     assert!(bench.get("kept").await.is_ok());
 }

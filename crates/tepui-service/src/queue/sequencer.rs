@@ -1,0 +1,198 @@
+//! Sequencers: the changes of one queue's messages are decided one at a time, and their commits are pipelined.
+//!
+//! Each change is one step. A step is decided on the state that the steps before it leave behind, its writes are
+//! submitted as the next commit of a chain, and the next step begins before they are durable. Many callers so
+//! share one sync of the disk, and no commit of a queue conflicts with another of the same process.
+
+use super::pending_view::PendingView;
+use crate::transact::SpaceUse;
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tepui_engine::{Chain, Commit, CommitError, Engine, Snapshot, Version, Write};
+use tepui_model::Timestamp;
+use tepui_model::queue::{Operation, Reply};
+
+/// Limits on what is decided on one snapshot: steps, age, and bytes changed, which are held in memory meanwhile.
+const MAX_STEPS: u64 = 1024;
+const MAX_AGE: Duration = Duration::from_millis(100);
+const MAX_BYTES: usize = 4 << 20;
+
+/// A queue by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct QueueId {
+    pub(super) account: String,
+    pub(super) queue: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Command<'a> {
+    /// An operation that changes messages, or deletes the queue.
+    Operation(&'a Operation),
+    /// Remove a batch of expired messages.
+    Expire,
+}
+
+impl Command<'_> {
+    pub(super) fn space(self) -> SpaceUse {
+        SpaceUse::frees_if(match self {
+            Self::Operation(operation) => operation.frees_space(),
+            Self::Expire => true,
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum CommandReply {
+    Reply(Reply),
+    /// Whether expired messages are left.
+    Expired {
+        more: bool,
+    },
+}
+
+/// The sequencers in use, one for each queue.
+pub(super) struct QueueSequencers<S> {
+    by_queue: Mutex<HashMap<QueueId, Arc<QueueSequencer<S>>>>,
+}
+
+pub(super) struct QueueSequencer<S> {
+    pub(super) id: QueueId,
+    /// Locked while a step is decided. `None`: no commit is pending.
+    pub(super) pending: tokio::sync::Mutex<Option<PendingCommits<S>>>,
+}
+
+/// A reference to a sequencer, which is dropped with its last one.
+pub(super) struct SequencerHandle<'a, S> {
+    sequencers: &'a QueueSequencers<S>,
+    sequencer: Arc<QueueSequencer<S>>,
+}
+
+impl<S> Default for QueueSequencers<S> {
+    fn default() -> Self {
+        Self { by_queue: Mutex::default() }
+    }
+}
+
+impl<S> QueueSequencers<S> {
+    pub(super) fn acquire(&self, id: QueueId) -> SequencerHandle<'_, S> {
+        let mut by_queue = self.lock();
+        if let Some(sequencer) = by_queue.get(&id) {
+            return SequencerHandle { sequencers: self, sequencer: Arc::clone(sequencer) };
+        }
+        let sequencer = Arc::new(QueueSequencer { id: id.clone(), pending: tokio::sync::Mutex::new(None) });
+        by_queue.insert(id, Arc::clone(&sequencer));
+        SequencerHandle { sequencers: self, sequencer }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<QueueId, Arc<QueueSequencer<S>>>> {
+        self.by_queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> Deref for SequencerHandle<'_, S> {
+    type Target = QueueSequencer<S>;
+
+    fn deref(&self) -> &QueueSequencer<S> {
+        &self.sequencer
+    }
+}
+
+impl<S> Drop for SequencerHandle<'_, S> {
+    fn drop(&mut self) {
+        let mut by_queue = self.sequencers.lock();
+        // New references are made under this lock, so two means: the map's and this one.
+        if Arc::strong_count(&self.sequencer) == 2 {
+            by_queue.remove(&self.sequencer.id);
+        }
+    }
+}
+
+/// The steps that were decided on one snapshot, and their chain of commits.
+pub(super) struct PendingCommits<S> {
+    pub(super) view: PendingView<S>,
+    at: Version,
+    chain: Chain,
+    began: Timestamp,
+    bytes: usize,
+    submitted: u64,
+    committed: Arc<AtomicU64>,
+}
+
+impl<S: Snapshot> PendingCommits<S> {
+    pub(super) fn new(view: PendingView<S>, at: Version, began: Timestamp) -> Self {
+        Self { view, at, chain: Chain::new(), began, bytes: 0, submitted: 0, committed: Arc::default() }
+    }
+
+    /// Whether another step may be decided on this snapshot.
+    pub(super) fn can_continue(&self, now: Timestamp) -> bool {
+        let age = Duration::from_nanos(now.ticks().saturating_sub(self.began.ticks()).saturating_mul(100));
+        !self.view.is_deleted()
+            && !self.chain.is_broken()
+            && age < MAX_AGE
+            && self.submitted < MAX_STEPS
+            && self.bytes < MAX_BYTES
+    }
+
+    /// Submits the writes of the last step. The future completes when they, and all that they depend on, are durable.
+    pub(super) fn submit<E: Engine>(
+        &mut self,
+        engine: &E,
+        space: SpaceUse,
+    ) -> (impl Future<Output = Result<(), CommitError>> + Send + 'static, Option<Write>) {
+        let (guards, writes) = self.view.take_changes();
+        let depends_on_nothing =
+            writes.is_empty() && self.committed.load(Ordering::Acquire) == self.submitted;
+        // Proves the commit if its outcome is unknown: each message has a key and a timestamp of its own.
+        let proof = writes.iter().rev().find(|write| matches!(write, Write::Put(..))).cloned();
+        self.bytes += writes.iter().map(size).sum::<usize>();
+        self.submitted += u64::from(!writes.is_empty());
+        let (submitted, committed) = (self.submitted, Arc::clone(&self.committed));
+        let commit = Commit { at: self.at, guards, writes, frees_space: space == SpaceUse::Frees };
+        let outcome = (!depends_on_nothing).then(|| engine.submit(Some(&self.chain), commit));
+        let future = async move {
+            if let Some(outcome) = outcome {
+                outcome.await?;
+                // Commits of a chain become durable in their order.
+                committed.fetch_max(submitted, Ordering::AcqRel);
+            }
+            Ok(())
+        };
+        (future, proof)
+    }
+
+    /// Waits until every submitted commit has succeeded or failed.
+    pub(super) async fn drain<E: Engine>(self, engine: &E) {
+        if self.committed.load(Ordering::Acquire) < self.submitted {
+            let _ = engine.commit_in(&self.chain, self.at, Vec::new(), Vec::new()).await;
+        }
+    }
+}
+
+fn size(write: &Write) -> usize {
+    match write {
+        Write::Put(key, value) => key.len() + value.len(),
+        Write::Delete(key) => key.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequencers_are_dropped_with_their_last_reference() {
+        let sequencers = QueueSequencers::<()>::default();
+        let id = QueueId { account: "account".to_owned(), queue: "jobs".to_owned() };
+        let (first, second) = (sequencers.acquire(id.clone()), sequencers.acquire(id.clone()));
+        let other = sequencers.acquire(QueueId { queue: "other".to_owned(), ..id.clone() });
+        assert!(Arc::ptr_eq(&first.sequencer, &second.sequencer));
+        assert!(!Arc::ptr_eq(&first.sequencer, &other.sequencer));
+        drop(first);
+        assert_eq!(sequencers.lock().len(), 2);
+        drop((second, other));
+        assert!(sequencers.lock().is_empty());
+    }
+}
