@@ -1,31 +1,27 @@
 //! Sockets and the order of checks: everything between a listener and what operations mean.
 //!
 //! [`Server::start`] opens the data and the listeners, [`Server::run`] serves until it is told to
-//! stop. `accept`, `connection` and `body` carry requests and know nothing of their meaning;
-//! `pipeline` is where a request is understood.
+//! stop. `net` carries requests and knows nothing of their meaning; `pipeline` is where a request is
+//! understood.
 
-mod accept;
-mod body;
-mod body_memory;
 pub mod config;
-mod connection;
-mod header_case;
 mod ids;
-mod limits;
+mod net;
 pub mod pipeline;
 mod proxies;
 mod remote_hosts;
 pub mod telemetry;
 
-pub use accept::{Handler, Peer, Shared, serve as serve_handler};
-pub use body::{Body, BodyError, BrokenReply, Pieces, ReplyBody};
 pub use config::{Config, ConfigError};
 pub use ids::RequestIds;
-pub use limits::Limits;
+pub use net::accept::{Handler, Peer, Shared, serve as serve_handler};
+pub use net::body::{Body, BodyError, BrokenReply, Pieces, ReplyBody};
+pub use net::limits::Limits;
 pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use config::ServiceName;
+use net::{accept, body, limits};
 use pipeline::{BackgroundCopies, Blobs, FrontDoor, Queues, RemoteCopies, Served, Tables};
 use std::fmt;
 use std::future::Future;

@@ -1,8 +1,8 @@
 //! The log: `tracing` events as lines of text or JSON.
 //!
-//! One line is written for each request, so it has to be cheap: events are formatted straight into a
-//! buffer of the thread, without spans and layers, and a thread of its own writes them out. A log
-//! that cannot be written fast enough loses lines, and says how many; it never holds up a request.
+//! One line is written for each request, so it has to be cheap: events are formatted into a buffer of the thread, without
+//! spans and layers, and a thread of its own writes them. A log that cannot be written fast enough drops lines, and
+//! reports how many; it never blocks a request.
 
 use crate::config::{Config, LogFormat};
 use hyper::http::HeaderMap;
@@ -31,7 +31,7 @@ const REQUESTS: &str = "tepui::request";
 pub struct RequestLine<'a> {
     pub request_id: &'a str,
     pub client: SocketAddr,
-    /// What the client says of itself.
+    /// The User-Agent.
     pub user_agent: &'a str,
     pub account: &'a str,
     pub operation: &'a str,
@@ -46,7 +46,7 @@ pub struct RequestLine<'a> {
     pub plan: Option<QueryCost>,
 }
 
-/// More of what a client says of itself is not logged.
+/// The longest User-Agent that is logged.
 const MAX_USER_AGENT_CHARS: usize = 200;
 
 /// Writes the line about one request.
@@ -119,7 +119,7 @@ pub fn trace_headers(request_id: &str, message: &'static str, headers: &HeaderMa
     tracing::trace!(request_id, headers = text, "{message}");
 }
 
-/// Writes the log out until it is dropped, and then what is left.
+/// Flushes the log when it is dropped.
 pub struct LogGuard {
     pending: Arc<Pending>,
     filter: Arc<Filter>,
@@ -149,7 +149,7 @@ impl Output {
         Ok(Self { path, out })
     }
 
-    /// Opens the file anew, which may be another one of that name by now. If that fails, the old one goes on.
+    /// Reopens the file, after a rotation for example. If that fails, the old one stays open.
     fn open_again(&mut self) -> io::Result<()> {
         if self.path.is_some() {
             *self = Self::open(self.path.clone())?;
@@ -159,10 +159,10 @@ impl Output {
 }
 
 impl LogGuard {
-    /// Opens the file of the log anew, and logs what `config` says from now on.
+    /// Reopens the log file, and applies the level and format of `config`.
     pub fn reload(&self, config: &Config) {
         self.filter.set(config);
-        // Which lines are wanted was remembered at each of the places that write some.
+        // Call sites cache whether they are enabled.
         tracing::callsite::rebuild_interest_cache();
         self.pending.lock().reopen = true;
         self.pending.wake.notify_one();
@@ -190,7 +190,7 @@ struct Pending {
 struct Lines {
     text: Vec<u8>,
     dropped: u64,
-    /// The file is to be opened anew.
+    /// The file has to be reopened.
     reopen: bool,
     closed: bool,
 }
@@ -198,7 +198,7 @@ struct Lines {
 /// Lines beyond this many bytes are dropped.
 const MAX_PENDING_BYTES: usize = 4 * 1024 * 1024;
 
-/// The writer rests this long after each write, so that a busy server wakes it 100 times a second and
+/// The writer sleeps this long after each write, so that a busy server wakes it 100 times a second and
 /// not 50,000 times.
 const WRITER_REST: Duration = Duration::from_millis(10);
 
@@ -246,7 +246,7 @@ impl Pending {
                 line.number("lines", dropped);
                 text.extend_from_slice(line.end().as_bytes());
             }
-            // A log that cannot be written has nowhere to say so.
+            // There is no place to report an error of the log itself.
             let _ = output.out.write_all(&text).and_then(|()| output.out.flush());
             if closed {
                 return;
@@ -256,14 +256,14 @@ impl Pending {
     }
 }
 
-/// The subscriber: it knows events, and takes no notice of spans.
+/// The subscriber, of events only.
 struct Log {
     format: LogFormat,
     filter: Arc<Filter>,
     pending: Arc<Pending>,
 }
 
-/// Which lines are wanted. Can be changed.
+/// The level, which can be changed.
 #[derive(Default)]
 struct Filter {
     /// As a number: [`LogLevel::Off`] is 0.
@@ -320,7 +320,7 @@ impl Subscriber for Log {
     }
 
     fn event(&self, event: &Event<'_>) {
-        // The buffer is in use only if a value logs something while it is being logged.
+        // The buffer is borrowed only if a value logs something while it is formatted.
         let buffer = LINE.try_with(|line| line.try_borrow_mut().map(|mut line| std::mem::take(&mut *line)));
         let buffer = buffer.ok().and_then(Result::ok).unwrap_or_default();
         let mut line = Line::begin(buffer, self.format, event.metadata().level());
@@ -344,7 +344,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// A line in the making.
+/// A line that is being formatted.
 struct Line {
     out: String,
     format: LogFormat,
@@ -373,7 +373,7 @@ impl Line {
         self.out
     }
 
-    /// What stands before the value of a field. In text the message goes without its name.
+    /// The prefix of a field's value. In text the message has no name.
     fn name(&mut self, name: &str) {
         match self.format {
             LogFormat::Json => {
@@ -454,7 +454,7 @@ impl Visit for Line {
     }
 }
 
-/// `2026-03-10T08:15:30.123456Z`. The calendar is worked out once a second.
+/// `2026-03-10T08:15:30.123456Z`. The date is computed once a second.
 fn push_time(out: &mut String, now: Timestamp) {
     thread_local! {
         static SECOND: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
@@ -478,7 +478,7 @@ fn push_time(out: &mut String, now: Timestamp) {
     out.push('Z');
 }
 
-/// Whether a value can be told from what follows it, in a line of text, without quotes around it.
+/// Whether a value in a line of text needs no quotes.
 fn stands_bare(name: &str, value: &str) -> bool {
     let spaces = name == "message";
     (spaces || !value.is_empty()) && value.bytes().all(|byte| !needs_escape(byte) && (spaces || byte != b' '))
@@ -528,7 +528,7 @@ mod tests {
         }
     }
 
-    /// The lines that `work` logs, without their times.
+    /// The lines that `work` logs, without timestamps.
     fn to(out: impl Write + Send + 'static) -> Output {
         Output { path: None, out: Box::new(out) }
     }

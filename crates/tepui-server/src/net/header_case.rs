@@ -1,8 +1,8 @@
-//! The case of the names of metadata, which hyper does not tell: names of metadata keep theirs, as other headers need not.
+//! The case of metadata names, which hyper does not preserve: metadata keeps its case, other headers need not.
 //!
-//! So the bytes that hyper reads are looked at on their way ([`HeadScanner`]), and the heads that it writes are given
-//! the case that they should have ([`HeadWriter`]). Only the case of letters is taken from here: should the scanner
-//! and hyper ever disagree about where a head begins, nothing else comes of it.
+//! [`HeadScanner`] scans the bytes that hyper reads, and [`HeadWriter`] restores the case in the heads that it writes. Only
+//! the case of letters comes from here: should the scanner and hyper ever disagree about where a head begins, nothing
+//! else is affected.
 
 use std::io::IoSlice;
 use tepui_wire::metadata::HeaderCase;
@@ -10,27 +10,27 @@ use tepui_wire::metadata::HeaderCase;
 /// Finds the heads among the bytes of requests.
 pub(crate) struct HeadScanner {
     place: Place,
-    /// The beginning of a head that has not come as a whole.
+    /// The beginning of an incomplete head.
     partial: Vec<u8>,
     max_head_bytes: usize,
     max_headers: usize,
 }
 
-/// What comes next.
+/// The state of the scanner.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     Head,
-    /// So many bytes of a body.
+    /// Within a body: bytes left.
     Body(u64),
-    /// The digits of the size of a chunk.
+    /// Within the size of a chunk.
     ChunkSize(u64),
-    /// The rest of their line.
+    /// In the rest of the line after the size.
     ChunkExtension(u64),
-    /// So many bytes of a chunk and of the line that ends it.
+    /// Within a chunk: bytes left, including the line end after it.
     Chunk(u64),
-    /// A line after the last chunk, of which so much has come.
+    /// Within a line of the trailers: its length so far.
     Trailer(usize),
-    /// Something that is no request. Hyper ends the connection.
+    /// Not HTTP. Hyper closes the connection.
     Lost,
 }
 
@@ -39,7 +39,7 @@ impl HeadScanner {
         Self { place: Place::Head, partial: Vec::new(), max_head_bytes, max_headers }
     }
 
-    /// Looks at the next bytes. `found` gets the case of each head that ends in them.
+    /// Scans the next bytes. Calls `found` with the case of each head that ends in them.
     pub(crate) fn scan(&mut self, mut bytes: &[u8], mut found: impl FnMut(HeaderCase)) {
         while let Some(first) = bytes.first().copied() {
             match self.place {
@@ -87,10 +87,10 @@ impl HeadScanner {
         }
     }
 
-    /// Takes a head, if it ends in these bytes: how many of them belong to it, its case, and what follows it.
+    /// Parses a head, if it ends in these bytes: how many of them belong to it, its case, and the next state.
     fn head(&mut self, bytes: &[u8]) -> Option<(usize, HeaderCase, Place)> {
         let before = self.partial.len();
-        // Heads are looked at once they may be whole, not for each byte of one that drips.
+        // Parsed only when it may be complete, and not for each byte of a slow client.
         let kept = before.saturating_sub(3);
         let parsed = if before == 0 {
             ends(bytes).then(|| parse(bytes, self.max_headers))
@@ -120,7 +120,7 @@ fn take(bytes: &[u8], left: u64) -> (usize, u64) {
     (taken, left - taken as u64)
 }
 
-/// Whether an empty line is in them.
+/// Whether the bytes contain an empty line.
 fn ends(bytes: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', bytes).any(|at| {
         let rest = &bytes[at + 1..];
@@ -128,7 +128,7 @@ fn ends(bytes: &[u8]) -> bool {
     })
 }
 
-/// A head: its length, the case of its metadata, and what follows it. `None` if there is more to come.
+/// A head: its length, the case of its metadata, and the next state. `None` if it is incomplete.
 fn parse(bytes: &[u8], max_headers: usize) -> Result<Option<(usize, HeaderCase, Place)>, httparse::Error> {
     let mut headers = vec![httparse::EMPTY_HEADER; max_headers];
     let mut request = httparse::Request::new(&mut headers);
@@ -147,7 +147,7 @@ fn parse(bytes: &[u8], max_headers: usize) -> Result<Option<(usize, HeaderCase, 
     Ok(Some((length, case, next)))
 }
 
-/// Gives the head of a reply its case while it is written. The length of what is written does not change.
+/// Restores the case in the head of a reply while it is written. The length does not change.
 #[derive(Default)]
 pub(crate) struct HeadWriter {
     head: Vec<u8>,
@@ -155,7 +155,7 @@ pub(crate) struct HeadWriter {
 }
 
 impl HeadWriter {
-    /// Begins with the head at the front of what is written next.
+    /// Begins with the head at the front of the next write.
     pub(crate) fn begin(&mut self, bytes: &[u8], case: &HeaderCase) {
         let Some(end) = head_end(bytes) else { return };
         let mut head = bytes[..end].to_vec();
@@ -171,12 +171,12 @@ impl HeadWriter {
         (self.head, self.written) = (head, 0);
     }
 
-    /// What is to be written in place of the front of what hyper wants to write.
+    /// The bytes that replace the front of hyper's write.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.head[self.written..]
     }
 
-    /// The slices that hyper wants to write, with that in place of their front.
+    /// Hyper's slices with their front replaced.
     pub(crate) fn with_rest<'a>(&'a self, slices: &'a [IoSlice<'a>]) -> Vec<IoSlice<'a>> {
         let mut skip = self.rest().len();
         let mut all = vec![IoSlice::new(self.rest())];
@@ -188,7 +188,7 @@ impl HeadWriter {
         all
     }
 
-    /// So much of it all was written.
+    /// To be called with the number of bytes written.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.written += bytes.min(self.rest().len());
         if self.rest().is_empty() {
@@ -197,7 +197,7 @@ impl HeadWriter {
     }
 }
 
-/// The end of the head, which may have one before it that says that the client may go on.
+/// The end of the head, which may follow a `100 Continue`.
 fn head_end(bytes: &[u8]) -> Option<usize> {
     let end = memchr::memmem::find(bytes, b"\r\n\r\n")? + 4;
     match bytes.starts_with(b"HTTP/1.1 1") {
@@ -257,7 +257,7 @@ mod tests {
             while written.len() < plain.len() {
                 let left = &plain.as_bytes()[written.len()..];
                 let (first, second) = left.split_at(left.len() / 2);
-                // Hyper has a head in one slice.
+                // Hyper writes a head in one slice.
                 let slices = match writer.rest().len() <= first.len() {
                     true => vec![IoSlice::new(first), IoSlice::new(second)],
                     false => vec![IoSlice::new(left)],

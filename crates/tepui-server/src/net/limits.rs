@@ -1,14 +1,14 @@
-//! What one client, and all clients together, may take from the server.
+//! The resources that one client, and all clients together, may use.
 //!
-//! Every limit has a default that suits both a laptop and a machine open to a network. Times are
-//! checked by a coarse clock (see `connection.rs`): a client that breaks one is cut off at the
-//! earliest when the time is over and at the latest half as long again after that.
+//! Every limit has a default that suits both a laptop and a server open to a network. Timeouts are checked by a coarse
+//! timer (see `connection.rs`): a client is disconnected at the earliest when the time is over, and at the latest half as
+//! long again after that.
 
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Bodies up to this size are read without asking the budget of [`Limits::body_memory_bytes`].
+/// Bodies up to this size do not count against [`Limits::body_memory_bytes`].
 pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
 
 /// The limits of the server; `[limits]` in the configuration file.
@@ -85,19 +85,19 @@ impl Default for Limits {
     }
 }
 
-/// The most that a page of entities takes: its budget, and an entity that goes over it.
+/// The largest page of entities: its budget, and one entity that exceeds it.
 pub(crate) const PAGE_BYTES: usize = 5 * 1024 * 1024;
 
-/// What hyper takes without allocating for it.
+/// The headers that hyper parses without an allocation.
 pub(crate) const DEFAULT_MAX_HEADERS: usize = 100;
 
-/// What is received at once on one of the first connections. Large uploads are a fifth faster than with what is
-/// enough for a head, but hyper keeps such a buffer for as long as its connection is open.
+/// The receive buffer of the first connections. Large uploads are a fifth faster than with one for a head only, but hyper
+/// keeps such a buffer for as long as its connection is open.
 const RECEIVE_BYTES: usize = 512 * 1024;
 const FIRST_CONNECTIONS: usize = 64;
 
 impl Limits {
-    /// How many connections an address may have.
+    /// The most connections of an address.
     pub(crate) fn max_connections_from(&self, address: IpAddr) -> usize {
         match self.max_connections_per_address {
             Some(most) => most,
@@ -106,13 +106,13 @@ impl Limits {
         }
     }
 
-    /// The size of the buffer of a connection, which is one of so many open ones.
+    /// The receive buffer of a new connection, with this many open ones.
     pub(crate) fn receive_bytes(&self, open_connections: usize) -> usize {
         let is_early = open_connections <= FIRST_CONNECTIONS;
         if is_early { RECEIVE_BYTES.max(self.max_head_bytes) } else { self.max_head_bytes }
     }
 
-    /// The period of the coarse clock of a connection: a quarter of the shortest time it must notice.
+    /// The period of a connection's coarse timer: a quarter of the shortest timeout.
     pub(crate) fn tick(&self) -> Duration {
         let times =
             [self.head_timeout, self.idle_timeout, self.body_timeout, self.pace_grace, self.write_timeout];
@@ -125,7 +125,7 @@ impl Limits {
         waited >= self.pace_grace && (bytes as f64) < self.min_bytes_per_second as f64 * waited.as_secs_f64()
     }
 
-    /// Says what is wrong with limits that cannot work.
+    /// Fails with a message if limits cannot work.
     pub fn check(&self) -> Result<(), String> {
         let at_least = |key: &str, value: usize, least: usize| {
             if value < least { Err(format!("{key} must be at least {least}: {value}")) } else { Ok(()) }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_ticks_four_times_in_the_shortest_time() {
+    fn the_timer_ticks_four_times_in_the_shortest_timeout() {
         assert_eq!(Limits::default().tick(), Duration::from_millis(2500));
         let short = Limits { idle_timeout: Duration::from_millis(200), ..Limits::default() };
         assert_eq!(short.tick(), Duration::from_millis(50));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pace_is_looked_at_after_the_grace() {
+    fn the_rate_is_checked_after_the_grace_period() {
         let limits = Limits::default();
         for (case, bytes, waited, slow) in [
             ("nothing, within the grace", 0, 9, false),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_speaks_in_seconds() {
+    fn the_file_has_seconds() {
         let limits: Limits = toml::from_str("idle-timeout-seconds = 0.5\nmax-connections = 7").unwrap();
         assert_eq!(limits.idle_timeout, Duration::from_millis(500));
         assert_eq!(limits.max_connections, 7);

@@ -1,4 +1,4 @@
-//! The memory for the bodies of requests: a budget for all connections, of which no account gets all.
+//! The memory budget of request bodies, for all connections. No account gets all of it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -6,26 +6,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// An account may hold so many times as much as is then left for the others: one alone gets three quarters of it all,
-/// and whoever comes next always finds something.
+/// An account may hold this many times as much as is left for the others: one alone gets three quarters of the budget, and
+/// the next one always finds some.
 const SHARE: usize = 3;
 
-/// How often who waits asks others for what they do not need.
-const ASK_AGAIN: Duration = Duration::from_millis(250);
+/// The time between two requests to others to release memory.
+const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A budget of memory.
+/// A memory budget.
 pub(crate) struct BodyMemory {
-    held: Mutex<Held>,
+    usage: Mutex<Usage>,
     freed: Notify,
     waiting: AtomicUsize,
 }
 
-struct Held {
+struct Usage {
     free: usize,
     by_account: HashMap<Arc<str>, usize>,
 }
 
-/// A part of the budget. Given back when it is dropped.
+/// A part of the budget. Released when it is dropped.
 pub(crate) struct Reservation {
     memory: Arc<BodyMemory>,
     account: Arc<str>,
@@ -34,28 +34,28 @@ pub(crate) struct Reservation {
 
 impl BodyMemory {
     pub(crate) fn new(bytes: usize) -> Arc<Self> {
-        let held = Held { free: bytes, by_account: HashMap::new() };
-        Arc::new(Self { held: Mutex::new(held), freed: Notify::new(), waiting: AtomicUsize::new(0) })
+        let usage = Usage { free: bytes, by_account: HashMap::new() };
+        Arc::new(Self { usage: Mutex::new(usage), freed: Notify::new(), waiting: AtomicUsize::new(0) })
     }
 
-    /// So much for an account, if it may have as much now.
+    /// Reserves memory for an account, if its share allows that now.
     pub(crate) fn try_reserve(self: &Arc<Self>, account: &Arc<str>, bytes: usize) -> Option<Reservation> {
-        let mut held = self.lock();
-        if !held.allows(account, bytes) {
+        let mut usage = self.lock();
+        if !usage.allows(account, bytes) {
             return None;
         }
-        held.free -= bytes;
-        *held.by_account.entry(Arc::clone(account)).or_default() += bytes;
+        usage.free -= bytes;
+        *usage.by_account.entry(Arc::clone(account)).or_default() += bytes;
         Some(Reservation { memory: Arc::clone(self), account: Arc::clone(account), bytes })
     }
 
-    /// The same, if it comes to that in time. Whoever could give some back hears `ask` meanwhile.
+    /// Reserves memory, if that is possible within `timeout`. Calls `ask_release` meanwhile, so that others release some.
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         account: &Arc<str>,
         bytes: usize,
-        patience: Duration,
-        ask: impl Fn(),
+        timeout: Duration,
+        ask_release: impl Fn(),
     ) -> Option<Reservation> {
         if let Some(reservation) = self.try_reserve(account, bytes) {
             return Some(reservation);
@@ -63,29 +63,29 @@ impl BodyMemory {
         let _waiting = Waiting::begin(&self.waiting);
         let waiting = async {
             loop {
-                // Made before the attempt: it misses nothing that is freed after that.
+                // Created before the attempt, so that no release after it is missed.
                 let freed = self.freed.notified();
                 if let Some(reservation) = self.try_reserve(account, bytes) {
                     return reservation;
                 }
-                ask();
-                let _ = tokio::time::timeout(ASK_AGAIN, freed).await;
+                ask_release();
+                let _ = tokio::time::timeout(RELEASE_INTERVAL, freed).await;
             }
         };
-        tokio::time::timeout(patience, waiting).await.ok()
+        tokio::time::timeout(timeout, waiting).await.ok()
     }
 
-    /// Whether somebody waits for some.
+    /// Whether a request waits for memory.
     pub(crate) fn is_wanted(&self) -> bool {
         self.waiting.load(Relaxed) > 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Somebody who waits.
+/// Counts a waiting request while it exists.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -101,11 +101,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Held {
+impl Usage {
     fn allows(&self, account: &Arc<str>, bytes: usize) -> bool {
         let held = self.by_account.get(account).copied().unwrap_or(0);
         match self.free.checked_sub(bytes) {
-            // One body of any size that fits at all can be had by whoever has none.
+            // An account without a reservation gets any size that fits.
             Some(left) => held == 0 || bytes == 0 || held + bytes <= left.saturating_mul(SHARE),
             None => false,
         }
@@ -132,15 +132,15 @@ impl Drop for Reservation {
         if self.bytes == 0 {
             return;
         }
-        let mut held = self.memory.lock();
-        held.free += self.bytes;
-        if let Some(of_account) = held.by_account.get_mut(&self.account) {
+        let mut usage = self.memory.lock();
+        usage.free += self.bytes;
+        if let Some(of_account) = usage.by_account.get_mut(&self.account) {
             *of_account -= self.bytes;
             if *of_account == 0 {
-                held.by_account.remove(&self.account);
+                usage.by_account.remove(&self.account);
             }
         }
-        drop(held);
+        drop(usage);
         self.memory.freed.notify_waiters();
     }
 }
@@ -161,12 +161,12 @@ mod tests {
         drop(of_one);
         assert!(memory.try_reserve(&two, 40).is_some());
         drop(of_two);
-        let held = memory.lock();
-        assert_eq!((held.free, held.by_account.len()), (100, 0));
+        let usage = memory.lock();
+        assert_eq!((usage.free, usage.by_account.len()), (100, 0));
     }
 
     #[test]
-    fn whoever_has_none_may_have_all() {
+    fn an_account_without_a_reservation_may_get_all() {
         let memory = BodyMemory::new(100);
         let account: Arc<str> = "one".into();
         assert!(memory.try_reserve(&account, 101).is_none());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_given_back_goes_to_those_who_wait() {
+    async fn released_memory_goes_to_waiting_requests() {
         let memory = BodyMemory::new(10);
         let account: Arc<str> = "one".into();
         let first = memory.try_reserve(&account, 10).unwrap();

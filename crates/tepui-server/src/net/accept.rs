@@ -1,12 +1,12 @@
-//! Listeners: from a socket to a [`Handler`], and how they stop.
+//! Listeners: from a socket to a [`Handler`], and graceful shutdown.
 //!
-//! Knows HTTP's frame but none of its meaning here: what a request asks for is the handler's matter.
-//! Only `/health` is answered here, so that every port has it.
+//! Knows the framing of HTTP and nothing of the protocol, which is the handler's. Only `/health` is answered here, so that
+//! every port has it.
 
-use crate::body::{Body, ReplyBody, Sent};
-use crate::body_memory::BodyMemory;
-use crate::connection::{self, Vitals};
-use crate::limits::Limits;
+use crate::net::body::{Body, ReplyBody, TrackedReply};
+use crate::net::body_memory::BodyMemory;
+use crate::net::connection::{self, ConnectionState};
+use crate::net::limits::Limits;
 use crate::proxies::TrustedProxies;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue};
@@ -20,15 +20,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// What answers requests. One per service.
+/// Answers requests. One per service.
 pub trait Handler: Send + Sync + 'static {
-    /// Whether requests have metadata, whose names keep their case.
+    /// Whether requests have metadata, the case of whose names is kept.
     const HAS_METADATA: bool;
 
-    /// Answers one request. Dropped before its end if the client goes away or is cut off.
+    /// Answers one request. Dropped before its end if the connection is closed.
     fn handle(
         &self,
         peer: Peer,
@@ -36,11 +37,11 @@ pub trait Handler: Send + Sync + 'static {
         body: Body,
     ) -> impl Future<Output = Response<ReplyBody>> + Send;
 
-    /// Whether requests can be served now; `Err` says why not. Cheap, and never blocks.
+    /// Whether requests can be served now, or the reason why not. Cheap, and never blocks.
     fn health(&self) -> Result<(), String>;
 }
 
-/// Who is at the other end of a connection.
+/// The client of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
     pub address: SocketAddr,
@@ -48,33 +49,32 @@ pub struct Peer {
     pub tls: bool,
 }
 
-/// What all listeners and connections of a server have in common.
+/// The state that all listeners and connections of a server share.
 pub struct Shared {
     pub(crate) limits: Limits,
     proxies: TrustedProxies,
-    /// One permit for each connection that may be open.
+    /// The permits of all connections.
     connections: Arc<Semaphore>,
     /// [`Limits::body_memory_bytes`].
     pub(crate) body_memory: Arc<BodyMemory>,
-    /// Half as much again, for bodies that come slowly: they are in the way of nobody but each other.
+    /// Half as much again for slow bodies, so that they delay only each other.
     pub(crate) slow_body_memory: Arc<BodyMemory>,
     stage: AtomicU8,
-    /// Connections that have to go to make room for others.
-    shedding: AtomicUsize,
-    /// How many connections are open from each address.
+    /// Backpressure: how many connections have to close.
+    excess: AtomicUsize,
+    /// Open connections by address.
     addresses: Mutex<HashMap<IpAddr, usize>>,
-    /// Rung when `stage` or `shedding` has changed, or memory is wanted; `rings` counts.
-    pub(crate) bell: Notify,
-    rings: AtomicUsize,
+    /// Signals that `stage` or `excess` has changed, or that memory is wanted.
+    pub(crate) changes: watch::Sender<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Serving,
-    /// Requests under way are finished, idle connections are closed.
+    /// Requests in flight are finished, idle connections are closed.
     Stopping,
-    /// Connections are closed whatever they do.
-    Cutting,
+    /// All connections are closed.
+    Closing,
 }
 
 impl Shared {
@@ -82,7 +82,7 @@ impl Shared {
         Self::behind(TrustedProxies::default(), limits)
     }
 
-    /// The same, with proxies before it.
+    /// Behind trusted proxies.
     pub fn behind(proxies: TrustedProxies, limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             proxies,
@@ -90,28 +90,27 @@ impl Shared {
             body_memory: BodyMemory::new(limits.body_memory_bytes),
             slow_body_memory: BodyMemory::new(limits.body_memory_bytes / 2),
             stage: AtomicU8::new(Stage::Serving as u8),
-            shedding: AtomicUsize::new(0),
+            excess: AtomicUsize::new(0),
             addresses: Mutex::new(HashMap::new()),
-            bell: Notify::new(),
-            rings: AtomicUsize::new(0),
+            changes: watch::Sender::new(()),
             limits,
         })
     }
 
-    /// Stops all listeners and connections: what is idle at once, what is under way within the grace
-    /// of the limits. Returns how many connections had to be cut off.
+    /// Stops all listeners and connections: idle ones at once, requests in flight within the grace period. Returns how
+    /// many connections were closed after it.
     pub async fn stop(&self) -> usize {
         self.enter(Stage::Stopping);
         if self.all_closed(self.limits.shutdown_grace).await {
             return 0;
         }
         let left = self.open_connections();
-        self.enter(Stage::Cutting);
+        self.enter(Stage::Closing);
         self.all_closed(Duration::from_secs(1)).await;
         left
     }
 
-    /// How many connections are open now.
+    /// The number of open connections.
     pub fn open_connections(&self) -> usize {
         self.limits.max_connections - self.connections.available_permits()
     }
@@ -123,35 +122,30 @@ impl Shared {
 
     fn enter(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Release);
-        self.ring();
+        self.signal();
     }
 
     pub(crate) fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Acquire) {
             0 => Stage::Serving,
             1 => Stage::Stopping,
-            _ => Stage::Cutting,
+            _ => Stage::Closing,
         }
     }
 
-    pub(crate) fn ring(&self) {
-        self.rings.fetch_add(1, Ordering::Release);
-        self.bell.notify_waiters();
+    /// Makes all connections check the shared state.
+    pub(crate) fn signal(&self) {
+        self.changes.send_replace(());
     }
 
-    /// How often the bell has been rung. `Some`, so that `None` can stand for "never looked".
-    pub(crate) fn rung(&self) -> Option<usize> {
-        Some(self.rings.load(Ordering::Acquire))
+    /// Makes some connections close: idle ones now, busy ones after their reply.
+    fn apply_backpressure(&self, excess: &AtomicUsize) {
+        excess.store((self.limits.max_connections / 64).max(1), Ordering::Release);
+        self.signal();
     }
 
-    /// Asks some connections to go: the idle ones now, busy ones after their reply.
-    fn shed(&self, shedding: &AtomicUsize) {
-        shedding.store((self.limits.max_connections / 64).max(1), Ordering::Release);
-        self.ring();
-    }
-
-    /// Counts a connection from an address, if it may have one more.
-    fn admit(self: &Arc<Self>, address: IpAddr) -> Option<FromAddress> {
+    /// Counts a connection from an address, if its limit allows one more.
+    fn admit(self: &Arc<Self>, address: IpAddr) -> Option<AddressSlot> {
         let is_proxy = self.proxies.trusts(address);
         let most = if is_proxy { usize::MAX } else { self.limits.max_connections_from(address) };
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,75 +154,74 @@ impl Shared {
             return None;
         }
         *open += 1;
-        Some(FromAddress { shared: Arc::clone(self), address })
+        Some(AddressSlot { shared: Arc::clone(self), address })
     }
 
     async fn stopping(&self) {
-        loop {
-            let bell = self.bell.notified();
-            if self.stage() != Stage::Serving {
-                return;
-            }
-            bell.await;
-        }
+        let mut changes = self.changes.subscribe();
+        while self.stage() == Stage::Serving && changes.changed().await.is_ok() {}
     }
 
-    /// Waits until one more of these `connections` may be open. Meanwhile, others are asked to go.
-    async fn room(&self, connections: &Arc<Semaphore>, shedding: &AtomicUsize) -> OwnedSemaphorePermit {
+    /// Waits for a permit of `connections`, with backpressure on the connections that have one.
+    async fn connection_permit(
+        &self,
+        connections: &Arc<Semaphore>,
+        excess: &AtomicUsize,
+    ) -> OwnedSemaphorePermit {
         loop {
             if let Ok(permit) = Arc::clone(connections).try_acquire_owned() {
                 return permit;
             }
-            self.shed(shedding);
-            let room = Arc::clone(connections).acquire_owned();
-            if let Ok(Ok(permit)) = tokio::time::timeout(Duration::from_millis(250), room).await {
-                shedding.store(0, Ordering::Release);
+            self.apply_backpressure(excess);
+            let permit = Arc::clone(connections).acquire_owned();
+            if let Ok(Ok(permit)) = tokio::time::timeout(Duration::from_millis(250), permit).await {
+                excess.store(0, Ordering::Release);
                 return permit;
             }
         }
     }
 }
 
-/// What the connections of one listener have in common.
-pub(crate) struct Port {
+/// The state that the connections of one listener share.
+pub(crate) struct ListenerState {
     shared: Arc<Shared>,
-    /// One permit for each connection that may be open here: some are left to the other listeners.
+    /// The permits of this listener, fewer than all: some are left to the other listeners.
     connections: Arc<Semaphore>,
-    /// Connections of this listener that have to go.
-    shedding: AtomicUsize,
+    /// Backpressure: how many connections of this listener have to close.
+    excess: AtomicUsize,
 }
 
-impl Port {
+impl ListenerState {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
         let most = shared.limits.max_connections - shared.limits.max_connections / 4;
-        Arc::new(Self { shared, connections: Arc::new(Semaphore::new(most)), shedding: AtomicUsize::new(0) })
+        Arc::new(Self { shared, connections: Arc::new(Semaphore::new(most)), excess: AtomicUsize::new(0) })
     }
 
-    /// Waits until one more connection may be open.
-    async fn room(&self) -> [OwnedSemaphorePermit; 2] {
+    /// Waits for a permit of the listener and one of the server.
+    async fn connection_permits(&self) -> [OwnedSemaphorePermit; 2] {
         let shared = &self.shared;
-        let here = shared.room(&self.connections, &self.shedding).await;
-        [here, shared.room(&shared.connections, &shared.shedding).await]
+        let own = shared.connection_permit(&self.connections, &self.excess).await;
+        [own, shared.connection_permit(&shared.connections, &shared.excess).await]
     }
 
-    /// Whether the caller's connection is to go to make room.
-    pub(crate) fn take_shedding(&self) -> bool {
-        let take = |shedding: &AtomicUsize| {
+    /// Whether the calling connection has to close, which then counts as one of the excess.
+    pub(crate) fn claim_excess(&self) -> bool {
+        let take = |excess: &AtomicUsize| {
             let one = |left: usize| left.checked_sub(1);
-            shedding.load(Ordering::Relaxed) > 0
-                && shedding.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one).is_ok()
+            excess.load(Ordering::Relaxed) > 0
+                && excess.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one).is_ok()
         };
-        take(&self.shedding) || take(&self.shared.shedding)
+        take(&self.excess) || take(&self.shared.excess)
     }
 }
 
-/// A connection that counts for its address.
-struct FromAddress {
+/// Counts a connection for its address while it exists.
+struct AddressSlot {
     shared: Arc<Shared>,
     address: IpAddr,
 }
 
-impl Drop for FromAddress {
+impl Drop for AddressSlot {
     fn drop(&mut self) {
         let mut addresses = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = addresses.get_mut(&self.address) {
@@ -240,30 +233,32 @@ impl Drop for FromAddress {
     }
 }
 
-/// Accepts connections and gives their requests to `handler`, until `shared` is stopped.
+/// Accepts connections and passes their requests to `handler`, until `shared` is stopped.
 pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, shared: Arc<Shared>) {
-    let port = Port::new(Arc::clone(&shared));
+    let listener_state = ListenerState::new(Arc::clone(&shared));
     let accept_all = async {
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    survive(&error, &shared).await;
+                    after_accept_error(&error, &shared).await;
                     continue;
                 }
             };
             let Some(counted) = shared.admit(address.ip()) else {
                 tracing::debug!(%address, "too many connections from one address");
-                // Those that are idle make room for the next attempt.
-                shared.shed(&port.shedding);
+                // Idle ones close before the next attempt.
+                shared.apply_backpressure(&listener_state.excess);
                 continue;
             };
-            // One connection waits here; those behind it wait in the backlog.
-            let permits = port.room().await;
+            // One connection waits here; those after it wait in the backlog.
+            let permits = listener_state.connection_permits().await;
             let peer = Peer { address, tls: false };
-            let (handler, port) = (Arc::clone(&handler), Arc::clone(&port));
+            let (handler, listener_state) = (Arc::clone(&handler), Arc::clone(&listener_state));
             tokio::spawn(async move {
-                answer(stream, peer, handler, port).await;
+                if stream.set_nodelay(true).is_ok() {
+                    serve_connection(stream, peer, handler, listener_state).await;
+                }
                 drop((permits, counted));
             });
         }
@@ -274,54 +269,55 @@ pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, shared: A
     }
 }
 
-/// After a failed accept. Most failures are the client's (it left again); being out of file
-/// descriptors is ours, lasts, and would make the loop spin.
-async fn survive(error: &io::Error, shared: &Shared) {
-    let gone = matches!(
+/// After a failed accept. Most errors are a client that disconnected. Running out of file descriptors is different: it
+/// lasts, and would make the loop spin.
+async fn after_accept_error(error: &io::Error, shared: &Shared) {
+    let disconnected = matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
     );
-    if !gone {
+    if !disconnected {
         tracing::warn!(%error, "cannot accept a connection");
-        shared.shed(&shared.shedding);
+        shared.apply_backpressure(&shared.excess);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-async fn answer<H: Handler>(stream: TcpStream, peer: Peer, handler: Arc<H>, port: Arc<Port>) {
-    if stream.set_nodelay(true).is_err() {
-        return;
-    }
-    let vitals = Arc::new(Vitals::new(Arc::clone(&port.shared), port));
-    let marks = Arc::clone(&vitals);
+async fn serve_connection<H: Handler, IO: AsyncRead + AsyncWrite + Unpin>(
+    stream: IO,
+    peer: Peer,
+    handler: Arc<H>,
+    listener_state: Arc<ListenerState>,
+) {
+    let state = Arc::new(ConnectionState::new(Arc::clone(&listener_state.shared), listener_state));
+    let shared_state = Arc::clone(&state);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (handler, vitals) = (Arc::clone(&handler), Arc::clone(&marks));
+        let (handler, state) = (Arc::clone(&handler), Arc::clone(&shared_state));
         async move {
             let (mut head, incoming) = request.into_parts();
-            let case = vitals.begin_request(!incoming.is_end_stream());
+            let case = state.begin_request(!incoming.is_end_stream());
             if !case.is_empty() {
                 head.extensions.insert(case);
             }
             let mut reply = if asks_for_health(&head) {
                 health(handler.as_ref())
             } else {
-                handler.handle(peer, head, Body::from_wire(incoming, Arc::clone(&vitals))).await
+                handler.handle(peer, head, Body::from_wire(incoming, Arc::clone(&state))).await
             };
-            vitals.end_handling();
+            state.end_handling();
             if let Some(case) = reply.extensions_mut().remove() {
-                vitals.reply_in(case);
+                state.set_reply_case(case);
             }
-            if vitals.is_shed() {
+            if state.must_close() {
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(reply.map(|body| Sent::new(body, vitals)))
+            Ok::<_, Infallible>(reply.map(|body| TrackedReply::new(body, state)))
         }
     });
-    connection::run(stream, service, vitals, H::HAS_METADATA).await;
+    connection::run(stream, service, state, H::HAS_METADATA).await;
 }
 
-/// A probe has no credentials. A request that has is one for the table of that name, if an account is
-/// addressed by its host.
+/// A probe has no credentials. A request with credentials is for the table of that name, if the account is in the host.
 fn asks_for_health(head: &request::Parts) -> bool {
     head.uri.path() == "/health"
         && head.uri.query().is_none()

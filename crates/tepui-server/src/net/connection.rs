@@ -1,15 +1,14 @@
-//! One connection: hyper on a socket, watched so that slow or silent clients are cut off.
+//! One connection: hyper on a stream, with a watchdog that disconnects slow or silent clients.
 //!
-//! A request must not pay for timers. So the socket and the bodies only leave marks in [`Vitals`]
-//! as they go (how many bytes, who waits for whom), and one coarse timer per connection looks at
-//! the marks every few seconds. Everything here runs in the task of the connection; the atomics are
-//! there because hyper and the handler own parts of it, not because of races.
+//! Requests must not pay for timers. So the stream and the bodies only update counters and flags in [`ConnectionState`],
+//! and one coarse timer per connection checks those every few seconds. Everything here runs in the task of the
+//! connection; the atomics are needed because hyper and the handler own parts of it, not because of races.
 
-use crate::accept::{Port, Shared, Stage};
-use crate::body::{Sent, reserved_bytes};
-use crate::body_memory::Reservation;
-use crate::header_case::{HeadScanner, HeadWriter};
-use crate::limits::{DEFAULT_MAX_HEADERS, Limits};
+use crate::net::accept::{ListenerState, Shared, Stage};
+use crate::net::body::{TrackedReply, reserved_bytes};
+use crate::net::body_memory::Reservation;
+use crate::net::header_case::{HeadScanner, HeadWriter};
+use crate::net::limits::{DEFAULT_MAX_HEADERS, Limits};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::HttpService;
@@ -24,60 +23,59 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tepui_wire::metadata::HeaderCase;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
-/// A body that comes more slowly than this, after a while, gives memory back when others need it.
+/// A body below this rate, after a while, releases its memory when others need it.
 const SLOW_BYTES_PER_SECOND: f64 = 64.0 * 1024.0;
-const LINGERING: Duration = Duration::from_millis(500);
+const SLOW_AFTER: Duration = Duration::from_millis(500);
 
-/// The marks that a connection leaves as it goes.
-pub(crate) struct Vitals {
+/// The state of a connection, for its watchdog.
+pub(crate) struct ConnectionState {
     pub(crate) shared: Arc<Shared>,
-    port: Arc<Port>,
-    /// The connection has been chosen to make room for others.
-    shed: AtomicBool,
-    /// A body is read only to be thrown away.
+    listener: Arc<ListenerState>,
+    /// The connection has to close under backpressure.
+    must_close: AtomicBool,
+    /// A body is read only to be discarded.
     discarding: AtomicBool,
-    /// The case of the metadata of heads that hyper has read and not yet passed on.
+    /// The case of the metadata of heads that hyper has read and not passed on yet.
     sent_case: Mutex<VecDeque<HeaderCase>>,
-    /// The same of a reply that is about to be written.
+    /// The case of the metadata of the reply that is written next.
     reply_case: Mutex<Option<HeaderCase>>,
     has_reply_case: AtomicBool,
-    /// A request is with the handler, or its reply is not yet in the hands of hyper.
+    /// The handler has a request, or hyper has not taken all of its reply.
     in_flight: AtomicBool,
-    /// Requests so far.
+    /// Requests received.
     requests: AtomicU64,
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
-    /// `bytes_read` at the end of the last request: more has been read once the next one begins.
-    read_at_rest: AtomicU64,
-    /// The last write found the socket full.
+    /// `bytes_read` at the end of the last request: it grows when the next one begins.
+    read_when_quiescent: AtomicU64,
+    /// The last write would block.
     write_blocked: AtomicBool,
-    /// The handler wants more of the body than the client has sent.
+    /// The handler waits for the body.
     awaiting_body: AtomicBool,
-    /// The client has kept the handler waiting too long.
+    /// The client is too slow with the body.
     body_overdue: AtomicBool,
-    /// The body is read piece by piece, and may take as long as it keeps coming.
+    /// The body is read as a stream, and may take any time at the minimum rate.
     body_streamed: AtomicBool,
-    /// Not all of the body of the last request has been read.
+    /// The body of the last request was not read to its end.
     body_unread: AtomicBool,
-    /// How much of the body has come, and when it took memory, in microseconds from `opened`.
+    /// Received bytes of the body, and when it reserved memory, in microseconds from `opened`.
     body_bytes: AtomicU64,
     body_since: AtomicU64,
     opened: Instant,
-    /// It comes so slowly that it has moved to the memory for slow ones.
+    /// The body was moved to the memory budget of slow bodies.
     body_slow: AtomicBool,
-    /// The share of the memory for bodies that the request under way holds.
+    /// The memory that is reserved for the body of the request.
     body_memory: Mutex<Option<Reservation>>,
     holds_memory: AtomicBool,
 }
 
-impl Vitals {
-    pub(crate) fn new(shared: Arc<Shared>, port: Arc<Port>) -> Self {
+impl ConnectionState {
+    pub(crate) fn new(shared: Arc<Shared>, listener: Arc<ListenerState>) -> Self {
         Self {
             shared,
-            port,
-            shed: AtomicBool::new(false),
+            listener,
+            must_close: AtomicBool::new(false),
             discarding: AtomicBool::new(false),
             sent_case: Mutex::default(),
             reply_case: Mutex::default(),
@@ -86,7 +84,7 @@ impl Vitals {
             requests: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
-            read_at_rest: AtomicU64::new(0),
+            read_when_quiescent: AtomicU64::new(0),
             write_blocked: AtomicBool::new(false),
             awaiting_body: AtomicBool::new(false),
             body_overdue: AtomicBool::new(false),
@@ -101,24 +99,24 @@ impl Vitals {
         }
     }
 
-    /// Whether the connection is to go to make room for others.
-    pub(crate) fn is_shed(&self) -> bool {
-        if !self.shed.load(Relaxed) && self.port.take_shedding() {
-            self.shed.store(true, Relaxed);
+    /// Whether the connection has to close under backpressure.
+    pub(crate) fn must_close(&self) -> bool {
+        if !self.must_close.load(Relaxed) && self.listener.claim_excess() {
+            self.must_close.store(true, Relaxed);
         }
-        self.shed.load(Relaxed)
+        self.must_close.load(Relaxed)
     }
 
     pub(crate) fn discard_body(&self, discarding: bool) {
         self.discarding.store(discarding, Relaxed);
     }
 
-    /// Whether the rest of the body is not worth the room that the connection takes.
-    pub(crate) fn gives_up_body(&self) -> bool {
-        self.body_overdue() || (self.discarding.load(Relaxed) && self.is_shed())
+    /// Whether the rest of the body is not to be read.
+    pub(crate) fn must_abandon_body(&self) -> bool {
+        self.body_overdue() || (self.discarding.load(Relaxed) && self.must_close())
     }
 
-    /// A request has arrived and goes to the handler. Returns the case of its metadata.
+    /// To be called when a request is passed to the handler. Returns the case of its metadata.
     pub(crate) fn begin_request(&self, has_body: bool) -> HeaderCase {
         self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
         self.in_flight.store(true, Relaxed);
@@ -130,8 +128,8 @@ impl Vitals {
         lock(&self.sent_case).pop_front().unwrap_or_default()
     }
 
-    /// The head of the next reply has metadata of this case.
-    pub(crate) fn reply_in(&self, case: HeaderCase) {
+    /// Sets the case of the metadata of the next reply.
+    pub(crate) fn set_reply_case(&self, case: HeaderCase) {
         *lock(&self.reply_case) = Some(case);
         self.has_reply_case.store(true, Relaxed);
     }
@@ -144,7 +142,7 @@ impl Vitals {
         lock(&self.reply_case).take()
     }
 
-    /// The handler is done with the request: it no longer holds its body.
+    /// To be called when the handler is done: it no longer uses the body.
     pub(crate) fn end_handling(&self) {
         self.awaiting_body.store(false, Relaxed);
         if self.holds_memory.load(Relaxed) {
@@ -153,9 +151,9 @@ impl Vitals {
         }
     }
 
-    /// Hyper has taken the last byte of the reply.
+    /// To be called when hyper has taken the last byte of the reply.
     pub(crate) fn end_request(&self) {
-        self.read_at_rest.store(self.bytes_read.load(Relaxed), Relaxed);
+        self.read_when_quiescent.store(self.bytes_read.load(Relaxed), Relaxed);
         self.in_flight.store(false, Relaxed);
     }
 
@@ -175,8 +173,8 @@ impl Vitals {
         self.body_unread.store(false, Relaxed);
     }
 
-    /// So much of the body has come in all.
-    pub(crate) fn body_came(&self, bytes: usize) {
+    /// Sets the received bytes of the body.
+    pub(crate) fn body_received(&self, bytes: usize) {
         self.body_bytes.store(bytes as u64, Relaxed);
     }
 
@@ -184,7 +182,7 @@ impl Vitals {
         self.body_slow.load(Relaxed)
     }
 
-    /// How much memory for its body the request under way holds.
+    /// The memory reserved for the body of the request.
     pub(crate) fn held_memory(&self) -> usize {
         match self.holds_memory.load(Relaxed) {
             true => self.memory().as_ref().map_or(0, Reservation::bytes),
@@ -192,8 +190,8 @@ impl Vitals {
         }
     }
 
-    /// Keeps more memory until the handler is done.
-    pub(crate) fn hold_memory(&self, more: Reservation) {
+    /// Keeps a reservation until the handler is done.
+    pub(crate) fn add_memory(&self, more: Reservation) {
         let mut held = self.memory();
         match held.as_mut() {
             Some(held) => held.merge(more),
@@ -205,25 +203,25 @@ impl Vitals {
         self.holds_memory.store(true, Relaxed);
     }
 
-    /// Whether the body comes so slowly that it should not hold memory that others need.
-    fn lingers(&self) -> bool {
+    /// Whether the body is so slow that it should release memory that others need.
+    fn is_slow(&self) -> bool {
         if !self.awaiting_body.load(Relaxed) || !self.holds_memory.load(Relaxed) || self.body_slow() {
             return false;
         }
         let since = Duration::from_micros(self.body_since.load(Relaxed));
         let waited = self.opened.elapsed().saturating_sub(since);
         let bytes = self.body_bytes.load(Relaxed) as f64;
-        waited >= LINGERING && bytes < SLOW_BYTES_PER_SECOND * waited.as_secs_f64()
+        waited >= SLOW_AFTER && bytes < SLOW_BYTES_PER_SECOND * waited.as_secs_f64()
     }
 
-    /// Gives back what the body holds of the memory for all and goes on with that for slow ones, as far as the body
-    /// has come. Whether there is any.
-    fn slow_down(&self) -> bool {
+    /// Moves the reservation of the body to the memory budget of slow bodies, for the received bytes. Returns whether
+    /// that has room.
+    fn demote_to_slow(&self) -> bool {
         self.body_slow.store(true, Relaxed);
         let mut held = self.memory();
         let Some(reservation) = held.as_mut() else { return true };
-        let came = usize::try_from(self.body_bytes.load(Relaxed)).unwrap_or(usize::MAX);
-        let bytes = reserved_bytes(came).min(reservation.bytes());
+        let received = usize::try_from(self.body_bytes.load(Relaxed)).unwrap_or(usize::MAX);
+        let bytes = reserved_bytes(received).min(reservation.bytes());
         let moved = self.shared.slow_body_memory.try_reserve(reservation.account(), bytes);
         let has_room = moved.is_some();
         *held = moved;
@@ -234,14 +232,14 @@ impl Vitals {
         lock(&self.body_memory)
     }
 
-    /// No request is under way and no reply is on its way out.
-    fn at_rest(&self) -> bool {
+    /// No request is in flight and no reply is being written.
+    fn is_quiescent(&self) -> bool {
         !self.in_flight.load(Relaxed) && !self.write_blocked.load(Relaxed)
     }
 
-    /// At rest, and the next request has not begun to arrive.
+    /// Quiescent, and no byte of the next request was received.
     fn idle(&self) -> bool {
-        self.at_rest() && self.bytes_read.load(Relaxed) == self.read_at_rest.load(Relaxed)
+        self.is_quiescent() && self.bytes_read.load(Relaxed) == self.read_when_quiescent.load(Relaxed)
     }
 }
 
@@ -249,16 +247,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves `stream` until it ends, is cut off or the server stops.
-pub(crate) async fn run<S>(stream: TcpStream, service: S, vitals: Arc<Vitals>, has_metadata: bool)
+/// Serves `stream` until it ends, the watchdog closes it or the server stops.
+pub(crate) async fn run<S, IO>(stream: IO, service: S, state: Arc<ConnectionState>, has_metadata: bool)
 where
-    S: HttpService<Incoming, ResBody = Sent>,
+    IO: AsyncRead + AsyncWrite + Unpin,
+    S: HttpService<Incoming, ResBody = TrackedReply>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let shared = Arc::clone(&vitals.shared);
-    let io = TokioIo::new(Watched {
+    let shared = Arc::clone(&state.shared);
+    let io = TokioIo::new(MeteredStream {
         stream,
-        vitals: Arc::clone(&vitals),
+        state: Arc::clone(&state),
         scanner: has_metadata
             .then(|| HeadScanner::new(shared.limits.max_head_bytes, shared.limits.max_headers)),
         writer: HeadWriter::default(),
@@ -272,63 +271,63 @@ where
     }
     let mut connection = pin!(builder.serve_connection(io, service));
 
-    let mut watch = Watch::new(&shared.limits);
-    let mut tick = pin!(tokio::time::sleep(watch.period));
+    let mut watchdog = Watchdog::new(&shared.limits);
+    let mut tick = pin!(tokio::time::sleep(watchdog.period));
     let mut ticking = false;
-    let mut bell = pin!(shared.bell.notified());
-    let mut heard = None;
-    let mut told_to_stop = false;
+    // Checked in every poll, which is one atomic load. The first check registers the task for wake-ups.
+    let mut changes = shared.changes.subscribe();
+    changes.mark_changed();
+    let mut wake_ups = changes.clone();
+    let mut wake_up = pin!(async move { while wake_ups.changed().await.is_ok() {} });
+    let mut is_stopping = false;
     poll_fn(|cx| {
         loop {
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            if shared.rung() != heard {
-                // A fresh `notified` misses no ring after its making, so the count is read after it.
-                bell.set(shared.bell.notified());
-                heard = shared.rung();
-                if register(bell.as_mut(), cx).is_ready() {
-                    heard = None;
-                }
+            if changes.has_changed().unwrap_or(false) {
+                // The state is read after this, and what changes later wakes the task.
+                changes.mark_unchanged();
+                let _ = register(wake_up.as_mut(), cx);
             }
             match shared.stage() {
                 Stage::Serving => {
-                    if vitals.idle() && vitals.is_shed() {
+                    if state.idle() && state.must_close() {
                         return Poll::Ready(());
                     }
-                    if shared.body_memory.is_wanted() && vitals.lingers() && !vitals.slow_down() {
-                        vitals.body_overdue.store(true, Relaxed);
+                    if shared.body_memory.is_wanted() && state.is_slow() && !state.demote_to_slow() {
+                        state.body_overdue.store(true, Relaxed);
                         continue;
                     }
                 }
                 Stage::Stopping => {
-                    if vitals.at_rest() {
+                    if state.is_quiescent() {
                         return Poll::Ready(());
                     }
-                    if !told_to_stop {
-                        told_to_stop = true;
+                    if !is_stopping {
+                        is_stopping = true;
                         connection.as_mut().graceful_shutdown();
                         continue;
                     }
                 }
-                Stage::Cutting => return Poll::Ready(()),
+                Stage::Closing => return Poll::Ready(()),
             }
-            // The timer knows this task after its first poll; later a look at its state is enough.
+            // The first poll registers the task with the timer; after that its state is enough.
             if tick.is_elapsed() {
-                match watch.look(&vitals, Instant::now()) {
+                match watchdog.check(&state, Instant::now()) {
                     Verdict::Fine => {}
-                    Verdict::BodyOverdue => vitals.body_overdue.store(true, Relaxed),
-                    Verdict::Cut(why) => {
-                        tracing::debug!(why, "connection cut off");
+                    Verdict::BodyOverdue => state.body_overdue.store(true, Relaxed),
+                    Verdict::Close(why) => {
+                        tracing::debug!(why, "connection closed");
                         return Poll::Ready(());
                     }
                 }
-                tick.as_mut().reset(tokio::time::Instant::now() + watch.period);
+                tick.as_mut().reset(tokio::time::Instant::now() + watchdog.period);
                 ticking = false;
             } else if !ticking {
                 ticking = true;
                 let _ = register(tick.as_mut(), cx);
-            } else if heard.is_some() {
+            } else {
                 return Poll::Pending;
             }
         }
@@ -336,7 +335,7 @@ where
     .await;
 }
 
-/// Polls `future` so that it knows this task, even if the task has used up its share of polls.
+/// Polls `future` to register this task, even if the task has used up its cooperative budget.
 fn register<F: Future>(future: Pin<&mut F>, cx: &mut Context) -> Poll<F::Output> {
     pin!(tokio::task::coop::unconstrained(future)).poll(cx)
 }
@@ -344,35 +343,35 @@ fn register<F: Future>(future: Pin<&mut F>, cx: &mut Context) -> Poll<F::Output>
 #[derive(Debug, PartialEq)]
 enum Verdict {
     Fine,
-    /// The handler is told first; the connection is cut if nothing comes of it.
+    /// The handler is notified first; the connection is closed if it does not end.
     BodyOverdue,
-    Cut(&'static str),
+    Close(&'static str),
 }
 
-/// What the coarse timer remembers between two looks at the marks.
-struct Watch<'a> {
+/// Detects slow and silent clients, by comparing the state of two checks.
+struct Watchdog<'a> {
     limits: &'a Limits,
     period: Duration,
     requests: u64,
     written: u64,
-    /// The last look at which something went on, or the opening of the connection.
+    /// The last check with activity, or the opening of the connection.
     quiet_since: Instant,
-    /// The first look at which the next request had begun to arrive.
+    /// The first check at which a part of the next request was received.
     head_since: Option<Instant>,
-    /// The first look at which the client had stopped reading.
+    /// The first check at which the client had stopped reading.
     stalled_since: Option<Instant>,
-    body: Option<Pace>,
-    reply: Option<Pace>,
+    body: Option<TransferRate>,
+    reply: Option<TransferRate>,
 }
 
-/// How much a client has sent, or read, while the server waited for it.
-struct Pace {
+/// The bytes that a client has sent, or read, while the server waited for it.
+struct TransferRate {
     request: u64,
     from_bytes: u64,
     waited: Duration,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> Watchdog<'a> {
     fn new(limits: &'a Limits) -> Self {
         Self {
             limits,
@@ -387,9 +386,9 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn look(&mut self, vitals: &Vitals, now: Instant) -> Verdict {
-        let requests = vitals.requests.load(Relaxed);
-        let written = vitals.bytes_written.load(Relaxed);
+    fn check(&mut self, state: &ConnectionState, now: Instant) -> Verdict {
+        let requests = state.requests.load(Relaxed);
+        let written = state.bytes_written.load(Relaxed);
         let moved = requests != self.requests || written != self.written;
         let stalled = written == self.written;
         (self.requests, self.written) = (requests, written);
@@ -398,112 +397,112 @@ impl<'a> Watch<'a> {
             self.head_since = None;
         }
 
-        if vitals.write_blocked.load(Relaxed) {
+        if state.write_blocked.load(Relaxed) {
             let since = *self.stalled_since.get_or_insert(now);
             if !stalled {
                 self.stalled_since = Some(now);
             } else if now - since >= self.limits.write_timeout {
-                return Verdict::Cut("the client reads nothing");
+                return Verdict::Close("the client reads nothing");
             }
-            let (bytes, waited) = Pace::go_on(&mut self.reply, requests, written, self.period);
+            let (bytes, waited) = TransferRate::advance(&mut self.reply, requests, written, self.period);
             if self.limits.too_slow(bytes, waited) {
-                return Verdict::Cut("the client reads too slowly");
+                return Verdict::Close("the client reads too slowly");
             }
         } else {
             self.stalled_since = None;
         }
 
-        if vitals.in_flight.load(Relaxed) {
+        if state.in_flight.load(Relaxed) {
             self.quiet_since = now;
             self.head_since = None;
-            if vitals.awaiting_body.load(Relaxed) {
-                return self.look_at_body(vitals, requests);
+            if state.awaiting_body.load(Relaxed) {
+                return self.check_body(state, requests);
             }
         } else if requests == 0 {
             if now - self.quiet_since >= self.limits.head_timeout {
-                return Verdict::Cut("no request in time");
+                return Verdict::Close("no request in time");
             }
-        } else if !vitals.idle() {
+        } else if !state.idle() {
             let since = *self.head_since.get_or_insert(now);
-            if now - since >= self.limits.head_timeout && !vitals.write_blocked.load(Relaxed) {
-                return Verdict::Cut("the head of a request takes too long");
+            if now - since >= self.limits.head_timeout && !state.write_blocked.load(Relaxed) {
+                return Verdict::Close("the head of a request takes too long");
             }
         } else if now - self.quiet_since >= self.limits.idle_timeout {
-            return Verdict::Cut("idle");
+            return Verdict::Close("idle");
         }
         Verdict::Fine
     }
 
-    fn look_at_body(&mut self, vitals: &Vitals, requests: u64) -> Verdict {
-        let read = vitals.bytes_read.load(Relaxed);
-        let (bytes, waited) = Pace::go_on(&mut self.body, requests, read, self.period);
+    fn check_body(&mut self, state: &ConnectionState, requests: u64) -> Verdict {
+        let read = state.bytes_read.load(Relaxed);
+        let (bytes, waited) = TransferRate::advance(&mut self.body, requests, read, self.period);
         let slow = self.limits.too_slow(bytes, waited);
         if waited < self.limits.body_timeout && !slow {
             Verdict::Fine
-        } else if vitals.body_streamed.load(Relaxed) && !slow {
-            // It has kept coming so far: what comes next is looked at on its own.
+        } else if state.body_streamed.load(Relaxed) && !slow {
+            // It has kept the rate so far: measure again from here.
             self.body = None;
             Verdict::Fine
-        } else if vitals.body_overdue() {
-            Verdict::Cut("the body of a request takes too long")
+        } else if state.body_overdue() {
+            Verdict::Close("the body of a request takes too long")
         } else {
             Verdict::BodyOverdue
         }
     }
 }
 
-impl Pace {
-    /// Counts one more period of waiting, from nothing if this is another request than the last time.
-    fn go_on(pace: &mut Option<Self>, request: u64, bytes: u64, period: Duration) -> (u64, Duration) {
-        match pace {
-            Some(pace) if pace.request == request => pace.waited += period,
-            _ => *pace = Some(Self { request, from_bytes: bytes, waited: Duration::ZERO }),
+impl TransferRate {
+    /// Counts one more period of waiting, from zero for another request.
+    fn advance(rate: &mut Option<Self>, request: u64, bytes: u64, period: Duration) -> (u64, Duration) {
+        match rate {
+            Some(rate) if rate.request == request => rate.waited += period,
+            _ => *rate = Some(Self { request, from_bytes: bytes, waited: Duration::ZERO }),
         }
-        pace.as_ref().map_or((0, Duration::ZERO), |pace| (bytes - pace.from_bytes, pace.waited))
+        rate.as_ref().map_or((0, Duration::ZERO), |rate| (bytes - rate.from_bytes, rate.waited))
     }
 }
 
-/// The socket, leaving its marks.
-struct Watched {
-    stream: TcpStream,
-    vitals: Arc<Vitals>,
-    /// `None`: there is no metadata to look for.
+/// A stream that counts bytes and blocked writes in the state of its connection.
+struct MeteredStream<IO> {
+    stream: IO,
+    state: Arc<ConnectionState>,
+    /// `None`: requests have no metadata.
     scanner: Option<HeadScanner>,
     writer: HeadWriter,
     shut: bool,
 }
 
-impl Watched {
-    fn mark_write(&self, outcome: &Poll<io::Result<usize>>) {
-        let vitals = &self.vitals;
+impl<IO> MeteredStream<IO> {
+    fn record_write(&self, outcome: &Poll<io::Result<usize>>) {
+        let state = &self.state;
         match outcome {
             Poll::Ready(Ok(count)) => {
-                vitals.bytes_written.store(vitals.bytes_written.load(Relaxed) + *count as u64, Relaxed);
-                vitals.write_blocked.store(false, Relaxed);
+                state.bytes_written.store(state.bytes_written.load(Relaxed) + *count as u64, Relaxed);
+                state.write_blocked.store(false, Relaxed);
             }
-            Poll::Ready(Err(_)) => vitals.write_blocked.store(false, Relaxed),
-            Poll::Pending => vitals.write_blocked.store(true, Relaxed),
+            Poll::Ready(Err(_)) => state.write_blocked.store(false, Relaxed),
+            Poll::Pending => state.write_blocked.store(true, Relaxed),
         }
     }
 }
 
-impl AsyncRead for Watched {
+impl<IO: AsyncRead + Unpin> AsyncRead for MeteredStream<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context, buf: &mut ReadBuf) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(cx, buf);
         let count = (buf.filled().len() - before) as u64;
         if count > 0 {
-            let Self { vitals, scanner, .. } = &mut *self;
-            vitals.bytes_read.store(vitals.bytes_read.load(Relaxed) + count, Relaxed);
+            let Self { state, scanner, .. } = &mut *self;
+            state.bytes_read.store(state.bytes_read.load(Relaxed) + count, Relaxed);
             if let Some(scanner) = scanner {
-                scanner.scan(&buf.filled()[before..], |case| lock(&vitals.sent_case).push_back(case));
+                scanner.scan(&buf.filled()[before..], |case| lock(&state.sent_case).push_back(case));
             }
         }
         outcome
     }
 }
 
-impl AsyncWrite for Watched {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MeteredStream<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.as_mut().poll_write_vectored(cx, &[io::IoSlice::new(buf)])
     }
@@ -513,8 +512,8 @@ impl AsyncWrite for Watched {
         cx: &mut Context,
         bufs: &[io::IoSlice],
     ) -> Poll<io::Result<usize>> {
-        let Self { stream, vitals, writer, .. } = &mut *self;
-        if let (Some(case), Some(first)) = (vitals.take_reply_case(), bufs.iter().find(|buf| !buf.is_empty()))
+        let Self { stream, state, writer, .. } = &mut *self;
+        if let (Some(case), Some(first)) = (state.take_reply_case(), bufs.iter().find(|buf| !buf.is_empty()))
         {
             writer.begin(first, &case);
         }
@@ -527,7 +526,7 @@ impl AsyncWrite for Watched {
             }
             outcome
         };
-        self.mark_write(&outcome);
+        self.record_write(&outcome);
         outcome
     }
 
@@ -539,21 +538,20 @@ impl AsyncWrite for Watched {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// Closes the connection. If the last request was answered before its body had been read, the rest
-    /// is read and thrown away first: closing over unread bytes resets the connection, and the client
-    /// might lose the answer that tells it why.
+    /// Closes the connection. If the last reply was sent before the body of its request was read, the rest is read and
+    /// discarded first: closing with unread bytes resets the connection, and the client might lose the reply.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
         if !self.shut {
             ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
             self.shut = true;
         }
-        if self.vitals.body_unread.load(Relaxed) {
+        if self.state.body_unread.load(Relaxed) {
             let mut space = [0; 16 * 1024];
             loop {
                 let mut buf = ReadBuf::new(&mut space);
-                // Whoever waits for the room that this takes is worth more.
+                // Under backpressure the connection closes at once.
                 if self.as_mut().poll_read(cx, &mut buf)?.is_pending() {
-                    ready!(if self.vitals.is_shed() { Poll::Ready(()) } else { Poll::Pending });
+                    ready!(if self.state.must_close() { Poll::Ready(()) } else { Poll::Pending });
                     break;
                 }
                 if buf.filled().is_empty() {

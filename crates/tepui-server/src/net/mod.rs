@@ -1,0 +1,17 @@
+//! Connections: from a listening socket to a [`Handler`](accept::Handler), with limits on what clients may take.
+//!
+//! | | |
+//! | --- | --- |
+//! | `accept.rs` | listeners, connection permits, shutdown |
+//! | `connection.rs` | one connection: its state, and the watchdog for slow clients |
+//! | `body/` | bodies of requests and replies |
+//! | `body_memory.rs` | the memory budget of request bodies |
+//! | `header_case.rs` | the case of metadata names, which hyper does not keep |
+//! | `limits.rs` | the limits |
+
+pub(crate) mod accept;
+pub(crate) mod body;
+mod body_memory;
+mod connection;
+mod header_case;
+pub(crate) mod limits;
