@@ -1,8 +1,10 @@
-//! Values on disk. Every value that a service writes is made here and read back here; its first byte
-//! is the version of its format. `docs/disk-format.md` describes them.
+//! Values on disk. Every value that a service writes is encoded and decoded here. Its first byte is the format version of
+//! its kind of record. `docs/disk-format.md` describes them.
 
 mod blob;
 mod blob_settings;
+#[cfg(test)]
+mod fixtures;
 mod queue;
 
 pub(crate) use blob::{
@@ -21,8 +23,60 @@ use tepui_model::service_properties::{CorsRule, Logging, Metrics, ServicePropert
 use tepui_model::table::Properties;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-const FORMAT: u8 = 1;
-/// The format byte and the timestamp before an entity's packed properties.
+/// A kind of record. Each has a format version of its own, so that one can change without the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Entity,
+    Table,
+    Queue,
+    QueueState,
+    Message,
+    MessageText,
+    Container,
+    Blob,
+    Block,
+    PendingCopy,
+    Extent,
+    SmallContent,
+    ContentHead,
+    Pieces,
+    ServiceProperties,
+    BlobServiceProperties,
+    /// Counters, times and GC records.
+    Number,
+    /// Keys that say everything: entries of the index of tags, ends of retention.
+    IndexEntry,
+}
+
+impl Kind {
+    /// The version that is written, and the first byte of the value. To change the encoding of a kind: raise its number
+    /// here, let its decoder read the versions before, too, and keep their fixtures.
+    #[inline(always)]
+    const fn version(self) -> u8 {
+        match self {
+            Self::Entity => 1,
+            Self::Table => 1,
+            Self::Queue => 1,
+            Self::QueueState => 1,
+            Self::Message => 1,
+            Self::MessageText => 1,
+            Self::Container => 1,
+            Self::Blob => 1,
+            Self::Block => 1,
+            Self::PendingCopy => 1,
+            Self::Extent => 1,
+            Self::SmallContent => 1,
+            Self::ContentHead => 1,
+            Self::Pieces => 1,
+            Self::ServiceProperties => 1,
+            Self::BlobServiceProperties => 1,
+            Self::Number => 1,
+            Self::IndexEntry => 1,
+        }
+    }
+}
+
+/// The version byte and the timestamp before an entity's packed properties.
 const ENTITY_HEADER_BYTES: usize = 9;
 
 /// An entity as it is stored; its keys are in its key.
@@ -36,24 +90,24 @@ impl StoredEntity {
     pub(crate) fn encode(timestamp: Timestamp, properties: &Properties) -> Bytes {
         let packed = properties.bytes();
         let mut bytes = Vec::with_capacity(ENTITY_HEADER_BYTES + packed.len());
-        bytes.push(FORMAT);
+        bytes.push(Kind::Entity.version());
         bytes.extend_from_slice(&timestamp.ticks().to_le_bytes());
         bytes.extend_from_slice(packed);
         bytes.into()
     }
 
     pub(crate) fn decode(bytes: &Bytes) -> Result<Self, ServiceError> {
-        let (timestamp, _) = entity_parts(bytes).ok_or_else(|| corrupt("entity"))?;
+        let (timestamp, _) = entity_parts(bytes).ok_or_else(|| corrupt(Kind::Entity))?;
         Ok(Self { timestamp, properties: Properties::from_stored(bytes.slice(ENTITY_HEADER_BYTES..)) })
     }
 }
 
 /// The timestamp and the packed properties of a stored entity, without copying.
 pub(crate) fn entity_parts(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
-    let (format, rest) = bytes.split_first()?;
+    let (version, rest) = bytes.split_first()?;
     let (ticks, packed) = rest.split_first_chunk::<8>()?;
     let timestamp = Timestamp::from_ticks(u64::from_le_bytes(*ticks))?;
-    (*format == FORMAT).then_some((timestamp, packed))
+    (*version == Kind::Entity.version()).then_some((timestamp, packed))
 }
 
 /// The catalogue row of a table.
@@ -68,7 +122,7 @@ pub(crate) struct StoredTable {
 
 impl StoredTable {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::Table);
         out.number(self.incarnation.0);
         out.number(self.created.ticks());
         out.text(&self.name);
@@ -77,11 +131,11 @@ impl StoredTable {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
-        Self::read(bytes).ok_or_else(|| corrupt("table"))
+        Self::read(bytes).ok_or_else(|| corrupt(Kind::Table))
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes)?;
+        let mut from = Reader::new(bytes, Kind::Table)?;
         let incarnation = Incarnation(from.number()?);
         let created = from.timestamp()?;
         let name = from.text()?;
@@ -91,22 +145,22 @@ impl StoredTable {
 
     /// Only the incarnation, which is all that most operations need.
     pub(crate) fn incarnation_of(bytes: &[u8]) -> Result<Incarnation, ServiceError> {
-        let number = Reader::new(bytes).and_then(|mut from| from.number());
-        number.map(Incarnation).ok_or_else(|| corrupt("table"))
+        let number = Reader::new(bytes, Kind::Table).and_then(|mut from| from.number());
+        number.map(Incarnation).ok_or_else(|| corrupt(Kind::Table))
     }
 }
 
 /// One number, for counters and for times.
 pub(crate) fn encode_number(number: u64) -> Bytes {
-    Writer::of_numbers([number]).finish()
+    Writer::of_numbers(Kind::Number, [number]).finish()
 }
 
 pub(crate) fn decode_number(bytes: &[u8]) -> Result<u64, ServiceError> {
-    Reader::new(bytes).and_then(|mut from| from.number()).ok_or_else(|| corrupt("number"))
+    Reader::new(bytes, Kind::Number).and_then(|mut from| from.number()).ok_or_else(|| corrupt(Kind::Number))
 }
 
 pub(crate) fn encode_service_properties(properties: &ServiceProperties) -> Bytes {
-    let mut out = Writer::new();
+    let mut out = Writer::new(Kind::ServiceProperties);
     write_service_properties(&mut out, properties);
     out.finish()
 }
@@ -137,8 +191,9 @@ fn write_service_properties(out: &mut Writer, properties: &ServiceProperties) {
 }
 
 pub(crate) fn decode_service_properties(bytes: &[u8]) -> Result<ServiceProperties, ServiceError> {
-    let read = Reader::new(bytes).and_then(|mut from| read_service_properties(&mut from));
-    read.ok_or_else(|| corrupt("service properties"))
+    let read =
+        Reader::new(bytes, Kind::ServiceProperties).and_then(|mut from| read_service_properties(&mut from));
+    read.ok_or_else(|| corrupt(Kind::ServiceProperties))
 }
 
 fn read_service_properties(from: &mut Reader<'_>) -> Option<ServiceProperties> {
@@ -171,22 +226,28 @@ fn read_service_properties(from: &mut Reader<'_>) -> Option<ServiceProperties> {
     Some(ServiceProperties { logging, hour_metrics, minute_metrics, cors })
 }
 
-fn corrupt(what: &str) -> ServiceError {
-    ServiceError::new(ErrorCode::InternalError).with_cause(format!("a stored record cannot be read: {what}"))
+/// The value of keys that say everything.
+pub(crate) fn index_entry() -> Bytes {
+    Bytes::from_static(const { &[Kind::IndexEntry.version()] })
+}
+
+fn corrupt(kind: Kind) -> ServiceError {
+    ServiceError::new(ErrorCode::InternalError)
+        .with_cause(format!("a stored record cannot be decoded: {kind:?}"))
 }
 
 /// Encodes fields: numbers in 8 bytes, texts and lists with their length before them.
 struct Writer(Vec<u8>);
 
 impl Writer {
-    fn new() -> Self {
-        Self(vec![FORMAT])
+    fn new(kind: Kind) -> Self {
+        Self(vec![kind.version()])
     }
 
     /// For a record of nothing but numbers.
-    fn of_numbers<const N: usize>(numbers: [u64; N]) -> Self {
+    fn of_numbers<const N: usize>(kind: Kind, numbers: [u64; N]) -> Self {
         let mut out = Vec::with_capacity(1 + N * 8);
-        out.push(FORMAT);
+        out.push(kind.version());
         out.extend_from_slice(numbers.map(u64::to_le_bytes).as_flattened());
         Self(out)
     }
@@ -248,9 +309,11 @@ impl Writer {
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn new(bytes: &'a [u8]) -> Option<Self> {
-        let (format, rest) = bytes.split_first()?;
-        (*format == FORMAT).then_some(Self(rest))
+    /// `None` for a version that this build does not know.
+    #[inline(always)]
+    fn new(bytes: &'a [u8], kind: Kind) -> Option<Self> {
+        let (version, rest) = bytes.split_first()?;
+        (*version == kind.version()).then_some(Self(rest))
     }
 
     #[inline(always)]

@@ -11,7 +11,6 @@ use super::tier;
 use super::write_set::WriteSet;
 use crate::keyspace::{self, Incarnation};
 use crate::record::{self, SoftDelete, StoredBlob, StoredBlock, StoredContainer};
-use bytes::Bytes;
 use std::time::Duration;
 use tepui_engine::{Key, KeyRange, Snapshot};
 use tepui_model::blob::access::Allowed;
@@ -169,7 +168,7 @@ impl<'a> BlobSlot<'a> {
             writes.delete(keyspace::tag(self.container, tag, self.name(), revision));
         }
         for tag in after.iter() {
-            writes.put(keyspace::tag(self.container, tag, self.name(), revision), Bytes::from_static(&[1]));
+            writes.put(keyspace::tag(self.container, tag, self.name(), revision), record::index_entry());
         }
     }
 
@@ -252,7 +251,7 @@ impl<'a> BlobSlot<'a> {
         deleted: SoftDelete,
     ) {
         let key = keyspace::retained(deleted.until, self.container, self.name(), revision);
-        writes.put(key, Bytes::from_static(&[1]));
+        writes.put(key, record::index_entry());
     }
 
     /// Discards uncommitted blocks. If there are very many, only some of them: then nothing else may be in the

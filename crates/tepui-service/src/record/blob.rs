@@ -1,6 +1,6 @@
 //! Records of containers, of blobs, and of their contents.
 
-use super::{Reader, Writer, corrupt};
+use super::{Kind, Reader, Writer, corrupt};
 use crate::blob::encryption::plain_bytes;
 use crate::blob::lease::Lease;
 use crate::keyspace::{ContentId, Incarnation};
@@ -65,7 +65,7 @@ pub(crate) struct SoftDelete {
 
 impl StoredContainer {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::Container);
         out.number(self.incarnation.0);
         out.timestamp(self.stamp);
         out.timestamp(self.changed);
@@ -81,11 +81,11 @@ impl StoredContainer {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
-        Self::read(bytes).ok_or_else(|| corrupt("container"))
+        Self::read(bytes).ok_or_else(|| corrupt(Kind::Container))
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes)?;
+        let mut from = Reader::new(bytes, Kind::Container)?;
         Some(Self {
             incarnation: Incarnation(from.number()?),
             stamp: from.timestamp()?,
@@ -170,7 +170,7 @@ pub(crate) struct StoredTier {
 
 impl StoredBlob {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::Blob);
         for timestamp in [self.stamp, self.changed, self.created] {
             out.timestamp(timestamp);
         }
@@ -214,7 +214,7 @@ impl StoredBlob {
     }
 
     pub(crate) fn decode(bytes: &Bytes) -> Result<Self, ServiceError> {
-        Self::read(bytes).ok_or_else(|| corrupt("blob"))
+        Self::read(bytes).ok_or_else(|| corrupt(Kind::Blob))
     }
 
     fn read(bytes: &Bytes) -> Option<Self> {
@@ -238,7 +238,7 @@ impl<'a> ListedState<'a> {
     /// Decodes in place: the type is large, and lists decode thousands.
     #[inline]
     pub(crate) fn read_listed(&mut self, bytes: &'a [u8]) -> Result<(), ServiceError> {
-        self.fill(bytes).map(|_| ()).ok_or_else(|| corrupt("blob"))
+        self.fill(bytes).map(|_| ()).ok_or_else(|| corrupt(Kind::Blob))
     }
 }
 
@@ -246,7 +246,7 @@ impl<'a, T: From<&'a str>, C> StoredBlob<T, C> {
     /// Decodes all but the content, and returns the rest of the record.
     #[inline(always)]
     fn fill(&mut self, bytes: &'a [u8]) -> Option<Reader<'a>> {
-        let mut from = Reader::new(bytes)?;
+        let mut from = Reader::new(bytes, Kind::Blob)?;
         self.stamp = from.timestamp()?;
         self.state.changed = from.timestamp()?;
         self.state.created = from.timestamp()?;
@@ -336,7 +336,7 @@ impl BlockContent {
 
 impl StoredBlock {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::Block);
         out.timestamp(self.put);
         out.extent(self.content.stored());
         // Records without a key end here, as in earlier builds.
@@ -364,7 +364,7 @@ impl StoredBlock {
             };
             Some(Self { put, content, key })
         };
-        Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("block"))
+        Reader::new(bytes, Kind::Block).and_then(read).ok_or_else(|| corrupt(Kind::Block))
     }
 }
 
@@ -377,7 +377,7 @@ pub(crate) struct PendingCopy {
 
 impl PendingCopy {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::PendingCopy);
         out.number(self.container.0);
         out.text(&self.name);
         out.finish()
@@ -386,7 +386,7 @@ impl PendingCopy {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
         let read =
             |mut from: Reader<'_>| Some(Self { container: Incarnation(from.number()?), name: from.text()? });
-        Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("pending copy"))
+        Reader::new(bytes, Kind::PendingCopy).and_then(read).ok_or_else(|| corrupt(Kind::PendingCopy))
     }
 }
 
@@ -399,7 +399,7 @@ pub(crate) struct StoredExtent {
 
 impl StoredExtent {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::Extent);
         out.number(self.bytes);
         out.number(self.references);
         out.finish()
@@ -407,7 +407,7 @@ impl StoredExtent {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
         let read = |mut from: Reader<'_>| Some(Self { bytes: from.number()?, references: from.number()? });
-        Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("extent"))
+        Reader::new(bytes, Kind::Extent).and_then(read).ok_or_else(|| corrupt(Kind::Extent))
     }
 }
 
@@ -420,7 +420,7 @@ pub(crate) struct SmallContent {
 
 impl SmallContent {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::SmallContent);
         out.number(self.references);
         out.0.extend_from_slice(&self.bytes);
         out.finish()
@@ -430,7 +430,7 @@ impl SmallContent {
         let read = |mut from: Reader<'_>| {
             Some(Self { references: from.number()?, bytes: row.slice(row.len() - from.0.len()..) })
         };
-        Reader::new(row).and_then(read).ok_or_else(|| corrupt("content"))
+        Reader::new(row, Kind::SmallContent).and_then(read).ok_or_else(|| corrupt(Kind::SmallContent))
     }
 }
 
@@ -447,7 +447,7 @@ pub(crate) struct ContentHead {
 
 impl ContentHead {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::ContentHead);
         out.number(self.references);
         out.number(self.end);
         out.optional(self.parent, |out, (content, bytes)| {
@@ -465,7 +465,7 @@ impl ContentHead {
                 parent: from.optional(|from| Some((ContentId(from.wide_number()?), from.number()?)))?,
             })
         };
-        Reader::new(bytes).and_then(read).ok_or_else(|| corrupt("content"))
+        Reader::new(bytes, Kind::ContentHead).and_then(read).ok_or_else(|| corrupt(Kind::ContentHead))
     }
 }
 
@@ -515,7 +515,7 @@ impl StoredPiece {
 
 impl PieceRow {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::Pieces);
         out.number(self.start);
         out.number(self.pieces.len() as u64);
         for piece in &self.pieces {
@@ -557,11 +557,11 @@ impl PieceRow {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
-        Self::read(bytes).ok_or_else(|| corrupt("pieces"))
+        Self::read(bytes).ok_or_else(|| corrupt(Kind::Pieces))
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes)?;
+        let mut from = Reader::new(bytes, Kind::Pieces)?;
         let start = from.number()?;
         let pieces = from.list(|from| {
             let id = from.optional(|from| BlockId::from_bytes(from.bytes()?.to_vec()))?;

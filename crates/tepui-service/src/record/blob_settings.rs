@@ -1,13 +1,13 @@
 //! The record of the settings of the Blob service.
 
-use super::{Reader, Writer, corrupt, read_service_properties, write_service_properties};
+use super::{Kind, Reader, Writer, corrupt, read_service_properties, write_service_properties};
 use bytes::Bytes;
 use tepui_model::ServiceError;
 use tepui_model::blob::{BlobServiceProperties, DeleteRetention, StaticWebsite};
 
 pub(crate) fn encode_blob_settings(settings: &BlobServiceProperties) -> Bytes {
     let BlobServiceProperties { shared, default_version, delete_retention, static_website } = settings;
-    let mut out = Writer::new();
+    let mut out = Writer::new(Kind::BlobServiceProperties);
     write_service_properties(&mut out, shared);
     out.optional(default_version.as_deref(), Writer::text);
     out.optional(delete_retention.days, |out, days| out.number(days.into()));
@@ -24,11 +24,11 @@ pub(crate) fn encode_blob_settings(settings: &BlobServiceProperties) -> Bytes {
 }
 
 pub(crate) fn decode_blob_settings(bytes: &[u8]) -> Result<BlobServiceProperties, ServiceError> {
-    read(bytes).ok_or_else(|| corrupt("blob service properties"))
+    read(bytes).ok_or_else(|| corrupt(Kind::BlobServiceProperties))
 }
 
 fn read(bytes: &[u8]) -> Option<BlobServiceProperties> {
-    let mut from = Reader::new(bytes)?;
+    let mut from = Reader::new(bytes, Kind::BlobServiceProperties)?;
     Some(BlobServiceProperties {
         shared: read_service_properties(&mut from)?,
         default_version: from.optional(Reader::text)?,

@@ -1,6 +1,6 @@
 //! Records of queues and of their messages.
 
-use super::{FORMAT, Reader, Writer, corrupt};
+use super::{Kind, Reader, Writer, corrupt};
 use crate::keyspace::{Incarnation, QueuePosition};
 use bytes::Bytes;
 use tepui_model::access_policy::SignedIdentifier;
@@ -18,7 +18,7 @@ pub(crate) struct StoredQueue {
 
 impl StoredQueue {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = Writer::new(Kind::Queue);
         out.number(self.incarnation.0);
         out.number(self.created.ticks());
         out.pairs(self.metadata.iter());
@@ -27,11 +27,11 @@ impl StoredQueue {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
-        Self::read(bytes).ok_or_else(|| corrupt("queue"))
+        Self::read(bytes).ok_or_else(|| corrupt(Kind::Queue))
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes)?;
+        let mut from = Reader::new(bytes, Kind::Queue)?;
         let incarnation = Incarnation(from.number()?);
         let created = from.timestamp()?;
         let metadata = from.metadata()?;
@@ -41,8 +41,8 @@ impl StoredQueue {
 
     /// Only the incarnation, which is all that most operations need.
     pub(crate) fn incarnation_of(bytes: &[u8]) -> Result<Incarnation, ServiceError> {
-        let number = Reader::new(bytes).and_then(|mut from| from.number());
-        number.map(Incarnation).ok_or_else(|| corrupt("queue"))
+        let number = Reader::new(bytes, Kind::Queue).and_then(|mut from| from.number());
+        number.map(Incarnation).ok_or_else(|| corrupt(Kind::Queue))
     }
 }
 
@@ -93,15 +93,15 @@ impl QueueState {
             self.last_expiry,
             self.stamp,
         ];
-        Writer::of_numbers(numbers).finish()
+        Writer::of_numbers(Kind::QueueState, numbers).finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
-        Self::read(bytes).ok_or_else(|| corrupt("state of a queue"))
+        Self::read(bytes).ok_or_else(|| corrupt(Kind::QueueState))
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes)?;
+        let mut from = Reader::new(bytes, Kind::QueueState)?;
         Some(Self {
             messages: Incarnation(from.number()?),
             count: from.number()?,
@@ -130,15 +130,15 @@ impl StoredMessage {
     pub(crate) fn encode(&self) -> Bytes {
         let Self { inserted, expires, dequeue_count, changes } = *self;
         let numbers = [inserted.ticks(), expires.ticks(), dequeue_count.into(), changes.into()];
-        Writer::of_numbers(numbers).finish()
+        Writer::of_numbers(Kind::Message, numbers).finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
-        Self::read(bytes).ok_or_else(|| corrupt("message"))
+        Self::read(bytes).ok_or_else(|| corrupt(Kind::Message))
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes)?;
+        let mut from = Reader::new(bytes, Kind::Message)?;
         Some(Self {
             inserted: from.timestamp()?,
             expires: from.timestamp()?,
@@ -150,15 +150,15 @@ impl StoredMessage {
 
 pub(crate) fn encode_text(text: &[u8]) -> Bytes {
     let mut bytes = Vec::with_capacity(1 + text.len());
-    bytes.push(FORMAT);
+    bytes.push(Kind::MessageText.version());
     bytes.extend_from_slice(text);
     bytes.into()
 }
 
 pub(crate) fn decode_text(bytes: &Bytes) -> Result<Bytes, ServiceError> {
     match bytes.first() {
-        Some(&FORMAT) => Ok(bytes.slice(1..)),
-        _ => Err(corrupt("text of a message")),
+        Some(&version) if version == Kind::MessageText.version() => Ok(bytes.slice(1..)),
+        _ => Err(corrupt(Kind::MessageText)),
     }
 }
 
