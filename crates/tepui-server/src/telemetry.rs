@@ -6,14 +6,15 @@
 
 use crate::config::{Config, LogFormat};
 use hyper::http::HeaderMap;
+use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tepui_model::table::QueryCost;
@@ -164,14 +165,14 @@ impl LogGuard {
         self.filter.set(config);
         // Call sites cache whether they are enabled.
         tracing::callsite::rebuild_interest_cache();
-        self.pending.lock().reopen = true;
+        self.pending.lines.lock().reopen = true;
         self.pending.wake.notify_one();
     }
 }
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        self.pending.lock().closed = true;
+        self.pending.lines.lock().closed = true;
         self.pending.wake.notify_one();
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
@@ -203,12 +204,8 @@ const MAX_PENDING_BYTES: usize = 4 * 1024 * 1024;
 const WRITER_REST: Duration = Duration::from_millis(10);
 
 impl Pending {
-    fn lock(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn push(&self, line: &str) {
-        let mut lines = self.lock();
+        let mut lines = self.lines.lock();
         if lines.text.len() + line.len() > MAX_PENDING_BYTES {
             lines.dropped += 1;
             return;
@@ -225,9 +222,9 @@ impl Pending {
         let mut text = Vec::new();
         loop {
             text.clear();
-            let mut lines = self.lock();
+            let mut lines = self.lines.lock();
             while lines.text.is_empty() && !lines.closed && !lines.reopen {
-                lines = self.wake.wait(lines).unwrap_or_else(PoisonError::into_inner);
+                self.wake.wait(&mut lines);
             }
             std::mem::swap(&mut text, &mut lines.text);
             let dropped = std::mem::take(&mut lines.dropped);
@@ -519,7 +516,7 @@ mod tests {
 
     impl Write for Kept {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -538,7 +535,7 @@ mod tests {
         let (log, guard) = Log::new(config, to(kept.clone())).unwrap();
         tracing::subscriber::with_default(log, work);
         drop(guard);
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(kept.0.lock().clone()).unwrap();
         let time = "2026-03-10T08:15:30.123456Z".len();
         let from = if config.log_format == LogFormat::Json { r#"{"time":""#.len() } else { 0 };
         text.lines().map(|line| format!("{}{}", &line[..from], &line[from + time..])).collect()
@@ -650,7 +647,7 @@ mod tests {
         struct Stuck(Arc<Mutex<()>>, Kept);
         impl Write for Stuck {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                let _open = self.0.lock().unwrap();
+                let _open = self.0.lock();
                 self.1.write(bytes)
             }
 
@@ -660,7 +657,7 @@ mod tests {
         }
         let (gate, kept) = (Arc::new(Mutex::new(())), Kept::default());
         let (log, guard) = Log::new(&Config::default(), to(Stuck(Arc::clone(&gate), kept.clone()))).unwrap();
-        let shut = gate.lock().unwrap();
+        let shut = gate.lock();
         tracing::subscriber::with_default(log, || {
             for _ in 0..100_000 {
                 request_line(&LINE);
@@ -668,7 +665,7 @@ mod tests {
         });
         drop(shut);
         drop(guard);
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(kept.0.lock().clone()).unwrap();
         let dropped = text.lines().find_map(|line| line.split("log lines dropped lines=").nth(1)).unwrap();
         assert_eq!(text.lines().count() - 1 + dropped.parse::<usize>().unwrap(), 100_000);
     }

@@ -3,8 +3,8 @@
 use crate::keyspace::{self, Incarnation};
 use crate::record;
 use crate::transact::engine_error;
+use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
 use tepui_engine::{Key, Snapshot, Value, Version, Write};
 use tepui_model::ServiceError;
 
@@ -32,7 +32,7 @@ impl CatalogueCache {
     ) -> Result<Option<Value>, ServiceError> {
         let at = snapshot.catalogue_version();
         {
-            let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+            let cached = self.cached.read();
             if cached.at == at
                 && let Some(row) = cached.rows.get(key)
             {
@@ -45,7 +45,7 @@ impl CatalogueCache {
     }
 
     fn insert(&self, at: Version, key: &Key, row: &Option<Value>) {
-        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.cached.write();
         if cached.at > at {
             return; // Read from an old snapshot.
         }
@@ -109,7 +109,7 @@ mod tests {
             let key = Key::from(format!(" {number}"));
             catalogue.get(&snapshot, &key).await.expect("memory does not fail");
         }
-        let cached = catalogue.cached.read().expect("nobody panicked");
+        let cached = catalogue.cached.read();
         assert!(!cached.rows.is_empty() && cached.rows.len() <= MAX_ROWS);
     }
 }

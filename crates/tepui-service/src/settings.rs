@@ -4,8 +4,9 @@ use crate::keyspace;
 use crate::record;
 use crate::transact::engine_error;
 use bytes::Bytes;
+use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tepui_engine::{Engine, Snapshot, Write};
 use tepui_model::ServiceError;
@@ -84,7 +85,7 @@ impl<P: StoredProperties> Settings<P> {
         account: &str,
     ) -> Result<Arc<P>, ServiceError> {
         let invalidations = {
-            let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+            let cached = self.cached.read();
             if let Some((since, properties)) = cached.properties.get(account)
                 && since.elapsed() < MAX_AGE
             {
@@ -95,7 +96,7 @@ impl<P: StoredProperties> Settings<P> {
         let now = Instant::now();
         let snapshot = engine.snapshot().await.map_err(engine_error)?;
         let properties = Arc::new(self.read(&snapshot, account).await?);
-        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.cached.write();
         if cached.invalidations == invalidations {
             cached.properties.insert(account.to_owned(), (now, Arc::clone(&properties)));
         }
@@ -126,7 +127,7 @@ impl<P: StoredProperties> Settings<P> {
 
     /// To be called after a change was committed.
     pub(crate) fn invalidate(&self, account: &str) {
-        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.cached.write();
         cached.properties.remove(account);
         cached.invalidations += 1;
     }

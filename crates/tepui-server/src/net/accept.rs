@@ -12,13 +12,14 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::http::{Method, Request, Response, StatusCode, request};
 use hyper::service::service_fn;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -148,7 +149,7 @@ impl Shared {
     fn admit(self: &Arc<Self>, address: IpAddr) -> Option<AddressSlot> {
         let is_proxy = self.proxies.trusts(address);
         let most = if is_proxy { usize::MAX } else { self.limits.max_connections_from(address) };
-        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = self.addresses.lock();
         let open = addresses.entry(address).or_default();
         if *open >= most {
             return None;
@@ -223,7 +224,7 @@ struct AddressSlot {
 
 impl Drop for AddressSlot {
     fn drop(&mut self) {
-        let mut addresses = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = self.shared.addresses.lock();
         if let Some(open) = addresses.get_mut(&self.address) {
             *open -= 1;
             if *open == 0 {

@@ -1,8 +1,9 @@
 //! The memory budget of request bodies, for all connections. No account gets all of it.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -40,7 +41,7 @@ impl BodyMemory {
 
     /// Reserves memory for an account, if its share allows that now.
     pub(crate) fn try_reserve(self: &Arc<Self>, account: &Arc<str>, bytes: usize) -> Option<Reservation> {
-        let mut usage = self.lock();
+        let mut usage = self.usage.lock();
         if !usage.allows(account, bytes) {
             return None;
         }
@@ -78,10 +79,6 @@ impl BodyMemory {
     /// Whether a request waits for memory.
     pub(crate) fn is_wanted(&self) -> bool {
         self.waiting.load(Relaxed) > 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,7 +129,7 @@ impl Drop for Reservation {
         if self.bytes == 0 {
             return;
         }
-        let mut usage = self.memory.lock();
+        let mut usage = self.memory.usage.lock();
         usage.free += self.bytes;
         if let Some(of_account) = usage.by_account.get_mut(&self.account) {
             *of_account -= self.bytes;
@@ -161,7 +158,7 @@ mod tests {
         drop(of_one);
         assert!(memory.try_reserve(&two, 40).is_some());
         drop(of_two);
-        let usage = memory.lock();
+        let usage = memory.usage.lock();
         assert_eq!((usage.free, usage.by_account.len()), (100, 0));
     }
 

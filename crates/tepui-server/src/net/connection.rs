@@ -13,12 +13,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::HttpService;
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tepui_wire::metadata::HeaderCase;
@@ -125,12 +126,12 @@ impl ConnectionState {
         self.body_bytes.store(0, Relaxed);
         self.body_slow.store(false, Relaxed);
         self.body_unread.store(has_body, Relaxed);
-        lock(&self.sent_case).pop_front().unwrap_or_default()
+        self.sent_case.lock().pop_front().unwrap_or_default()
     }
 
     /// Sets the case of the metadata of the next reply.
     pub(crate) fn set_reply_case(&self, case: HeaderCase) {
-        *lock(&self.reply_case) = Some(case);
+        *self.reply_case.lock() = Some(case);
         self.has_reply_case.store(true, Relaxed);
     }
 
@@ -139,7 +140,7 @@ impl ConnectionState {
             return None;
         }
         self.has_reply_case.store(false, Relaxed);
-        lock(&self.reply_case).take()
+        self.reply_case.lock().take()
     }
 
     /// To be called when the handler is done: it no longer uses the body.
@@ -229,7 +230,7 @@ impl ConnectionState {
     }
 
     fn memory(&self) -> MutexGuard<'_, Option<Reservation>> {
-        lock(&self.body_memory)
+        self.body_memory.lock()
     }
 
     /// No request is in flight and no reply is being written.
@@ -241,10 +242,6 @@ impl ConnectionState {
     fn idle(&self) -> bool {
         self.is_quiescent() && self.bytes_read.load(Relaxed) == self.read_when_quiescent.load(Relaxed)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Serves `stream` until it ends, the watchdog closes it or the server stops.
@@ -495,7 +492,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for MeteredStream<IO> {
             let Self { state, scanner, .. } = &mut *self;
             state.bytes_read.store(state.bytes_read.load(Relaxed) + count, Relaxed);
             if let Some(scanner) = scanner {
-                scanner.scan(&buf.filled()[before..], |case| lock(&state.sent_case).push_back(case));
+                scanner.scan(&buf.filled()[before..], |case| state.sent_case.lock().push_back(case));
             }
         }
         outcome

@@ -11,8 +11,9 @@ use super::write_set::WriteSet;
 use crate::keyspace::{self, ContentId};
 use crate::record::{Content, ContentHead, PieceSource, encode_number};
 use crate::transact::{SpaceUse, commit, engine_error, retry};
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tepui_engine::{Engine, Snapshot};
 use tepui_extents::Extents;
 use tepui_model::ServiceError;
@@ -29,12 +30,8 @@ const END: u64 = 1 << 62;
 pub(super) struct PinnedContents(Mutex<HashSet<ContentId>>);
 
 impl PinnedContents {
-    fn lock(&self) -> MutexGuard<'_, HashSet<ContentId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn contains(&self, content: ContentId) -> bool {
-        self.lock().contains(&content)
+        self.0.lock().contains(&content)
     }
 }
 
@@ -47,7 +44,7 @@ pub(super) struct Merged {
 
 impl Drop for Merged {
     fn drop(&mut self) {
-        self.pinned.lock().remove(&self.to);
+        self.pinned.0.lock().remove(&self.to);
     }
 }
 
@@ -55,7 +52,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Copies the upper layers of a content into one. `None` if the content was released meanwhile.
     pub(super) async fn merge(&self, from: ContentId) -> Result<Option<Merged>, ServiceError> {
         let to = ContentId::new(self.clock.tick(), (self.chance)());
-        self.pinned.lock().insert(to);
+        self.pinned.0.lock().insert(to);
         let merged = Merged { from, to, pinned: Arc::clone(&self.pinned) };
         match self.copy_layers(&merged).await {
             Ok(()) => Ok(Some(merged)),

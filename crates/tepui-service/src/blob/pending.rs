@@ -14,9 +14,10 @@ use crate::keyspace;
 use crate::record::{Content, PendingCopy, StoredBlob};
 use crate::transact::{Outcome, SpaceUse, commit, retry};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tepui_engine::{Engine, Snapshot};
 use tepui_extents::Extents;
@@ -51,13 +52,9 @@ pub struct CopyUnderWay {
 }
 
 impl ActiveCopies {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<CopyProgress>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn begin(copies: &Arc<Self>, account: &str, id: String) -> Result<CopyUnderWay, ErrorCode> {
         let running = Arc::new(CopyProgress { account: account.to_owned(), ..CopyProgress::default() });
-        let mut all = copies.lock();
+        let mut all = copies.0.lock();
         let of_account = all.values().filter(|running| running.account == account).count();
         if all.len() >= MAX_ACTIVE || of_account >= MAX_OF_ACCOUNT {
             return Err(ErrorCode::ServerBusy);
@@ -68,19 +65,19 @@ impl ActiveCopies {
 
     /// Notifies the task of a copy that it was aborted.
     pub(super) fn abort(&self, id: &str) {
-        if let Some(running) = self.lock().get(id) {
+        if let Some(running) = self.0.lock().get(id) {
             running.aborted.notify_one();
         }
     }
 
     fn is_active(&self, id: &str) -> bool {
-        self.lock().contains_key(id)
+        self.0.lock().contains_key(id)
     }
 
     /// Updates the progress of a copy.
     pub(super) fn update_progress(&self, copy: &mut CopyState) {
         if copy.status == CopyStatus::Pending
-            && let Some(running) = self.lock().get(&copy.id)
+            && let Some(running) = self.0.lock().get(&copy.id)
         {
             copy.progress.0 = running.copied.load(Ordering::Relaxed);
             copy.progress.1 = copy.progress.1.max(copy.progress.0);
@@ -106,7 +103,7 @@ impl CopyUnderWay {
 
 impl Drop for CopyUnderWay {
     fn drop(&mut self) {
-        self.copies.lock().remove(&self.id);
+        self.copies.0.lock().remove(&self.id);
     }
 }
 

@@ -6,10 +6,11 @@
 
 use super::pending_view::PendingView;
 use crate::transact::SpaceUse;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tepui_engine::{Chain, Commit, CommitError, Engine, Snapshot, Version, Write};
 use tepui_model::Timestamp;
@@ -78,17 +79,13 @@ impl<S> Default for QueueSequencers<S> {
 
 impl<S> QueueSequencers<S> {
     pub(super) fn acquire(&self, id: QueueId) -> SequencerHandle<'_, S> {
-        let mut by_queue = self.lock();
+        let mut by_queue = self.by_queue.lock();
         if let Some(sequencer) = by_queue.get(&id) {
             return SequencerHandle { sequencers: self, sequencer: Arc::clone(sequencer) };
         }
         let sequencer = Arc::new(QueueSequencer { id: id.clone(), pending: tokio::sync::Mutex::new(None) });
         by_queue.insert(id, Arc::clone(&sequencer));
         SequencerHandle { sequencers: self, sequencer }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<QueueId, Arc<QueueSequencer<S>>>> {
-        self.by_queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,7 +99,7 @@ impl<S> Deref for SequencerHandle<'_, S> {
 
 impl<S> Drop for SequencerHandle<'_, S> {
     fn drop(&mut self) {
-        let mut by_queue = self.sequencers.lock();
+        let mut by_queue = self.sequencers.by_queue.lock();
         // New references are made under this lock, so two means: the map's and this one.
         if Arc::strong_count(&self.sequencer) == 2 {
             by_queue.remove(&self.sequencer.id);
@@ -191,8 +188,8 @@ mod tests {
         assert!(Arc::ptr_eq(&first.sequencer, &second.sequencer));
         assert!(!Arc::ptr_eq(&first.sequencer, &other.sequencer));
         drop(first);
-        assert_eq!(sequencers.lock().len(), 2);
+        assert_eq!(sequencers.by_queue.lock().len(), 2);
         drop((second, other));
-        assert!(sequencers.lock().is_empty());
+        assert!(sequencers.by_queue.lock().is_empty());
     }
 }
