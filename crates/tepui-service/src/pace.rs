@@ -10,8 +10,9 @@ use tokio::time::Instant;
 
 /// How long a turn lasts.
 const MAX_TURN: Duration = Duration::from_millis(8);
-/// The most work of a turn, however fast it was done.
-const MAX_TURN_WORK: usize = 128 * WORK_PER_LOOK;
+/// The most work of a turn, however fast it was done: a page of 5,000 blobs. Pages that are made half at a time, side by
+/// side, do not fit into the processor's caches.
+const MAX_TURN_WORK: usize = 80 * WORK_PER_LOOK;
 /// The work between two looks at the clock: well below a millisecond, yet much more than a look takes.
 const WORK_PER_LOOK: usize = 1024;
 /// The work of a row, in comparisons of its properties.
