@@ -130,6 +130,4 @@ async fn others_run_while_a_long_list_is_put_and_read() {
         put.unwrap();
         assert!(turns >= at_least, "{search:?}: {turns}");
     }
-    let (_, turns) = turns_during(lists(&bench, "a")).await;
-    assert!(turns >= 1, "committed blocks: {turns}");
 }
