@@ -130,6 +130,4 @@ async fn others_run_while_a_long_list_is_put_and_read() {
         put.unwrap();
         assert!(yields >= at_least, "{search:?}: {yields}");
     }
-    let (_, yields) = yields_during(lists(&bench, "a")).await;
-    assert!(yields >= 1, "committed blocks: {yields}");
 }

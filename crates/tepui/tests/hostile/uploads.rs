@@ -193,7 +193,7 @@ fn thousands_of_half_open_uploads() {
 
 #[test]
 fn uploads_that_are_slow_leave_memory_to_others() {
-    let mut siege = Siege::lay_to_blobs("body-memory-bytes = 67108864\nbody-memory-timeout-seconds = 1");
+    let mut siege = Siege::lay_to_blobs("body-memory-bytes = 67108864\nbody-memory-timeout-seconds = 10");
     let mut client = siege.server.blobs();
     let etags = victims(&mut client);
     let mut slow = Vec::new();
