@@ -25,7 +25,7 @@ enum What {
 }
 
 /// Requests make many small allocations on several threads; the system's allocator costs a tenth of
-/// the whole more (see `docs/performance.md`).
+/// the whole more (see `docs/decisions/0004-mimalloc.md`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
