@@ -151,7 +151,7 @@ async fn run_all<E: Engine, X: Extents>(
         Arc::clone(engine),
         Arc::clone(extents),
         Arc::clone(&clock),
-        ids::chance(),
+        ids::random_ids(),
         blob_options(config),
     ));
     // Whatever is served: what was deleted or has expired is no use to anybody.

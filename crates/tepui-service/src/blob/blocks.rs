@@ -89,7 +89,7 @@ pub(super) async fn put_block<S: Snapshot>(
 /// There are not too many blocks that are not committed. Counting costs as much as there is to count, so it is
 /// done now and then: one put in 1024 at random.
 async fn check_count<S: Snapshot>(context: &Context<'_, S>, target: &Target<'_>) -> Result<(), ServiceError> {
-    if !(context.chance)().is_multiple_of(1024) {
+    if !(context.random_ids)().is_multiple_of(1024) {
         return Ok(());
     }
     let range = keyspace::blocks(target.container, target.name());
@@ -142,7 +142,7 @@ pub(super) async fn put_block_list<S: Snapshot>(
     let mut new = new_blob(context, &target, &put.new, OfType::Block);
     new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
     if !pieces.is_empty() {
-        let content = ContentId::new(new.stamp, (context.chance)());
+        let content = ContentId::new(new.stamp, (context.random_ids)());
         new.bytes = contents::put_list(&mut edit, context.pace, content, pieces).await;
         new.content = Content::Listed(content);
     }

@@ -182,7 +182,7 @@ pub(super) async fn lease<S: Snapshot>(
     let mut blob = target.existing()?.clone();
     let preconditions = Preconditions { lease: None, conditions: conditions.clone() };
     target.asked(&preconditions, context.now).check_use(&blob)?;
-    let (lease, outcome) = blob.lease.act(action, context.now, LeaseId((context.chance)()))?;
+    let (lease, outcome) = blob.lease.act(action, context.now, LeaseId((context.random_ids)()))?;
     blob.lease = lease;
     blob.stamp = context.now.max(blob.stamp.next());
     edit.put_stamped(target.key(Revision::Base), blob.encode());

@@ -54,7 +54,7 @@ impl Drop for Merged {
 impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Copies the upper layers of a content into one. `None` if the content is gone meanwhile.
     pub(super) async fn merge(&self, from: ContentId) -> Result<Option<Merged>, ServiceError> {
-        let to = ContentId::new(self.clock.tick(), (self.chance)());
+        let to = ContentId::new(self.clock.tick(), (self.random_ids)());
         self.making.lock().insert(to);
         let merged = Merged { from, to, making: Arc::clone(&self.making) };
         match self.copy_layers(&merged).await {

@@ -206,7 +206,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 copy.status = CopyStatus::Success;
                 copy.progress = (uploaded.bytes, uploaded.bytes);
                 blob.state.bytes = uploaded.bytes;
-                blob.content = store(edit, uploaded, keyspace::ContentId::new(now, (self.chance)())).await?;
+                blob.content =
+                    store(edit, uploaded, keyspace::ContentId::new(now, (self.random_ids)())).await?;
             }
             Err(description) => {
                 self.copies.bring_up(copy);

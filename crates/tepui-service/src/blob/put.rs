@@ -55,7 +55,8 @@ pub(super) async fn put_blob<S: Snapshot>(
     match (&put.content, uploaded) {
         (NewContent::Block(_), Some(uploaded)) => {
             new.bytes = uploaded.bytes;
-            new.content = store(&mut edit, uploaded, ContentId::new(context.now, (context.chance)())).await?;
+            new.content =
+                store(&mut edit, uploaded, ContentId::new(context.now, (context.random_ids)())).await?;
         }
         (NewContent::Page { bytes, .. }, _) => new.bytes = *bytes,
         (NewContent::Block(_) | NewContent::Append, _) => {}

@@ -67,8 +67,8 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Numbers that nobody can guess: ids of leases and copies.
-pub type Chance = Arc<dyn Fn() -> u128 + Send + Sync>;
+/// Makes ids that nobody can guess: of leases, copies and contents.
+pub type RandomIds = Arc<dyn Fn() -> u128 + Send + Sync>;
 
 /// How often an operation is decided again before the caller is told that the server is busy. Each time
 /// something that it rests on has changed.
@@ -78,7 +78,7 @@ pub struct BlobService<E, X> {
     pub(super) engine: Arc<E>,
     pub(super) extents: Arc<X>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) chance: Chance,
+    pub(super) random_ids: RandomIds,
     options: BlobOptions,
     catalogue: Catalogue,
     settings: Settings<BlobServiceProperties>,
@@ -98,7 +98,7 @@ pub(super) struct Context<'a, S> {
     pub(super) source_allowed: Allowed,
     /// Later than every moment that a decision was given before.
     pub(super) now: Timestamp,
-    pub(super) chance: &'a (dyn Fn() -> u128 + Send + Sync),
+    pub(super) random_ids: &'a (dyn Fn() -> u128 + Send + Sync),
     pub(super) options: &'a BlobOptions,
     pub(super) settings: Arc<BlobServiceProperties>,
     pub(super) copies: &'a Copies,
@@ -150,13 +150,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         engine: Arc<E>,
         extents: Arc<X>,
         clock: Arc<dyn Clock>,
-        chance: Chance,
+        random_ids: RandomIds,
         options: BlobOptions,
     ) -> Self {
         let (catalogue, settings) = (Catalogue::default(), Settings::of_service("blob"));
         let digester = Digester::start();
         let (copies, making) = (Arc::default(), Arc::default());
-        Self { engine, extents, clock, chance, options, catalogue, settings, digester, copies, making }
+        Self { engine, extents, clock, random_ids, options, catalogue, settings, digester, copies, making }
     }
 
     /// Begins to receive the bytes that an operation needs: those that come with the request, or those that have
@@ -225,7 +225,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<(Answer<E::Snapshot, X>, CopyUnderWay), ServiceError> {
-        let copy = Copies::begin(&self.copies, caller.account, guid::print((self.chance)()))?;
+        let copy = Copies::begin(&self.copies, caller.account, guid::print((self.random_ids)()))?;
         let answer =
             self.execute_with(caller, operation, None, Some(&copy)).await.map_err(|failure| failure.error)?;
         Ok((answer, copy))
@@ -367,7 +367,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             allowed: caller.allowed,
             source_allowed: caller.source_allowed,
             now: self.clock.tick(),
-            chance: &*self.chance,
+            random_ids: &*self.random_ids,
             options: &self.options,
             settings: self.settings.of_account(&*self.engine, caller.account).await?,
             copies: &self.copies,

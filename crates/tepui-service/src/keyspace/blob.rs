@@ -19,9 +19,9 @@ const BASE: u8 = 0x03;
 pub(crate) struct ContentId(pub(crate) u128);
 
 impl ContentId {
-    /// Made of the time, so that contents made together lie together, and of chance.
-    pub(crate) fn new(now: Timestamp, chance: u128) -> Self {
-        Self(u128::from(now.ticks()) << 64 | chance & u128::from(u64::MAX))
+    /// Made of the time, so that contents made together lie together, and of random bits.
+    pub(crate) fn new(now: Timestamp, random: u128) -> Self {
+        Self(u128::from(now.ticks()) << 64 | random & u128::from(u64::MAX))
     }
 }
 
