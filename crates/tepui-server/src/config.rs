@@ -182,6 +182,15 @@ impl Config {
         RemoteHosts { any_public: self.allow_remote_copy, listed }
     }
 
+    /// The host and the port on which a service listens.
+    pub fn address(&self, service: ServiceName) -> (&str, u16) {
+        match service {
+            ServiceName::Blob => (&self.blob_host, self.blob_port),
+            ServiceName::Queue => (&self.queue_host, self.queue_port),
+            ServiceName::Table => (&self.table_host, self.table_port),
+        }
+    }
+
     /// The directory for the data: `data_dir`, or `tepui` in the user's data directory.
     pub fn data_dir(&self) -> Result<PathBuf, ConfigError> {
         let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -1,10 +1,9 @@
 //! Ids of requests: unlike each other and unlike those of other processes, and cheap. Ids of leases and
 //! copies, which nobody can guess.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tepui_service::blob::Chance;
+use tepui_service::blob::RandomIds;
 
 /// Hands out ids in the form of GUIDs.
 #[derive(Debug)]
@@ -16,7 +15,7 @@ pub struct RequestIds {
 impl RequestIds {
     /// Ids that no other process hands out.
     pub fn random() -> Self {
-        Self::seeded(RandomState::new().hash_one("request ids"))
+        Self::seeded(random() as u64)
     }
 
     /// The same ids for the same seed.
@@ -40,13 +39,15 @@ impl RequestIds {
     }
 }
 
-/// Numbers that nobody can guess: SipHash of a count, with keys that nobody knows.
-pub(crate) fn chance() -> Chance {
-    let (high, low, count) = (RandomState::new(), RandomState::new(), AtomicU64::new(0));
-    Arc::new(move || {
-        let count = count.fetch_add(1, Ordering::Relaxed);
-        u128::from(high.hash_one(count)) << 64 | u128::from(low.hash_one(count))
-    })
+/// Ids that nobody can guess.
+pub(crate) fn random_ids() -> RandomIds {
+    Arc::new(random)
+}
+
+fn random() -> u128 {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the operating system has random numbers");
+    u128::from_ne_bytes(bytes)
 }
 
 /// Spreads a number over all its bits (the finalizer of SplitMix64).

@@ -84,11 +84,7 @@ impl Server {
         // First, as it fails most often and leaves nothing behind.
         let mut listeners = Vec::new();
         for service in ServiceName::ALL.iter().copied().filter(|service| config.services.contains(service)) {
-            let (host, port) = match service {
-                ServiceName::Blob => (&config.blob_host, config.blob_port),
-                ServiceName::Queue => (&config.queue_host, config.queue_port),
-                ServiceName::Table => (&config.table_host, config.table_port),
-            };
+            let (host, port) = config.address(service);
             listeners.push((service, Listener::open(service, host, port).await?));
         }
         let data = Data::open(&config).await?;
@@ -147,7 +143,7 @@ async fn run_all<E: Engine, X: Extents>(
         Arc::clone(engine),
         Arc::clone(extents),
         Arc::clone(&clock),
-        ids::chance(),
+        ids::random_ids(),
         blob_options(config),
     ));
     // Whatever is served: what was deleted or has expired is no use to anybody.

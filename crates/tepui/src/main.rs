@@ -1,5 +1,6 @@
 //! The `tepui` command.
 
+mod health;
 mod options;
 mod ready;
 mod serve;
@@ -22,10 +23,14 @@ struct Command {
 #[derive(Subcommand)]
 enum What {
     Serve(Box<options::Options>),
+    /// Asks a running server whether it is healthy: exit code 0, or 1 and why not.
+    ///
+    /// Takes the options, environment and configuration file of `tepui serve`, to know where the server listens.
+    Health(Box<options::Options>),
 }
 
 /// Requests make many small allocations on several threads; the system's allocator costs a tenth of
-/// the whole more (see `docs/performance.md`).
+/// the whole more (see `docs/decisions/0004-mimalloc.md`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -53,8 +58,11 @@ fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    let What::Serve(options) = command.what;
-    match serve::serve(&options) {
+    let outcome = match command.what {
+        What::Serve(options) => serve::serve(&options),
+        What::Health(options) => health::health(&options),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("tepui: {}", failure.message);

@@ -85,14 +85,18 @@ fn connection_string(account: &Account, addresses: &[(ServiceName, SocketAddr)],
     text
 }
 
+fn endpoint(address: SocketAddr, account: &str) -> String {
+    format!("http://{}/{account}", reachable(address))
+}
+
 /// A server that listens on every address is reached at this machine's own.
-fn endpoint(mut address: SocketAddr, account: &str) -> String {
+pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
-    format!("http://{address}/{account}")
+    address
 }
 
 /// Tells systemd how the service is doing, if it asked for that (`Type=notify`).

@@ -130,7 +130,7 @@ fn fit_open_files(_config: &mut Config) {}
 enum Told {
     /// By the signal of this name.
     Stop(&'static str),
-    #[cfg(unix)]
+    #[cfg_attr(not(unix), expect(dead_code, reason = "other systems have no signal for it"))]
     Reload,
 }
 

@@ -289,6 +289,27 @@ fn data_stays_over_a_restart_and_memory_does_not() {
 }
 
 #[test]
+fn the_command_health_asks_the_server() {
+    let data = TempDir::new().unwrap();
+    let server =
+        start(&["--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"], data.path());
+    let port = server.port.to_string();
+    let health = || {
+        refused(&["health", "--services", "table", "--host", "0.0.0.0", "--table-port", &port], data.path())
+    };
+    let output = health();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+    server.stop();
+    let output = health();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        error.starts_with("tepui: the table service is not healthy (") && error.contains(&port),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_port_or_a_directory_in_use_is_named() {
     let data = TempDir::new().unwrap();
     let server = start(&["--blob-port", "0", "--queue-port", "0", "--table-port", "0"], data.path());

@@ -66,7 +66,7 @@ async fn add_piece<S: Snapshot>(
     uploaded: &Uploaded,
 ) -> Result<ContentId, ServiceError> {
     let source = uploaded.add_piece(writes).await?;
-    let fresh = ContentId::new(context.now, (context.chance)());
+    let fresh = ContentId::new(context.now, (context.random_ids)());
     let (content, mut head) = match blob.content {
         Content::Listed(content) => {
             let head = contents::head(writes, content).await?;

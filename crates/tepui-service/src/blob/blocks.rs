@@ -92,7 +92,7 @@ pub(super) async fn put_block<S: Snapshot>(
 /// Fails if the blob has too many uncommitted blocks. Counting takes linear time, so only one put in 1024 counts, at
 /// random.
 async fn check_count<S: Snapshot>(context: &Context<'_, S>, slot: &BlobSlot<'_>) -> Result<(), ServiceError> {
-    if !(context.chance)().is_multiple_of(1024) {
+    if !(context.random_ids)().is_multiple_of(1024) {
         return Ok(());
     }
     let range = keyspace::blocks(slot.container, slot.name());
@@ -145,7 +145,7 @@ pub(super) async fn put_block_list<S: Snapshot>(
     let mut new = new_blob(context, &slot, &put.new, OfType::Block);
     new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
     if !pieces.is_empty() {
-        let content = ContentId::new(new.stamp, (context.chance)());
+        let content = ContentId::new(new.stamp, (context.random_ids)());
         new.bytes = contents::put_list(&mut writes, context.coop, content, pieces).await;
         new.content = Content::Listed(content);
     }

@@ -182,7 +182,7 @@ pub(super) async fn lease<S: Snapshot>(
     let mut blob = slot.existing()?.clone();
     let preconditions = Preconditions { lease: None, conditions: conditions.clone() };
     slot.precondition_check(&preconditions, context.now).for_use(&blob)?;
-    let (lease, outcome) = blob.lease.act(action, context.now, LeaseId((context.chance)()))?;
+    let (lease, outcome) = blob.lease.act(action, context.now, LeaseId((context.random_ids)()))?;
     blob.lease = lease;
     blob.stamp = context.now.max(blob.stamp.next());
     writes.put_stamped(slot.key(Revision::Base), blob.encode());

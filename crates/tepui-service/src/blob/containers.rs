@@ -242,7 +242,7 @@ pub(super) async fn lease<S: Snapshot>(
 ) -> Result<Outcome<Reply>, ServiceError> {
     let (key, mut container) = find(context, name).await?;
     conditions.check_write(&validators(&container, name, &Tags::default()))?;
-    let (lease, outcome) = container.lease.act(action, context.now, LeaseId((context.chance)()))?;
+    let (lease, outcome) = container.lease.act(action, context.now, LeaseId((context.random_ids)()))?;
     container.lease = lease;
     container.stamp = context.now.max(container.stamp.next());
     let mut writes = WriteSet::new(context.snapshot);

@@ -150,7 +150,7 @@ pub(super) async fn copy_blob<S: Snapshot>(
     if matches!(copy.pace, CopyPace::Waiting(_)) && new.bytes > MAX_WAITING_BYTES {
         return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
     }
-    let copy_id = guid::print((context.chance)());
+    let copy_id = guid::print((context.random_ids)());
     let (status, progress) = (CopyStatus::Success, (new.bytes, new.bytes));
     let completed = Some(new.changed);
     new.copy = Some(Box::new(CopyState { completed, ..state(copy, &copy_id, status, progress) }));
@@ -205,7 +205,7 @@ async fn start<S: Snapshot>(
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let copy_id = match context.starting {
         Some(starting) => starting.id().to_owned(),
-        None => guid::print((context.chance)()),
+        None => guid::print((context.random_ids)()),
     };
     let total = match &copy.source.place {
         SourcePlace::Fetched(head) => head.bytes.unwrap_or(0),
@@ -303,7 +303,7 @@ async fn fill<S: Snapshot>(
     if let Some(uploaded) = uploaded {
         let computed = uploaded.check(declared)?;
         new.bytes = uploaded.bytes;
-        let fresh = ContentId::new(context.now, (context.chance)());
+        let fresh = ContentId::new(context.now, (context.random_ids)());
         new.content = store(writes, uploaded, fresh).await?;
         return Ok(computed);
     }

@@ -214,7 +214,7 @@ pub(super) async fn own_layer<S: Snapshot>(
         }
         Content::Inline(_) | Content::Small(_) | Content::Extent(_) => None,
     };
-    let content = ContentId::new(context.now, (context.chance)());
+    let content = ContentId::new(context.now, (context.random_ids)());
     let head = ContentHead { references: 1, end: 0, parent };
     writes.put(keyspace::content(content), head.encode());
     blob.content = Content::Listed(content);

@@ -41,8 +41,9 @@ impl Disk {
         let (engine, extents) = (Arc::new(MemoryEngine::new()), Arc::new(MemoryExtents::new()));
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10").unwrap()));
         let count = AtomicU64::new(1);
-        let chance = Arc::new(move || u128::from(count.fetch_add(1, Ordering::SeqCst)));
-        let service = BlobService::new(Arc::clone(&engine), extents, clock, chance, BlobOptions::default());
+        let random_ids = Arc::new(move || u128::from(count.fetch_add(1, Ordering::SeqCst)));
+        let service =
+            BlobService::new(Arc::clone(&engine), extents, clock, random_ids, BlobOptions::default());
         let disk = Self { engine, service, encryption: encryption.clone() };
         disk.run(Operation::CreateContainer {
             container: path().container,
@@ -196,7 +197,7 @@ impl Disk {
     }
 }
 
-/// Numbers that look like chance.
+/// Numbers that look like random_ids.
 fn dice() -> impl FnMut(u64) -> u64 {
     let mut seed = 4711u64;
     move |below| {

@@ -51,7 +51,7 @@ impl Drop for Merged {
 impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Copies the upper layers of a content into one. `None` if the content was released meanwhile.
     pub(super) async fn merge(&self, from: ContentId) -> Result<Option<Merged>, ServiceError> {
-        let to = ContentId::new(self.clock.tick(), (self.chance)());
+        let to = ContentId::new(self.clock.tick(), (self.random_ids)());
         self.pinned.0.lock().insert(to);
         let merged = Merged { from, to, pinned: Arc::clone(&self.pinned) };
         match self.copy_layers(&merged).await {

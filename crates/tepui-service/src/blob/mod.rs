@@ -51,5 +51,5 @@ mod write_set;
 
 pub use download::{BytesOrHole, Download, READ_BYTES};
 pub use pending::CopyUnderWay;
-pub use service::{Answer, BlobOptions, BlobService, Caller, Chance};
+pub use service::{Answer, BlobOptions, BlobService, Caller, RandomIds};
 pub use upload::{Upload, Uploaded};

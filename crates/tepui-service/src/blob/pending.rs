@@ -207,7 +207,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 copy.progress = (uploaded.bytes, uploaded.bytes);
                 blob.state.bytes = uploaded.bytes;
                 blob.content =
-                    store(writes, uploaded, keyspace::ContentId::new(now, (self.chance)())).await?;
+                    store(writes, uploaded, keyspace::ContentId::new(now, (self.random_ids)())).await?;
             }
             Err(description) => {
                 self.copies.update_progress(copy);

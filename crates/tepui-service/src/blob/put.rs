@@ -56,7 +56,7 @@ pub(super) async fn put_blob<S: Snapshot>(
         (NewContent::Block(_), Some(uploaded)) => {
             new.bytes = uploaded.bytes;
             new.content =
-                store(&mut writes, uploaded, ContentId::new(context.now, (context.chance)())).await?;
+                store(&mut writes, uploaded, ContentId::new(context.now, (context.random_ids)())).await?;
         }
         (NewContent::Page { bytes, .. }, _) => new.bytes = *bytes,
         (NewContent::Block(_) | NewContent::Append, _) => {}

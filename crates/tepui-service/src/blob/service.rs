@@ -69,14 +69,14 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Numbers that nobody can guess: ids of leases and copies.
-pub type Chance = Arc<dyn Fn() -> u128 + Send + Sync>;
+/// Makes ids that nobody can guess: of leases, copies and contents.
+pub type RandomIds = Arc<dyn Fn() -> u128 + Send + Sync>;
 
 pub struct BlobService<E, X> {
     pub(super) engine: Arc<E>,
     pub(super) extents: Arc<X>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) chance: Chance,
+    pub(super) random_ids: RandomIds,
     options: BlobOptions,
     catalogue: CatalogueCache,
     settings: Settings<BlobServiceProperties>,
@@ -96,7 +96,7 @@ pub(super) struct Context<'a, S> {
     pub(super) source_allowed: Allowed,
     /// Later than the time of every decision before.
     pub(super) now: Timestamp,
-    pub(super) chance: &'a (dyn Fn() -> u128 + Send + Sync),
+    pub(super) random_ids: &'a (dyn Fn() -> u128 + Send + Sync),
     pub(super) options: &'a BlobOptions,
     pub(super) settings: Arc<BlobServiceProperties>,
     pub(super) copies: &'a ActiveCopies,
@@ -148,13 +148,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         engine: Arc<E>,
         extents: Arc<X>,
         clock: Arc<dyn Clock>,
-        chance: Chance,
+        random_ids: RandomIds,
         options: BlobOptions,
     ) -> Self {
         let (catalogue, settings) = (CatalogueCache::default(), Settings::of_service("blob"));
         let digester = Digester::start();
         let (copies, pinned) = (Arc::default(), Arc::default());
-        Self { engine, extents, clock, chance, options, catalogue, settings, digester, copies, pinned }
+        Self { engine, extents, clock, random_ids, options, catalogue, settings, digester, copies, pinned }
     }
 
     /// Begins to receive the bytes that an operation needs: the body of the request, or the bytes of its source (from
@@ -222,7 +222,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<(Answer<E::Snapshot, X>, CopyUnderWay), ServiceError> {
-        let copy = ActiveCopies::begin(&self.copies, caller.account, guid::print((self.chance)()))?;
+        let copy = ActiveCopies::begin(&self.copies, caller.account, guid::print((self.random_ids)()))?;
         let answer =
             self.execute_with(caller, operation, None, Some(&copy)).await.map_err(|failure| failure.error)?;
         Ok((answer, copy))
@@ -353,7 +353,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             allowed: caller.allowed,
             source_allowed: caller.source_allowed,
             now: self.clock.tick(),
-            chance: &*self.chance,
+            random_ids: &*self.random_ids,
             options: &self.options,
             settings: self.settings.of_account(&*self.engine, caller.account).await?,
             copies: &self.copies,

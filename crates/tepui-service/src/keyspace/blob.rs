@@ -20,8 +20,8 @@ pub(crate) struct ContentId(pub(crate) u128);
 
 impl ContentId {
     /// The time, so that contents made together are close to each other, and random bits.
-    pub(crate) fn new(now: Timestamp, chance: u128) -> Self {
-        Self(u128::from(now.ticks()) << 64 | chance & u128::from(u64::MAX))
+    pub(crate) fn new(now: Timestamp, random: u128) -> Self {
+        Self(u128::from(now.ticks()) << 64 | random & u128::from(u64::MAX))
     }
 }
 

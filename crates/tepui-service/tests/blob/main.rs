@@ -98,8 +98,9 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
         let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap()));
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         let count = AtomicU64::new(1);
-        let chance = Arc::new(move || u128::from(count.fetch_add(1, Ordering::SeqCst)));
-        let service = BlobService::new(Arc::new(engine), Arc::new(extents.clone()), time, chance, options);
+        let random_ids = Arc::new(move || u128::from(count.fetch_add(1, Ordering::SeqCst)));
+        let service =
+            BlobService::new(Arc::new(engine), Arc::new(extents.clone()), time, random_ids, options);
         Self { service, extents, clock }
     }
 

@@ -16,9 +16,9 @@ struct Plain {
     snapshots: Vec<(Timestamp, Vec<u8>)>,
 }
 
-struct Chance(u64);
+struct RandomIds(u64);
 
-impl Chance {
+impl RandomIds {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) as usize % bound
@@ -30,23 +30,23 @@ impl Chance {
     }
 }
 
-async fn step(bench: &Bench, plain: &mut [Plain; 3], chance: &mut Chance) {
-    let at = chance.below(3);
+async fn step(bench: &Bench, plain: &mut [Plain; 3], random_ids: &mut RandomIds) {
+    let at = random_ids.below(3);
     let name = NAMES[at];
-    match chance.below(10) {
+    match random_ids.below(10) {
         0 | 1 => {
-            let content = chance.bytes();
+            let content = random_ids.bytes();
             bench.put(name, &content).await;
             let snapshots = std::mem::take(&mut plain[at].snapshots);
             plain[at] = Plain { content: Some(content), snapshots, ..Plain::default() };
         }
         2..=4 => {
-            let (id, content) = (chance.below(4), chance.bytes());
+            let (id, content) = (random_ids.below(4), random_ids.bytes());
             bench.put_block(name, IDS[id], &content).await.unwrap();
             plain[at].uncommitted.insert(id, content);
         }
         5 | 6 => {
-            let chosen: Vec<usize> = (0..chance.below(5)).map(|_| chance.below(4)).collect();
+            let chosen: Vec<usize> = (0..random_ids.below(5)).map(|_| random_ids.below(4)).collect();
             let blocks: Vec<_> = chosen.iter().map(|id| (IDS[*id], BlockSearch::Latest)).collect();
             let blob = &mut plain[at];
             let found = chosen.iter().map(|id| blob.uncommitted.get(id).or(blob.committed.get(id)));
@@ -64,7 +64,7 @@ async fn step(bench: &Bench, plain: &mut [Plain; 3], chance: &mut Chance) {
             plain[at].snapshots.push((taken, content));
         }
         8 if plain[at].content.is_some() => {
-            let to = chance.below(3);
+            let to = random_ids.below(3);
             let from = copies::source(name, Revision::Base);
             let copy = copies::copy(from, NAMES[to], CopyPace::Background);
             bench.run(Operation::CopyBlob(copy)).await.unwrap();
@@ -102,9 +102,9 @@ async fn random_operations() {
         if retention {
             bench.retain_deleted(1).await;
         }
-        let (mut plain, mut chance) = (<[Plain; 3]>::default(), Chance(seed));
+        let (mut plain, mut random_ids) = (<[Plain; 3]>::default(), RandomIds(seed));
         for round in 0..400 {
-            step(&bench, &mut plain, &mut chance).await;
+            step(&bench, &mut plain, &mut random_ids).await;
             if round % 20 == 0 {
                 bench.advance(60 * 60);
                 compare(&bench, &plain).await;

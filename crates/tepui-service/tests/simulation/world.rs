@@ -183,7 +183,7 @@ impl World {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.clock);
         let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
         let ids = Arc::clone(&self.ids);
-        let chance = Arc::new(move || u128::from(ids.fetch_add(1, Ordering::SeqCst)));
+        let random_ids = Arc::new(move || u128::from(ids.fetch_add(1, Ordering::SeqCst)));
         let services = Services {
             tables: Arc::new(TableService::new(
                 Arc::clone(&engine),
@@ -201,7 +201,7 @@ impl World {
                 Arc::clone(&engine),
                 Arc::clone(&extents),
                 clock,
-                chance,
+                random_ids,
                 BlobOptions::default(),
             )),
         };

@@ -1,11 +1,9 @@
 //! Compares texts with those that were reviewed: one file each in `tests/snapshots`.
 //!
-//! After an intended change run the tests once with `UPDATE_SNAPSHOTS=1` and review the difference.
+//! After an intended change run the tests once with `INSTA_UPDATE=always` and review the difference.
 
 use http::Response;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
 /// A test's answers, printed one after the other under their titles.
 #[derive(Default)]
@@ -29,18 +27,12 @@ impl Snapshot {
         self
     }
 
-    /// Compares all that was added with the file of that name, or rewrites the file if asked to.
+    /// Compares all that was added with the reviewed file of that name.
     pub(crate) fn check(&self, name: &str) {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/{name}.txt"));
-        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-            fs::write(&path, &self.0).expect("snapshots can be written");
-        }
-        let reviewed = fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            reviewed == self.0,
-            "{} is no longer what the code prints (UPDATE_SNAPSHOTS=1 rewrites it). Now:\n{}",
-            path.display(),
-            self.0
-        );
+        let mut settings = insta::Settings::new();
+        settings.set_snapshot_path("../snapshots");
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings.bind(|| insta::assert_snapshot!(name, self.0));
     }
 }
