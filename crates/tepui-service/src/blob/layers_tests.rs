@@ -197,7 +197,7 @@ impl Disk {
     }
 }
 
-/// Numbers that look like random_ids.
+/// Numbers that look random.
 fn dice() -> impl FnMut(u64) -> u64 {
     let mut seed = 4711u64;
     move |below| {
