@@ -7,7 +7,7 @@
 //!   rows=200000   how many rows of 1 KiB to load
 //!   seconds=3     how long each measurement lasts
 //!   order=random  or ascending: the order in which rows are loaded
-//!   memtable=  block=  workers=  journal=    options of the disk engine (MiB; block: bytes)
+//!   memtable=  block=  workers=  wal=    options of the disk engine (MiB; block: bytes)
 //!   only=load,commit,get,scan,reopen,reclaim,sync         what to measure
 //! ```
 
@@ -61,14 +61,14 @@ fn options(path: std::path::PathBuf, settings: &HashMap<String, String>) -> Disk
     if let Some(mib) = number("memtable") {
         options.memtable_bytes = mib << 20;
     }
-    if let Some(mib) = number("journal") {
-        options.journal_bytes = mib << 20;
+    if let Some(mib) = number("wal") {
+        options.wal_bytes = mib << 20;
     }
     if let Some(bytes) = number("block") {
         options.block_bytes = bytes as u32;
     }
     if let Some(workers) = number("workers") {
-        options.merge_threads = workers as usize;
+        options.compaction_threads = workers as usize;
     }
     options
 }

@@ -1,14 +1,13 @@
-//! Group commit: one thread that turns many commits into one synced batch.
+//! Group commit with optimistic concurrency control: one thread turns many commits into one batch with one fsync.
 //!
-//! Commits queue up while the sync of the group before them runs; that sync is the only window, so
-//! a lone writer never waits for company. The thread checks each commit of a group against what
-//! was written since its snapshot, writes all that pass as one batch, publishes the new state to
-//! readers, and only then answers.
+//! Commits queue up during the fsync of the group before them. There is no other delay, so a lone writer never waits.
+//! The thread validates each commit of a group against what was written since its snapshot, writes those that pass as
+//! one batch, publishes the new state to readers, and only then replies.
 
-use crate::recent::{Hashes, Recent};
-use crate::store::{Purpose, Store, WriteFailure};
-use crate::view::{Published, View};
-use crate::{Chain, CommitError, EngineError, Key, Version, Write, changes_catalogue};
+use crate::conflict_tracker::{ConflictTracker, KeyHashes};
+use crate::lsm_store::{BatchStore, Purpose, WriteFailure};
+use crate::published_view::{PublishedView, SnapshotView};
+use crate::{CommitError, CommitPipeline, EngineError, Key, Version, Write, changes_catalogue};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -16,56 +15,56 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A group stops growing here, so that one sync stays short.
+/// The largest group, so that one fsync stays short.
 const MAX_GROUP_COMMITS: usize = 1024;
 const MAX_GROUP_BYTES: usize = 4 << 20;
 
-/// How often an idle committer looks after its store.
+/// How often an idle committer maintains its store.
 const IDLE_TICK: Duration = Duration::from_millis(500);
 
-/// How long to wait before a store that failed is tried again: doubled each time, up to the second.
-const HEAL_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// The wait before a failed store is retried: doubled each time, from the first up to the second.
+const RECOVERY_BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// A store that fails again this soon after it was healed is healed less eagerly.
-const SOON: Duration = Duration::from_secs(60);
+/// A store that fails again this soon after a recovery keeps its longer wait.
+const RECENT_RECOVERY: Duration = Duration::from_secs(60);
 
-/// Limits of the queue in front of the committer, and of its patience.
+/// Limits of the commit queue: the backpressure on writers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueLimits {
     pub(crate) commits: usize,
     pub(crate) bytes: usize,
-    /// How long one group may take before the engine says that it is unhealthy.
+    /// How long one group may take before the engine counts as unhealthy.
     pub(crate) stall_after: Duration,
 }
 
-/// One commit on its way.
-pub(crate) struct Request {
-    pub(crate) kind: Kind,
+/// A commit that waits for its group.
+pub(crate) struct PendingCommit {
+    pub(crate) kind: CommitKind,
     pub(crate) purpose: Purpose,
     pub(crate) writes: Vec<Write>,
     pub(crate) reply: oneshot::Sender<Result<(), CommitError>>,
 }
 
-pub(crate) enum Kind {
-    /// Rests on what its snapshot showed.
-    Checked { at: Version, guards: Vec<Key>, chain: Option<Chain> },
-    /// Removes what nobody can reach: nothing to check.
+pub(crate) enum CommitKind {
+    /// Must be validated against its snapshot.
+    Checked { at: Version, guards: Vec<Key>, pipeline: Option<CommitPipeline> },
+    /// Removes unreachable rows: nothing to validate.
     Reclaim,
 }
 
-impl Request {
-    fn chain(&self) -> Option<&Chain> {
+impl PendingCommit {
+    fn pipeline(&self) -> Option<&CommitPipeline> {
         match &self.kind {
-            Kind::Checked { chain, .. } => chain.as_ref(),
-            Kind::Reclaim => None,
+            CommitKind::Checked { pipeline, .. } => pipeline.as_ref(),
+            CommitKind::Reclaim => None,
         }
     }
 
-    /// The snapshot that it rests on.
+    /// The snapshot that it is validated against.
     fn at(&self) -> Option<Version> {
         match &self.kind {
-            Kind::Checked { at, .. } => Some(*at),
-            Kind::Reclaim => None,
+            CommitKind::Checked { at, .. } => Some(*at),
+            CommitKind::Reclaim => None,
         }
     }
 
@@ -80,46 +79,46 @@ impl Request {
     }
 }
 
-/// What callers and the committer thread share.
-pub(crate) struct Shared {
-    pub(crate) published: Published,
-    queue: Mutex<Queue>,
+/// The queue in front of the committer thread, and what readers and writers see of it.
+pub(crate) struct CommitQueue {
+    pub(crate) published: PublishedView,
+    queued: Mutex<QueuedCommits>,
     wake: Condvar,
     limits: QueueLimits,
-    /// Why writes are not taken, if so.
-    status: RwLock<Status>,
+    /// Why writes are refused, if so.
+    status: RwLock<WriteStatus>,
     started: Instant,
     /// When the group under way began, in milliseconds since `started`, plus one. Zero: idle.
     busy_since_ms: AtomicU64,
 }
 
-/// Which writes are not taken, and why.
+/// Which writes are refused, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Status {
+struct WriteStatus {
     all: Option<EngineError>,
-    /// Those that do not free space.
+    /// Writes that do not free space.
     ordinary: Option<EngineError>,
 }
 
 #[derive(Default)]
-struct Queue {
-    requests: VecDeque<Request>,
+struct QueuedCommits {
+    commits: VecDeque<PendingCommit>,
     bytes: usize,
     closed: bool,
 }
 
-enum Taken {
-    /// The commits, and the oldest snapshot of those that still wait.
-    Group(Vec<Request>, Option<Version>),
-    Nothing,
+enum NextGroup {
+    /// The commits, and the oldest snapshot of those still queued.
+    Group(Vec<PendingCommit>, Option<Version>),
+    Idle,
     Closed,
 }
 
-impl Shared {
-    pub(crate) fn new(view: View, limits: QueueLimits) -> Self {
+impl CommitQueue {
+    pub(crate) fn new(view: SnapshotView, limits: QueueLimits) -> Self {
         Self {
-            published: Published::new(view),
-            queue: Mutex::default(),
+            published: PublishedView::new(view),
+            queued: Mutex::default(),
             wake: Condvar::new(),
             limits,
             status: RwLock::default(),
@@ -128,23 +127,23 @@ impl Shared {
         }
     }
 
-    /// Queues a commit, or says at once why it cannot be taken.
-    pub(crate) fn submit(&self, request: Request) -> Result<(), EngineError> {
-        if let Some(error) = self.status(request.purpose) {
+    /// Queues a commit, or refuses it at once.
+    pub(crate) fn submit(&self, commit: PendingCommit) -> Result<(), EngineError> {
+        if let Some(error) = self.status(commit.purpose) {
             return Err(error);
         }
-        let bytes = request.bytes();
-        let mut queue = self.queue();
+        let bytes = commit.bytes();
+        let mut queue = self.queued();
         if queue.closed {
             return Err(EngineError::Unavailable("the engine is shutting down".into()));
         }
-        let full = queue.requests.len() >= self.limits.commits || queue.bytes + bytes > self.limits.bytes;
-        if full && !queue.requests.is_empty() {
+        let full = queue.commits.len() >= self.limits.commits || queue.bytes + bytes > self.limits.bytes;
+        if full && !queue.commits.is_empty() {
             return Err(EngineError::Unavailable("busy: too many commits are waiting".into()));
         }
         queue.bytes += bytes;
-        queue.requests.push_back(request);
-        let first = queue.requests.len() == 1;
+        queue.commits.push_back(commit);
+        let first = queue.commits.len() == 1;
         drop(queue);
         if first {
             self.wake.notify_one();
@@ -153,7 +152,7 @@ impl Shared {
     }
 
     pub(crate) fn close(&self) {
-        self.queue().closed = true;
+        self.queued().closed = true;
         self.wake.notify_one();
     }
 
@@ -173,7 +172,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether such writes are taken.
+    /// Whether such writes are accepted.
     pub(crate) fn check(&self, purpose: Purpose) -> Result<(), EngineError> {
         self.status(purpose).map_or(Ok(()), Err)
     }
@@ -186,12 +185,12 @@ impl Shared {
         }
     }
 
-    fn set_status(&self, status: Status) {
+    fn set_status(&self, status: WriteStatus) {
         let mut held = self.status.write().unwrap_or_else(PoisonError::into_inner);
         if *held == status {
             return;
         }
-        let kind = |status: &Status| (status.all.is_some(), status.ordinary.is_some());
+        let kind = |status: &WriteStatus| (status.all.is_some(), status.ordinary.is_some());
         if kind(&held) != kind(&status) {
             match (&status.all, &status.ordinary) {
                 (Some(error), _) => tracing::error!(%error, "the engine takes no writes"),
@@ -204,49 +203,49 @@ impl Shared {
         *held = status;
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queued(&self) -> MutexGuard<'_, QueuedCommits> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, wait: Duration) -> Taken {
-        let mut queue = self.queue();
-        if queue.requests.is_empty() && !queue.closed && !wait.is_zero() {
+    fn take_group(&self, wait: Duration) -> NextGroup {
+        let mut queue = self.queued();
+        if queue.commits.is_empty() && !queue.closed && !wait.is_zero() {
             queue = self.wake.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let mut group = Vec::with_capacity(queue.requests.len().min(MAX_GROUP_COMMITS));
+        let mut group = Vec::with_capacity(queue.commits.len().min(MAX_GROUP_COMMITS));
         let mut bytes = 0;
         while bytes < MAX_GROUP_BYTES && group.len() < MAX_GROUP_COMMITS {
-            let Some(request) = queue.requests.pop_front() else { break };
-            bytes += request.bytes();
-            group.push(request);
+            let Some(commit) = queue.commits.pop_front() else { break };
+            bytes += commit.bytes();
+            group.push(commit);
         }
         queue.bytes = queue.bytes.saturating_sub(bytes);
         match group.is_empty() {
             false => {
-                let oldest = queue.requests.iter().filter_map(Request::at).min();
-                Taken::Group(group, oldest)
+                let oldest = queue.commits.iter().filter_map(PendingCommit::at).min();
+                NextGroup::Group(group, oldest)
             }
-            true if queue.closed => Taken::Closed,
-            true => Taken::Nothing,
+            true if queue.closed => NextGroup::Closed,
+            true => NextGroup::Idle,
         }
     }
 }
 
-/// The committer thread's own state.
-pub(crate) struct Committer<S: Store> {
-    shared: Arc<Shared>,
+/// The state of the committer thread.
+pub(crate) struct Committer<S: BatchStore> {
+    queue: Arc<CommitQueue>,
     store: S,
-    recent: Recent,
+    conflicts: ConflictTracker,
     version: Version,
     catalogue_version: Version,
-    state: State,
-    /// When the store was last healed, and how long that had been put off.
-    healed: Option<(Instant, Duration)>,
+    state: StoreState,
+    /// When the store last recovered, and the wait before that.
+    recovered: Option<(Instant, Duration)>,
 }
 
-enum State {
+enum StoreState {
     Open,
-    /// The store must be healed before the next write.
+    /// The store must recover before the next write.
     Failed {
         why: EngineError,
         retry_at: Instant,
@@ -254,23 +253,23 @@ enum State {
     },
 }
 
-impl<S: Store> Committer<S> {
-    /// `version` is the one that `shared` was created with.
-    pub(crate) fn new(shared: Arc<Shared>, store: S, version: Version) -> Self {
-        let failed = store.failed();
+impl<S: BatchStore> Committer<S> {
+    /// `version` is the one that `queue` was created with.
+    pub(crate) fn new(queue: Arc<CommitQueue>, store: S, version: Version) -> Self {
+        let failed = store.failure();
         let mut committer = Self {
-            shared,
+            queue,
             store,
-            recent: Recent::new(version),
+            conflicts: ConflictTracker::new(version),
             version,
             catalogue_version: version,
-            state: State::Open,
-            healed: None,
+            state: StoreState::Open,
+            recovered: None,
         };
         match failed {
             Some(why) => committer.fail(why),
-            // So that health is right from the start.
-            None => drop(committer.check()),
+            // So that `health` is right from the start.
+            None => drop(committer.check_writable()),
         }
         committer
     }
@@ -278,27 +277,27 @@ impl<S: Store> Committer<S> {
     /// Runs until the queue is closed and empty.
     pub(crate) fn run(mut self) {
         loop {
-            match self.shared.take(IDLE_TICK) {
-                Taken::Closed => return self.close(),
-                Taken::Nothing => self.look_after_store(),
-                Taken::Group(group, oldest) => {
-                    let bytes = group.iter().map(Request::bytes).sum();
+            match self.queue.take_group(IDLE_TICK) {
+                NextGroup::Closed => return self.close(),
+                NextGroup::Idle => self.maintain_store(),
+                NextGroup::Group(group, oldest) => {
+                    let bytes = group.iter().map(PendingCommit::bytes).sum();
                     self.commit_group(group, oldest);
-                    let rest = self.store.rest(bytes);
-                    if !rest.is_zero() {
-                        std::thread::sleep(rest);
+                    let throttle = self.store.write_throttle(bytes);
+                    if !throttle.is_zero() {
+                        std::thread::sleep(throttle);
                     }
                 }
             }
         }
     }
 
-    /// Does the next thing to do, which is waited for no longer than this. Says whether there was a commit.
+    /// One round of [`Committer::run`], which waits for commits no longer than this. Returns whether there was one.
     pub(crate) fn step(&mut self, wait: Duration) -> bool {
-        match self.shared.take(wait) {
-            Taken::Closed => self.close(),
-            Taken::Nothing => self.look_after_store(),
-            Taken::Group(group, oldest) => {
+        match self.queue.take_group(wait) {
+            NextGroup::Closed => self.close(),
+            NextGroup::Idle => self.maintain_store(),
+            NextGroup::Group(group, oldest) => {
                 self.commit_group(group, oldest);
                 return true;
             }
@@ -312,173 +311,180 @@ impl<S: Store> Committer<S> {
 
     fn close(&mut self) {
         let closed = EngineError::Unavailable("the engine is shutting down".into());
-        self.shared.published.close(closed);
+        self.queue.published.close(closed);
         self.store.close();
     }
 
-    fn commit_group(&mut self, group: Vec<Request>, oldest_waiting: Option<Version>) {
-        let now = self.shared.started.elapsed().as_millis() as u64 + 1;
-        self.shared.busy_since_ms.store(now, Ordering::Relaxed);
+    fn commit_group(&mut self, group: Vec<PendingCommit>, oldest_waiting: Option<Version>) {
+        let now = self.queue.started.elapsed().as_millis() as u64 + 1;
+        self.queue.busy_since_ms.store(now, Ordering::Relaxed);
         self.commit(group, oldest_waiting);
-        self.shared.busy_since_ms.store(0, Ordering::Relaxed);
+        self.queue.busy_since_ms.store(0, Ordering::Relaxed);
     }
 
-    fn commit(&mut self, mut group: Vec<Request>, oldest_waiting: Option<Version>) {
-        let status = self.check();
+    fn commit(&mut self, mut group: Vec<PendingCommit>, oldest_waiting: Option<Version>) {
+        let status = self.check_writable();
         if let Some(error) = status.all {
-            return answer(group, &Err(error.into()));
+            return reply_all(group, &Err(error.into()));
         }
         if let Some(error) = status.ordinary {
-            let is_ordinary = |request: &mut Request| request.purpose == Purpose::Ordinary;
+            let is_ordinary = |commit: &mut PendingCommit| commit.purpose == Purpose::Ordinary;
             let ordinary = group.extract_if(.., is_ordinary).collect();
-            answer(ordinary, &Err(error.into()));
+            reply_all(ordinary, &Err(error.into()));
         }
         let mut batch = Vec::with_capacity(group.len());
-        let mut touched = Hashes::default();
+        let mut written = KeyHashes::default();
         let mut accepted = Vec::with_capacity(group.len());
         let mut refused = Vec::new();
         let next = Version(self.version.0 + 1);
-        let mut overlaps = false;
-        for mut request in group {
-            // A commit of this group is not in anybody's snapshot yet, so whoever meets one of its
-            // keys rests on something older, unless both are of one chain.
-            let hashes: Vec<u64> = request.writes.iter().map(|write| self.recent.hash(write.key())).collect();
-            if self.conflicts(&request, &hashes, &touched, next) {
-                if let Some(chain) = request.chain() {
-                    chain.break_off();
+        let mut has_duplicates = false;
+        for mut commit in group {
+            // No snapshot shows the commits of this group yet. So a commit that shares a key with an earlier one conflicts,
+            // unless both are of one pipeline.
+            let hashes: Vec<u64> =
+                commit.writes.iter().map(|write| self.conflicts.hash(write.key())).collect();
+            if self.is_conflict(&commit, &hashes, &written, next) {
+                if let Some(pipeline) = commit.pipeline() {
+                    pipeline.poison();
                 }
-                refused.push(request);
+                refused.push(commit);
                 continue;
             }
-            let touched_before = touched.len();
-            touched.extend(&hashes);
-            let writes = std::mem::take(&mut request.writes);
-            overlaps |= touched.len() < touched_before + writes.len();
-            if let Some(chain) = request.chain() {
-                chain.record(hashes.iter().copied(), next);
+            let written_before = written.len();
+            written.extend(&hashes);
+            let writes = std::mem::take(&mut commit.writes);
+            has_duplicates |= written.len() < written_before + writes.len();
+            if let Some(pipeline) = commit.pipeline() {
+                pipeline.record(hashes.iter().copied(), next);
             }
             batch.extend(writes);
-            accepted.push(request);
+            accepted.push(commit);
         }
-        if overlaps {
-            batch = last_writes(batch);
+        if has_duplicates {
+            batch = last_write_per_key(batch);
         }
         let changes_catalogue = changes_catalogue(&batch);
         let outcome = if batch.is_empty() { Ok(()) } else { self.store.write(batch) };
         match outcome {
             Ok(()) => {
-                if !touched.is_empty() {
+                if !written.is_empty() {
                     self.version = next;
-                    self.recent.record(touched, self.version, oldest_waiting);
+                    self.conflicts.record(written, self.version, oldest_waiting);
                     if changes_catalogue {
                         self.catalogue_version = self.version;
                     }
                     self.publish();
                 }
-                answer(accepted, &Ok(()));
-                // Answered only now: who runs again at once must find the state that it lost against.
-                answer(refused, &Err(CommitError::Conflict));
+                reply_all(accepted, &Ok(()));
+                // Only now: a retry must find the state that it conflicted with.
+                reply_all(refused, &Err(CommitError::Conflict));
             }
             Err(failure) => {
                 let result = match failure {
-                    WriteFailure::Nothing(error) => Err(CommitError::Engine(error)),
-                    WriteFailure::Maybe(error) => {
+                    WriteFailure::NotWritten(error) => Err(CommitError::Engine(error)),
+                    WriteFailure::Unknown(error) => {
                         let result = Err(CommitError::Unknown(error.to_string()));
-                        // Before answering: nobody who has been told may find the engine taking writes.
+                        // Before the reply: its caller must not find the engine accepting writes.
                         self.fail(error);
                         result
                     }
                 };
-                answer(accepted, &result);
-                answer(refused, &Err(CommitError::Conflict));
+                reply_all(accepted, &result);
+                reply_all(refused, &Err(CommitError::Conflict));
             }
         }
     }
 
-    /// Whether a key that a request rests on has changed since its snapshot, other than by its chain.
-    fn conflicts(&self, request: &Request, hashes: &[u64], touched: &Hashes, next: Version) -> bool {
-        let Kind::Checked { at, guards, chain } = &request.kind else { return false };
-        if self.recent.forgot_since(*at) || chain.as_ref().is_some_and(Chain::is_broken) {
+    /// Whether a guard or a written key has changed since the snapshot, other than by the commit's own pipeline.
+    fn is_conflict(
+        &self,
+        commit: &PendingCommit,
+        hashes: &[u64],
+        written: &KeyHashes,
+        next: Version,
+    ) -> bool {
+        let CommitKind::Checked { at, guards, pipeline } = &commit.kind else { return false };
+        if self.conflicts.forgot_since(*at) || pipeline.as_ref().is_some_and(CommitPipeline::is_poisoned) {
             return true;
         }
         let changed = |hash: u64| {
-            let last = if touched.contains(&hash) { Some(next) } else { self.recent.last_change(hash) };
+            let last = if written.contains(&hash) { Some(next) } else { self.conflicts.last_change(hash) };
             last.is_some_and(|last| {
-                last > *at && !chain.as_ref().is_some_and(|chain| chain.wrote(hash, last))
+                last > *at && !pipeline.as_ref().is_some_and(|pipeline| pipeline.wrote(hash, last))
             })
         };
-        hashes.iter().any(|hash| changed(*hash)) || guards.iter().any(|key| changed(self.recent.hash(key)))
+        hashes.iter().any(|hash| changed(*hash)) || guards.iter().any(|key| changed(self.conflicts.hash(key)))
     }
 
-    /// Which writes may be tried now.
-    fn check(&mut self) -> Status {
-        let all = self.try_heal().and_then(|()| self.store.check_alive());
+    /// Determines which writes are accepted now.
+    fn check_writable(&mut self) -> WriteStatus {
+        let all = self.try_recover().and_then(|()| self.store.check_background());
         let all = all.and_then(|()| self.store.check_space(Purpose::FreesSpace)).err();
         let ordinary = self.store.check_space(Purpose::Ordinary).err();
-        let status = Status { all, ordinary };
-        self.shared.set_status(status.clone());
+        let status = WriteStatus { all, ordinary };
+        self.queue.set_status(status.clone());
         status
     }
 
-    fn look_after_store(&mut self) {
-        // First of all, whatever else is wrong: background work makes a newer form of the same content, and holding
-        // on to the older one would keep its memory and files.
-        if self.store.is_stale(&self.shared.published) {
+    fn maintain_store(&mut self) {
+        // First, whatever else is wrong: after a flush or a compaction the published view would keep obsolete memory and
+        // files alive.
+        if self.store.is_stale(&self.queue.published) {
             self.publish();
         }
-        let status = self.check();
+        let status = self.check_writable();
         if status.all.is_none() {
-            self.store.idle();
+            self.store.on_idle();
         }
     }
 
     fn publish(&mut self) {
-        self.shared.published.set(self.store.view(self.version, self.catalogue_version));
+        self.queue.published.set(self.store.view(self.version, self.catalogue_version));
     }
 
     fn fail(&mut self, why: EngineError) {
         let why = read_only(why);
-        let wait = match self.healed {
-            Some((when, wait)) if when.elapsed() < SOON => (wait * 2).min(HEAL_WAIT.1),
-            _ => HEAL_WAIT.0,
+        let wait = match self.recovered {
+            Some((when, wait)) if when.elapsed() < RECENT_RECOVERY => (wait * 2).min(RECOVERY_BACKOFF.1),
+            _ => RECOVERY_BACKOFF.0,
         };
-        self.shared.set_status(Status { all: Some(why.clone()), ordinary: None });
-        self.state = State::Failed { why, retry_at: Instant::now() + wait, wait };
+        self.queue.set_status(WriteStatus { all: Some(why.clone()), ordinary: None });
+        self.state = StoreState::Failed { why, retry_at: Instant::now() + wait, wait };
     }
 
-    fn try_heal(&mut self) -> Result<(), EngineError> {
-        let State::Failed { why, retry_at, wait } = &mut self.state else { return Ok(()) };
+    fn try_recover(&mut self) -> Result<(), EngineError> {
+        let StoreState::Failed { why, retry_at, wait } = &mut self.state else { return Ok(()) };
         if Instant::now() < *retry_at {
             return Err(why.clone());
         }
-        let (waited, wait) = (*wait, (*wait * 2).min(HEAL_WAIT.1));
-        match self.store.heal() {
+        let (waited, wait) = (*wait, (*wait * 2).min(RECOVERY_BACKOFF.1));
+        match self.store.recover() {
             Ok(()) => {
-                self.state = State::Open;
-                self.healed = Some((Instant::now(), waited));
+                self.state = StoreState::Open;
+                self.recovered = Some((Instant::now(), waited));
                 Ok(())
             }
             Err(error) => {
                 tracing::warn!(%error, "the disk does not take writes yet");
                 let why = read_only(error);
-                self.state = State::Failed { why: why.clone(), retry_at: Instant::now() + wait, wait };
+                self.state = StoreState::Failed { why: why.clone(), retry_at: Instant::now() + wait, wait };
                 Err(why)
             }
         }
     }
 }
 
-impl<S: Store> Drop for Committer<S> {
-    /// Also after a panic: nobody is left waiting, and nobody queues any more.
+impl<S: BatchStore> Drop for Committer<S> {
+    /// Also after a panic: replies to those who wait, and closes the queue.
     fn drop(&mut self) {
-        let mut queue = self.shared.queue();
+        let mut queue = self.queue.queued();
         queue.closed = true;
-        let left: Vec<Request> = queue.requests.drain(..).collect();
+        let left: Vec<PendingCommit> = queue.commits.drain(..).collect();
         drop(queue);
         let stopped = EngineError::Unavailable("the engine has stopped".into());
-        let status = Status { all: Some(stopped.clone()), ordinary: None };
-        *self.shared.status.write().unwrap_or_else(PoisonError::into_inner) = status;
-        answer(left, &Err(stopped.into()));
+        let status = WriteStatus { all: Some(stopped.clone()), ordinary: None };
+        *self.queue.status.write().unwrap_or_else(PoisonError::into_inner) = status;
+        reply_all(left, &Err(stopped.into()));
     }
 }
 
@@ -489,18 +495,18 @@ fn read_only(why: EngineError) -> EngineError {
     }
 }
 
-fn answer(requests: Vec<Request>, result: &Result<(), CommitError>) {
-    for request in requests {
-        if let (Err(_), Some(chain)) = (result, request.chain()) {
-            chain.break_off();
+fn reply_all(commits: Vec<PendingCommit>, result: &Result<(), CommitError>) {
+    for commit in commits {
+        if let (Err(_), Some(pipeline)) = (result, commit.pipeline()) {
+            pipeline.poison();
         }
-        // Whoever no longer waits does not care.
-        let _ = request.reply.send(result.clone());
+        // The receiver may be gone.
+        let _ = commit.reply.send(result.clone());
     }
 }
 
-/// All writes of a batch share one sequence number, so a key may occur only once.
-fn last_writes(writes: Vec<Write>) -> Vec<Write> {
+/// All writes of a batch have one sequence number, so a key may occur only once.
+fn last_write_per_key(writes: Vec<Write>) -> Vec<Write> {
     let mut seen = HashSet::with_capacity(writes.len());
     let mut kept: Vec<Write> = Vec::with_capacity(writes.len());
     for write in writes.into_iter().rev() {

@@ -5,8 +5,8 @@
 //! random lists. A new engine needs a [`Subject`] and a test that calls both: see `tests/contract.rs`.
 
 use crate::{
-    Chain, CommitError, Engine, EngineError, Key, KeyRange, MAX_KEY_BYTES, ScanLimit, Snapshot, Value,
-    Version, Write,
+    CommitError, CommitPipeline, Engine, EngineError, Key, KeyRange, MAX_KEY_BYTES, ScanLimit, Snapshot,
+    Value, Version, Write,
 };
 use std::collections::BTreeMap;
 
@@ -141,7 +141,7 @@ async fn a_commit_of_nothing_checks_its_guards<E: Engine>(engine: &E) {
 async fn commits_of_a_chain_rest_on_each_other<E: Engine>(engine: &E) {
     put(engine, "chain/guard", "0").await;
     let at = snapshot(engine).await.version();
-    let chain = Chain::new();
+    let chain = CommitPipeline::new();
     // All of them are on their way before the first is waited for.
     let mut answers = Vec::new();
     for number in 0..50 {
@@ -151,10 +151,10 @@ async fn commits_of_a_chain_rest_on_each_other<E: Engine>(engine: &E) {
             write(&format!("chain/{number:02}"), &text),
             delete(&format!("chain/{:02}", number / 2)),
         ];
-        answers.push(engine.commit_in(&chain, at, vec!["chain/guard".into()], writes));
+        answers.push(engine.commit_next(&chain, at, vec!["chain/guard".into()], writes));
     }
-    let other = Chain::new();
-    let rival = engine.commit_in(&other, at, vec![], vec![write("chain/same", "rival")]);
+    let other = CommitPipeline::new();
+    let rival = engine.commit_next(&other, at, vec![], vec![write("chain/same", "rival")]);
     for answer in answers {
         assert_eq!(answer.await, Ok(()));
     }
@@ -169,9 +169,9 @@ async fn commits_of_a_chain_rest_on_each_other<E: Engine>(engine: &E) {
 
 async fn a_chain_breaks_off_and_leaves_its_beginning<E: Engine>(engine: &E) {
     let at = snapshot(engine).await.version();
-    let chain = Chain::new();
+    let chain = CommitPipeline::new();
     let next = |text: &str, guard: &'static str| {
-        engine.commit_in(&chain, at, vec![guard.into()], vec![write("broken/same", text), write(text, "")])
+        engine.commit_next(&chain, at, vec![guard.into()], vec![write("broken/same", text), write(text, "")])
     };
     assert_eq!(next("broken/1", "broken/guard").await, Ok(()));
     put(engine, "broken/guard", "changed").await;
@@ -189,8 +189,9 @@ async fn a_chain_breaks_off_and_leaves_its_beginning<E: Engine>(engine: &E) {
     let now = snapshot(engine).await;
     assert_eq!(get(&now, "broken/same").await, Some("broken/2".into()));
     // What others have written in between counts, although the chain wrote the key before.
-    let chain = Chain::new();
-    let write_same = |text| engine.commit_in(&chain, now.version(), vec![], vec![write("broken/same", text)]);
+    let chain = CommitPipeline::new();
+    let write_same =
+        |text| engine.commit_next(&chain, now.version(), vec![], vec![write("broken/same", text)]);
     assert_eq!(write_same("6").await, Ok(()));
     put(engine, "broken/same", "theirs").await;
     assert_eq!(write_same("7").await, Err(CommitError::Conflict));

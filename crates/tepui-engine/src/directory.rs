@@ -1,17 +1,17 @@
 //! The data directory: its format and its lock.
 //!
 //! ```text
-//! FORMAT     the number of the format in which the directory is written
+//! FORMAT     the version of the directory's format
 //! LOCK       locked while a process has the directory open
-//! journal/   what was committed and is not in tables yet
-//! rows/      tables of rows
+//! journal/   the write-ahead log
+//! rows/      sorted tables and their manifest
 //! ```
 //!
-//! FORMAT is written last. Where it is, everything else was there once; what is missing was lost.
+//! FORMAT is written last. Where it is, everything else was complete once; anything missing is damage.
 
 use crate::EngineError;
-use crate::store::io_error;
-use crate::tree::Expect;
+use crate::lsm::DirectoryState;
+use crate::lsm_store::io_error;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use tepui_files::{FileSystem, Lock, LockError, create_directories, read_file, re
 /// The format that this version writes, and the only one that it reads.
 const FORMAT: u32 = 4;
 
-pub(crate) struct Directory {
+pub(crate) struct DataDirectory {
     files: Arc<dyn FileSystem>,
     path: PathBuf,
-    expect: Expect,
+    state: DirectoryState,
     /// Unlocked when dropped.
     _lock: Box<dyn Lock>,
 }
 
-impl Directory {
+impl DataDirectory {
     /// Creates the directory if need be, locks it and checks its format.
     pub(crate) fn open(files: &Arc<dyn FileSystem>, path: &Path) -> Result<Self, EngineError> {
         let failed = |what: &str, error: io::Error| {
@@ -42,23 +42,25 @@ impl Directory {
             )),
             LockError::Failed(error) => failed("lock", error),
         })?;
-        let expect = check_format(&**files, path)?;
-        let directory = Self { files: Arc::clone(files), path: path.to_owned(), expect, _lock: lock };
-        for folder in [directory.rows(), directory.journal()] {
-            match expect {
-                Expect::Nothing => {
+        let state = check_format(&**files, path)?;
+        let directory = Self { files: Arc::clone(files), path: path.to_owned(), state, _lock: lock };
+        for folder in [directory.rows(), directory.wal()] {
+            match state {
+                DirectoryState::New => {
                     create_directories(&**files, &folder).map_err(|error| failed("create", error))?;
-                    // It may be there since an earlier attempt, but not after a crash.
+                    // It may be there since an earlier attempt, but not durable.
                     files.sync_directory(path).map_err(|error| failed("sync", error))?;
                 }
-                Expect::Everything if !files.exists(&folder).map_err(|error| failed("read", error))? => {
+                DirectoryState::Existing
+                    if !files.exists(&folder).map_err(|error| failed("read", error))? =>
+                {
                     return Err(EngineError::Corrupt(format!("the folder is missing: {}", folder.display())));
                 }
-                Expect::Everything => {}
+                DirectoryState::Existing => {}
             }
         }
-        if expect == Expect::Everything {
-            // Who wrote the file FORMAT may have been killed before it was on disk.
+        if state == DirectoryState::Existing {
+            // The process that wrote FORMAT may have been killed before it was durable.
             files.sync_directory(path).map_err(|error| failed("sync", error))?;
         }
         Ok(directory)
@@ -68,7 +70,7 @@ impl Directory {
         &self.path
     }
 
-    pub(crate) fn journal(&self) -> PathBuf {
+    pub(crate) fn wal(&self) -> PathBuf {
         self.path.join("journal")
     }
 
@@ -76,43 +78,43 @@ impl Directory {
         self.path.join("rows")
     }
 
-    /// What must be in it.
-    pub(crate) fn expect(&self) -> Expect {
-        self.expect
+    /// Whether it was complete before it was opened.
+    pub(crate) fn state(&self) -> DirectoryState {
+        self.state
     }
 
-    /// Says that everything is there from here on.
+    /// Records that the directory is complete.
     pub(crate) fn set_complete(&mut self) -> Result<(), EngineError> {
-        if self.expect == Expect::Nothing {
+        if self.state == DirectoryState::New {
             let file = self.path.join("FORMAT");
             let written = replace_file(&*self.files, &file, format!("{FORMAT}\n").as_bytes());
             written.map_err(|error| {
                 let error = io::Error::from(error);
                 io_error(&error, &format!("cannot write: {error}: {}", file.display()))
             })?;
-            self.expect = Expect::Everything;
+            self.state = DirectoryState::Existing;
         }
         Ok(())
     }
 }
 
-/// Whether an engine was made in this directory, so that everything that belongs to it must be there.
-pub fn is_used(files: &dyn FileSystem, path: &Path) -> io::Result<bool> {
+/// Whether this directory was completely created once, so that anything missing is damage.
+pub fn is_initialized(files: &dyn FileSystem, path: &Path) -> io::Result<bool> {
     files.exists(&path.join("FORMAT"))
 }
 
-fn check_format(files: &dyn FileSystem, path: &Path) -> Result<Expect, EngineError> {
+fn check_format(files: &dyn FileSystem, path: &Path) -> Result<DirectoryState, EngineError> {
     let file = path.join("FORMAT");
     match read_file(files, &file) {
         Ok(text) => match String::from_utf8_lossy(&text).trim().parse::<u32>() {
-            Ok(FORMAT) => Ok(Expect::Everything),
+            Ok(FORMAT) => Ok(DirectoryState::Existing),
             Ok(other) => Err(EngineError::Failed(format!(
                 "the data directory has format {other}, this version reads format {FORMAT}: {}",
                 path.display()
             ))),
             Err(_) => Err(EngineError::Corrupt(format!("not a format number: {}", file.display()))),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Expect::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DirectoryState::New),
         Err(error) => Err(EngineError::Failed(format!("cannot read: {error}: {}", file.display()))),
     }
 }

@@ -1,25 +1,25 @@
-//! The engine on disk: a journal and a tree of sorted tables behind one committer.
+//! The engine on disk: a write-ahead log and an LSM tree behind one committer.
 //!
 //! | | |
 //! | --- | --- |
 //! | `disk.rs` | options; reading from what was published |
-//! | `committer.rs` `recent.rs` | the queue, groups, conflicts; what to do when the disk fails |
-//! | `view.rs` | the published state |
-//! | `store.rs` | opening and writing; errors of the disk |
-//! | `journal.rs` | what is not in tables yet |
-//! | `tree.rs` | memtables and tables |
-//! | `background.rs` | the threads that write and merge tables |
-//! | `directory.rs` | format, lock, free space |
+//! | `committer.rs` `conflict_tracker.rs` | group commit, conflicts; recovery when the disk fails |
+//! | `published_view.rs` | the state that snapshots share |
+//! | `lsm_store.rs` | opening and writing both; write stalls |
+//! | `wal.rs` | the write-ahead log |
+//! | `lsm.rs` | memtables, sorted tables, compaction |
+//! | `background.rs` | the threads that flush and compact |
+//! | `directory.rs` | the data directory: format, lock |
 //! | `reclaim.rs` | freeing ranges |
 
-use crate::committer::{Committer, Kind, QueueLimits, Request, Shared};
+use crate::committer::{CommitKind, CommitQueue, Committer, PendingCommit, QueueLimits};
 use crate::limits;
-use crate::store::{Purpose, Store, Threads, TreeStore};
-use crate::tree::{Pressure, ReadError, ReadMode};
-use crate::view::View;
+use crate::lsm::{ReadError, ReadMode, WriteLoad};
+use crate::lsm_store::{BatchStore, LsmStore, Purpose, Threads};
+use crate::published_view::SnapshotView;
 use crate::{
-    Chain, Commit, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value,
-    Version, Write,
+    Commit, CommitError, CommitPipeline, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot,
+    Value, Version, Write,
 };
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,45 +30,44 @@ use tokio::sync::oneshot;
 
 /// How a [`DiskEngine`] is opened.
 ///
-/// The defaults were chosen with `examples/engine_bench.rs` and over HTTP, rows of 1 KiB, on two cores. What
-/// was tried and put aside, some of it with the tables of another library:
+/// The defaults were chosen with `examples/engine_bench.rs` and over HTTP, rows of 1 KiB, on two cores. Rejected, some of
+/// it measured with the tables of another library:
 ///
-/// - Larger blocks: a get that finds nothing in the processor's caches takes the longer the more it reads. Scans
-///   read several blocks at once, so they do not mind small ones.
-/// - A cache of blocks: the operating system has the files in memory as well, so a miss costs a copy and a
-///   checksum. Between 8 and 128 MiB made no difference to gets spread over 4 GB of rows.
-/// - Compression, without a measurement: it costs time in every read, flush and merge.
-/// - One thread for merges: it falls behind when rows arrive in random order.
+/// - Larger blocks: a get with cold processor caches takes longer the more it reads. Scans read several blocks at once, so
+///   small blocks cost them nothing.
+/// - A block cache: the page cache holds the files as well, so a miss costs a copy and a checksum. Between 8 and 128 MiB
+///   made no difference to gets spread over 4 GB of rows.
+/// - Compression, without a measurement: it costs time in every read, flush and compaction.
+/// - One compaction thread: it falls behind when rows arrive in random order.
 #[derive(Clone)]
 pub struct DiskOptions {
     /// The data directory. Created if it is not there.
     pub path: PathBuf,
-    /// How much is written to memory before it becomes a table. Up to three times as much is held
-    /// while writers are faster than the disk. Default: 48 MiB.
+    /// The size at which a memtable is flushed. Up to three times as much is in memory while writers are faster than the
+    /// disk. Default: 48 MiB.
     pub memtable_bytes: u64,
     /// The size of a block in new tables. Default: 4 KiB.
     pub block_bytes: u32,
-    /// How large the journal may grow, about, before what holds it back is written to tables. It is
-    /// read when the directory is opened. Default: 256 MiB.
-    pub journal_bytes: u64,
-    /// Threads that merge tables; one more writes them. Default: 2.
-    pub merge_threads: usize,
+    /// The approximate size of the write-ahead log at which memtables are flushed. It is replayed when the directory is
+    /// opened. Default: 256 MiB.
+    pub wal_bytes: u64,
+    /// Threads that compact tables; one more flushes memtables. Default: 2.
+    pub compaction_threads: usize,
     /// Writes are refused while less than this is free on the disk, but for those that free space: they may use
     /// three quarters of it. Default: 128 MiB.
     pub free_space_reserve_bytes: u64,
-    /// How many files of tables may be open at once, about. Default: 256.
+    /// How many tables may be open, approximately. Default: 256.
     pub max_open_tables: usize,
-    /// How much memory the indexes and filters of open tables may take, about: some hundredth of the rows that they
-    /// are for. Default: 512 MiB.
+    /// How much memory the indexes and Bloom filters of open tables may take, approximately: about a hundredth of their
+    /// rows. Default: 512 MiB.
     pub table_cache_bytes: u64,
-    /// How many commits may wait. More are refused as busy. Default: 4096.
+    /// How many commits may be queued. More are refused as busy. Default: 4096.
     pub max_queued_commits: usize,
-    /// How many bytes of commits may wait. Default: 64 MiB.
+    /// How many bytes of commits may be queued. Default: 64 MiB.
     pub max_queued_bytes: usize,
-    /// How long a commit waits for its answer before its outcome counts as unknown. Default: 20 s.
+    /// How long a commit may take before its outcome counts as unknown. Default: 20 s.
     pub commit_wait: Duration,
-    /// How long the committer may work at one group before the engine counts as unhealthy.
-    /// Default: 5 s.
+    /// How long one group may take before the engine counts as unhealthy. Default: 5 s.
     pub stall_after: Duration,
     /// The file system; another one in tests.
     pub files: Arc<dyn FileSystem>,
@@ -80,8 +79,8 @@ impl DiskOptions {
             path: path.into(),
             memtable_bytes: 48 << 20,
             block_bytes: 4 << 10,
-            journal_bytes: 256 << 20,
-            merge_threads: 2,
+            wal_bytes: 256 << 20,
+            compaction_threads: 2,
             free_space_reserve_bytes: 128 << 20,
             max_open_tables: 256,
             table_cache_bytes: 512 << 20,
@@ -97,8 +96,8 @@ impl DiskOptions {
 /// Keeps everything in one directory. A clone is the same engine; the directory is closed when the
 /// last one is dropped or by [`DiskEngine::close`].
 ///
-/// Commits and reads need a Tokio runtime with its timer. What is in memory is read where it is asked for, which takes
-/// microseconds; what is not, on a thread of the runtime that may wait for the disk.
+/// Commits and reads need a Tokio runtime with its timer. What is in memory is read on the calling task, which takes
+/// microseconds; the rest on a thread of the runtime for blocking work.
 ///
 /// ```
 /// # use tepui_engine::{DiskEngine, DiskOptions, Engine, Snapshot, Write};
@@ -120,16 +119,15 @@ pub struct DiskEngine {
 }
 
 struct Inner {
-    shared: Arc<Shared>,
+    queue: Arc<CommitQueue>,
     commit_wait: Duration,
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl DiskEngine {
-    /// Opens the directory, and creates it if it is not there. Takes a moment: it reads the
-    /// journals.
+    /// Opens the directory, and creates it if it is not there. Takes a moment: it replays the write-ahead log.
     pub fn open(options: DiskOptions) -> Result<Self, EngineError> {
-        let (engine, committer) = Self::open_with(options, Threads::Own)?;
+        let (engine, committer) = Self::open_with(options, Threads::Spawned)?;
         let thread = std::thread::Builder::new()
             .name("committer".into())
             .spawn(move || committer.run())
@@ -138,17 +136,14 @@ impl DiskEngine {
         Ok(engine)
     }
 
-    /// The same without threads: commits are answered, and tables written and merged, when the [`Stepper`] is told
-    /// to. For simulations, in which one thread decides what happens when.
+    /// The same without threads: commits, flushes and compactions happen when the [`Stepper`] is called. For simulations,
+    /// in which one thread decides what happens when.
     pub fn open_stepped(options: DiskOptions) -> Result<(Self, Stepper), EngineError> {
-        let (engine, committer) = Self::open_with(options, Threads::None)?;
+        let (engine, committer) = Self::open_with(options, Threads::Stepped)?;
         Ok((engine, Stepper { committer }))
     }
 
-    fn open_with(
-        options: DiskOptions,
-        threads: Threads,
-    ) -> Result<(Self, Committer<TreeStore>), EngineError> {
+    fn open_with(options: DiskOptions, threads: Threads) -> Result<(Self, Committer<LsmStore>), EngineError> {
         let limits = QueueLimits {
             commits: options.max_queued_commits,
             bytes: options.max_queued_bytes,
@@ -156,31 +151,31 @@ impl DiskEngine {
         };
         let commit_wait = options.commit_wait;
         let version = Version(1);
-        let store = TreeStore::open(options, threads)?;
-        let shared = Arc::new(Shared::new(store.view(version, version), limits));
-        let committer = Committer::new(Arc::clone(&shared), store, version);
-        let inner = Inner { shared, commit_wait, committer: Mutex::new(None) };
+        let store = LsmStore::open(options, threads)?;
+        let queue = Arc::new(CommitQueue::new(store.view(version, version), limits));
+        let committer = Committer::new(Arc::clone(&queue), store, version);
+        let inner = Inner { queue, commit_wait, committer: Mutex::new(None) };
         Ok((Self { inner: Arc::new(inner) }, committer))
     }
 
-    /// Finishes the commits that wait, syncs, and closes the directory. Blocks until that is done.
+    /// Finishes the queued commits and closes the directory. Blocks until that is done.
     pub fn close(&self) {
         self.inner.close();
     }
 
-    /// Whether what nobody can reach may be removed now.
+    /// Whether unreachable rows may be removed now.
     pub(crate) fn check_removal(&self) -> Result<(), EngineError> {
-        self.inner.shared.check(Purpose::FreesSpace)
+        self.inner.queue.check(Purpose::FreesSpace)
     }
 
-    /// Removes what nobody can reach.
+    /// Removes unreachable rows.
     pub(crate) async fn remove(&self, writes: Vec<Write>) -> Result<(), CommitError> {
-        outcome(self.submit(Kind::Reclaim, Purpose::FreesSpace, writes)?, self.inner.commit_wait).await
+        outcome(self.submit(CommitKind::Reclaim, Purpose::FreesSpace, writes)?, self.inner.commit_wait).await
     }
 
-    fn submit(&self, kind: Kind, purpose: Purpose, writes: Vec<Write>) -> Result<Answer, EngineError> {
+    fn submit(&self, kind: CommitKind, purpose: Purpose, writes: Vec<Write>) -> Result<Answer, EngineError> {
         let (reply, answer) = oneshot::channel();
-        self.inner.shared.submit(Request { kind, purpose, writes, reply })?;
+        self.inner.queue.submit(PendingCommit { kind, purpose, writes, reply })?;
         Ok(answer)
     }
 }
@@ -197,10 +192,10 @@ async fn outcome(answer: Answer, wait: Duration) -> Result<(), CommitError> {
 
 impl Inner {
     fn close(&self) {
-        self.shared.close();
+        self.queue.close();
         let thread = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A panic in the committer was seen by everyone who waited for it.
+            // A panic of the committer was reported to everyone who waited.
             let _ = thread.join();
         }
     }
@@ -216,23 +211,23 @@ impl Engine for DiskEngine {
     type Snapshot = DiskSnapshot;
 
     async fn snapshot(&self) -> Result<DiskSnapshot, EngineError> {
-        Ok(DiskSnapshot { view: self.inner.shared.published.get()? })
+        Ok(DiskSnapshot { view: self.inner.queue.published.get()? })
     }
 
     fn submit(
         &self,
-        chain: Option<&Chain>,
+        pipeline: Option<&CommitPipeline>,
         commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
         let Commit { at, guards, writes, frees_space } = commit;
-        // What writes nothing takes no space: it waits for those before it, whatever they do.
+        // A commit without writes takes no space: it only waits for those before it.
         let takes_space = !frees_space && !writes.is_empty();
         let purpose = if takes_space { Purpose::Ordinary } else { Purpose::FreesSpace };
-        let kind = |guards| Kind::Checked { at, guards, chain: chain.cloned() };
+        let kind = |guards| CommitKind::Checked { at, guards, pipeline: pipeline.cloned() };
         let submitted =
             limits::check(&guards, &writes).and_then(|()| self.submit(kind(guards), purpose, writes));
-        if let (Err(_), Some(chain)) = (&submitted, chain) {
-            chain.break_off();
+        if let (Err(_), Some(pipeline)) = (&submitted, pipeline) {
+            pipeline.poison();
         }
         let commit_wait = self.inner.commit_wait;
         async move { outcome(submitted?, commit_wait).await }
@@ -243,53 +238,53 @@ impl Engine for DiskEngine {
     }
 
     fn health(&self) -> Result<(), EngineError> {
-        self.inner.shared.health()
+        self.inner.queue.health()
     }
 }
 
 /// The work of an engine without threads, for simulations: see [`DiskEngine::open_stepped`].
 pub struct Stepper {
-    committer: Committer<TreeStore>,
+    committer: Committer<LsmStore>,
 }
 
 impl Stepper {
-    /// Commits a group of what waits, or looks after the store if nothing does. Says whether something did.
+    /// Commits a group, or maintains the store if none is queued. Returns whether there was one.
     pub fn commit(&mut self) -> bool {
         self.committer.step(Duration::ZERO)
     }
 
-    /// Writes a full memtable to a table. Says whether there was one.
+    /// Flushes a sealed memtable. Returns whether there was one.
     pub fn flush(&self) -> bool {
         self.committer.store().background().flush_step()
     }
 
-    /// Merges some tables; if nobody writes, all that are worth it. Says whether there were any.
-    pub fn merge(&self, rests: bool) -> bool {
-        let pressure = if rests { Pressure::Rest } else { Pressure::Haste };
-        self.committer.store().background().merge_step(pressure)
+    /// Runs one compaction; if idle, also one that only saves space. Returns whether there was one.
+    pub fn compact(&self, is_idle: bool) -> bool {
+        let load = if is_idle { WriteLoad::Idle } else { WriteLoad::Heavy };
+        self.committer.store().background().compaction_step(load)
     }
 
-    /// Removes what nobody reads from any more.
-    pub fn tidy(&self) {
-        self.committer.store().background().tidy_step();
+    /// Removes tables that were replaced and that no reader holds.
+    pub fn remove_obsolete(&self) {
+        self.committer.store().background().remove_obsolete_step();
     }
 }
 
 /// What a [`DiskEngine`] held when the snapshot was taken.
 pub struct DiskSnapshot {
-    view: Arc<View>,
+    view: Arc<SnapshotView>,
 }
 
 impl DiskSnapshot {
-    pub(crate) fn view(&self) -> &View {
+    pub(crate) fn view(&self) -> &SnapshotView {
         &self.view
     }
 
-    /// Reads at once if what is needed is in memory, otherwise where waiting for the disk holds up nobody.
+    /// Reads at once what is in memory, otherwise on a thread for blocking work.
     async fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&View, ReadMode) -> Result<T, ReadError>,
-        again: impl FnOnce() -> Box<dyn FnOnce(&View) -> Result<T, ReadError> + Send>,
+        read: impl Fn(&SnapshotView, ReadMode) -> Result<T, ReadError>,
+        again: impl FnOnce() -> Box<dyn FnOnce(&SnapshotView) -> Result<T, ReadError> + Send>,
     ) -> Result<T, EngineError> {
         match read(&self.view, ReadMode::Cached) {
             Err(ReadError::WouldBlock) => {}
@@ -298,7 +293,7 @@ impl DiskSnapshot {
         let (view, again) = (Arc::clone(&self.view), again());
         let (reply, answer) = oneshot::channel();
         let work = move || {
-            // Whoever no longer waits does not care.
+            // The receiver may be gone.
             let _ = reply.send(again(&view));
         };
         self.view.tree.files().spawn_blocking(Box::new(work));
@@ -317,25 +312,25 @@ impl Snapshot for DiskSnapshot {
     }
 
     async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {
-        if !limits::is_key(key) {
+        if !limits::is_valid_key(key) {
             return Ok(None);
         }
-        let again = || -> Box<dyn FnOnce(&View) -> _ + Send> {
+        let again = || -> Box<dyn FnOnce(&SnapshotView) -> _ + Send> {
             let key = Key::copy_from_slice(key);
-            Box::new(move |view| view.sources.get(&key, view.number, ReadMode::Blocking))
+            Box::new(move |view| view.read_view.get(&key, view.seq_no, ReadMode::Blocking))
         };
-        self.read(|view, mode| view.sources.get(key, view.number, mode), again).await
+        self.read(|view, mode| view.read_view.get(key, view.seq_no, mode), again).await
     }
 
     async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
         let Some(bounds) = limits::bounds(range) else { return Ok(ScanPage::default()) };
-        let again = || -> Box<dyn FnOnce(&View) -> _ + Send> {
+        let again = || -> Box<dyn FnOnce(&SnapshotView) -> _ + Send> {
             let range = range.clone();
             Box::new(move |view| {
                 let Some(bounds) = limits::bounds(&range) else { return Ok(ScanPage::default()) };
-                view.sources.scan(bounds, limit, view.number, ReadMode::Blocking)
+                view.read_view.scan(bounds, limit, view.seq_no, ReadMode::Blocking)
             })
         };
-        self.read(|view, mode| view.sources.scan(bounds, limit, view.number, mode), again).await
+        self.read(|view, mode| view.read_view.scan(bounds, limit, view.seq_no, mode), again).await
     }
 }

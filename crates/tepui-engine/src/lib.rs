@@ -9,23 +9,23 @@ use std::fmt;
 use std::future::Future;
 
 mod background;
-mod chain;
+mod byte_reader;
+mod commit_pipeline;
 mod committer;
+mod conflict_tracker;
 pub mod contract;
 mod directory;
 mod disk;
-mod journal;
 mod limits;
+mod lsm;
+mod lsm_store;
 mod memory;
-mod reader;
-mod recent;
+mod published_view;
 mod reclaim;
-mod store;
-mod tree;
-mod view;
+mod wal;
 
-pub use chain::Chain;
-pub use directory::is_used;
+pub use commit_pipeline::CommitPipeline;
+pub use directory::is_initialized;
 pub use disk::{DiskEngine, DiskOptions, DiskSnapshot, Stepper};
 pub use limits::{MAX_COMMIT_BYTES, MAX_KEY_BYTES};
 pub use memory::{MemoryEngine, MemorySnapshot};
@@ -72,51 +72,49 @@ pub struct ScanLimit {
 /// One page of an ordered scan.
 #[derive(Debug, Clone, Default)]
 pub struct ScanPage {
-    /// In the order of their keys. There may be none though there is more: a scan also ends when it has looked at many
-    /// rows that are no longer there.
+    /// In key order. May be empty though there is more: a scan also ends after many tombstones.
     pub rows: Vec<(Key, Value)>,
-    /// Where to go on: the range from here to the end of the one asked for has not been looked at.
-    /// `None`: there is nothing more in the range.
+    /// Where to continue: the rest of the range from here on was not scanned. `None`: the range is exhausted.
     pub next: Option<Key>,
 }
 
-/// Keys that begin with a lower byte than this are the catalogue: read all the time and seldom written.
+/// Keys that begin with a lower byte than this are the catalogue: read often and seldom written.
 /// See [`Snapshot::catalogue_version`].
 pub const CATALOGUE_END: u8 = 0x40;
 
-/// Why the engine could not do what was asked. Each kind says what to do about it.
+/// Why an operation failed. Each kind says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineError {
-    /// Try again later: the engine is overloaded, waits for its disk, or is shutting down.
+    /// Retry later: the engine is overloaded, waits for its disk, or is shutting down.
     Unavailable(String),
-    /// The disk is full, or nearly so: nothing is written but what frees space.
+    /// The disk is full, or nearly so: only writes that free space are accepted.
     NoSpace(String),
-    /// Stored bytes are not what was written. Stop and look; never serve them.
+    /// Stored bytes are not what was written. Never serve them.
     Corrupt(String),
-    /// Anything else that failed below: the message is for the log.
+    /// Any other failure: the message is for the log.
     Failed(String),
 }
 
 /// Why a commit did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommitError {
-    /// A key that the commit rests on has changed since its snapshot. Nothing was written: read again and decide again.
+    /// A guard or a written key has changed since the snapshot. Nothing was written: retry with a new snapshot.
     Conflict,
-    /// The outcome could not be learned: the commit may or may not be there, now or after a restart.
+    /// The outcome is unknown: the commit may or may not be there, now or after a restart.
     Unknown(String),
     /// Nothing was written.
     Engine(EngineError),
 }
 
-/// What to write, and what it rests on.
+/// What to write, and under which condition (optimistic concurrency control).
 #[derive(Debug, Clone, Default)]
 pub struct Commit {
-    /// The snapshot on which it was decided.
+    /// The version of the snapshot that it is based on.
     pub at: Version,
-    /// Keys that were read and must not have changed. Those in `writes` need not be named again.
+    /// Keys that were read and must not have changed since. Those in `writes` are guarded anyway.
     pub guards: Vec<Key>,
     pub writes: Vec<Write>,
-    /// It frees more than it takes, in the end: it is taken though the disk is nearly full.
+    /// It frees more space than it takes, in the end: accepted though the disk is nearly full.
     pub frees_space: bool,
 }
 
@@ -124,37 +122,36 @@ pub struct Commit {
 ///
 /// # Contract
 ///
-/// - A snapshot sees every commit acknowledged before it was taken, and nothing that a crash could
-///   undo. It never changes, never blocks writers and is never blocked by them.
-/// - `commit` applies every write or none, and they survive a crash once it returns `Ok`.
-/// - `commit` returns `Conflict` if a key in `guards` or `writes` has changed since `at`. It may
-///   also do so when none has (for a snapshot that is too old, say); trying again with a fresh
-///   snapshot succeeds in the end.
+/// - A snapshot sees every commit acknowledged before it was taken, and nothing that a crash could undo. It never changes,
+///   never blocks writers and is never blocked by them.
+/// - `commit` applies every write or none. They are durable once it returns `Ok`.
+/// - `commit` returns `Conflict` if a key in `guards` or `writes` has changed since `at`. It may also do so when none has
+///   (for a snapshot that is too old, say); retries with a fresh snapshot succeed in the end.
 /// - A key written twice in one commit ends with its last write.
-/// - Commits of one [`Chain`] take effect in the order of the calls, and do not conflict with each other.
-///   Once one of them has failed, none after it succeeds, so what is there of a chain is always its
-///   beginning. A commit's outcome is the same whether or not those before it were waited for.
+/// - Commits of one [`CommitPipeline`] take effect in the order of the calls, and do not conflict with each other. Once one
+///   of them has failed, none after it succeeds, so the durable commits of a pipeline are always a prefix. A commit's
+///   outcome is the same whether or not those before it were awaited.
 /// - There are no guards on ranges: two commits that insert different keys into one range do not conflict.
 /// - A key has 1 to [`MAX_KEY_BYTES`] bytes, and a commit writes at most [`MAX_COMMIT_BYTES`]. Others
 ///   are refused with `Failed`; reads find nothing under such keys.
-/// - Keys and values are kept as they are handed over. Hand over slices of their own, not parts of
-///   a large buffer, which would stay in memory with them.
-/// - `reclaim` removes what is in a range that no reader can reach any more and that nobody will
-///   write to again. It may be done in small steps, is not atomic, and may be repeated.
+/// - Keys and values are kept as they are passed. Do not pass slices of a large buffer, which would stay in memory with
+///   them.
+/// - `reclaim` removes the rows of a range that no reader can reach any more and that will not be written again. It may run
+///   in small steps, is not atomic, and may be repeated.
 pub trait Engine: Send + Sync + 'static {
     type Snapshot: Snapshot;
 
     fn snapshot(&self) -> impl Future<Output = Result<Self::Snapshot, EngineError>> + Send;
 
-    /// Commits. It is on its way when this returns. The next commit of a chain also rests on what the earlier ones have
-    /// written, answered or not.
+    /// Submits a commit, which is queued when this returns. Commits of a pipeline see what earlier ones of it have written,
+    /// acknowledged or not.
     fn submit(
         &self,
-        chain: Option<&Chain>,
+        pipeline: Option<&CommitPipeline>,
         commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static;
 
-    /// Commits, and waits for the outcome.
+    /// Commits, and awaits the outcome.
     fn commit(
         &self,
         at: Version,
@@ -165,31 +162,30 @@ pub trait Engine: Send + Sync + 'static {
         async move { self.submit(None, Commit { at, guards, writes, frees_space: false }).await }
     }
 
-    /// Like `commit`, for the next commit of a chain. It is on its way when this returns.
-    fn commit_in(
+    /// Like `commit`, for the next commit of a pipeline. It is queued when this returns.
+    fn commit_next(
         &self,
-        chain: &Chain,
+        pipeline: &CommitPipeline,
         at: Version,
         guards: Vec<Key>,
         writes: Vec<Write>,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        self.submit(Some(chain), Commit { at, guards, writes, frees_space: false })
+        self.submit(Some(pipeline), Commit { at, guards, writes, frees_space: false })
     }
 
     fn reclaim(&self, range: KeyRange) -> impl Future<Output = Result<(), EngineError>> + Send;
 
-    /// Whether the engine takes writes now; `Err` says why not. For health probes: cheap and never blocks.
+    /// Whether the engine accepts writes now; `Err` says why not. For health probes: cheap and never blocks.
     fn health(&self) -> Result<(), EngineError>;
 }
 
 /// The state of the store at one point in the order of commits.
 pub trait Snapshot: Send + Sync {
-    /// The point at which this snapshot was taken: what `commit` wants as `at`.
+    /// The point at which this snapshot was taken: `at` of [`Commit`].
     fn version(&self) -> Version;
 
-    /// Rises with every change of a key below [`CATALOGUE_END`], and may rise without one. Snapshots of
-    /// one engine with the same catalogue version see the same catalogue, so what was read from one of
-    /// them may be remembered for the others.
+    /// Rises with every change of a key below [`CATALOGUE_END`], and may rise without one. Snapshots of one engine with the
+    /// same catalogue version see the same catalogue, so what was read from one of them may be cached for the others.
     fn catalogue_version(&self) -> Version;
 
     fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send;
@@ -205,7 +201,7 @@ pub trait Snapshot: Send + Sync {
         }
     }
 
-    /// Like [`Snapshot::scan`], but goes on until there is at least one row, or none at all.
+    /// Like [`Snapshot::scan`], but continues until there is at least one row, or the range is exhausted.
     fn scan_some(
         &self,
         range: &KeyRange,
@@ -216,7 +212,7 @@ pub trait Snapshot: Send + Sync {
             while page.rows.is_empty()
                 && let Some(start) = page.next
             {
-                // There may be any number of deleted rows: others come first.
+                // There may be any number of tombstones: let other tasks run.
                 tokio::task::yield_now().await;
                 page = self.scan(&KeyRange { start, end: range.end.clone() }, limit).await?;
             }

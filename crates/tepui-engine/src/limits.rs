@@ -1,4 +1,4 @@
-//! What fits into an engine: the same for all of them, so that a service can change engines.
+//! Limits of keys and commits: the same for every engine, so that a service can change engines.
 
 use crate::{EngineError, Key, KeyRange, Write};
 use std::ops::Bound;
@@ -9,14 +9,14 @@ pub const MAX_KEY_BYTES: usize = 65_535;
 /// The most that one commit may write, keys and values together.
 pub const MAX_COMMIT_BYTES: usize = 64 << 20;
 
-pub(crate) fn is_key(key: &[u8]) -> bool {
+pub(crate) fn is_valid_key(key: &[u8]) -> bool {
     (1..=MAX_KEY_BYTES).contains(&key.len())
 }
 
 pub(crate) fn check(guards: &[Key], writes: &[Write]) -> Result<(), EngineError> {
     let mut bytes = 0;
     for key in guards.iter().chain(writes.iter().map(Write::key)) {
-        if !is_key(key) {
+        if !is_valid_key(key) {
             return Err(EngineError::Failed(format!("a key has 1 to {MAX_KEY_BYTES} bytes: {}", key.len())));
         }
     }
@@ -34,14 +34,14 @@ pub(crate) fn check(guards: &[Key], writes: &[Write]) -> Result<(), EngineError>
     Ok(())
 }
 
-pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+pub(crate) type KeyBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// The same range for a store that knows no longer keys; `None` if it is empty.
-pub(crate) fn bounds(range: &KeyRange) -> Option<Bounds<'_>> {
+/// The range as bounds of valid length; `None` if it is empty.
+pub(crate) fn bounds(range: &KeyRange) -> Option<KeyBounds<'_>> {
     if range.start >= range.end {
         return None;
     }
-    // No key is longer, so what lies behind a longer bound lies behind its beginning.
+    // No key is longer, so a longer bound can be cut.
     let start = match range.start.get(..MAX_KEY_BYTES) {
         Some(cut) if range.start.len() > MAX_KEY_BYTES => Bound::Excluded(cut),
         _ => Bound::Included(&range.start[..]),

@@ -1,11 +1,11 @@
-//! The engine that keeps everything in memory, for tests and for data that may be lost.
+//! The engine in memory, for tests and for data that may be lost.
 //!
-//! Every key has a short chain of versions. A snapshot is a number and a place in the list of live
-//! snapshots; versions that no live snapshot can see are dropped while later commits are made.
+//! Multi-version concurrency control: every key has a short list of versions. A snapshot is a version, registered in the list
+//! of live snapshots; versions that no live snapshot can see are dropped by later commits.
 
 use crate::{
-    Chain, Commit, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value,
-    Version, Write,
+    Commit, CommitError, CommitPipeline, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot,
+    Value, Version, Write,
 };
 use crate::{changes_catalogue, limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -13,11 +13,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// How many commits a deletion is remembered for, so that a commit that rests on the deleted key
-/// is refused. A commit with an older snapshot is refused whenever it meets a key that is not there.
-const DELETION_MEMORY: u64 = 4096;
+/// How many commits a tombstone is kept for, so that a commit that depends on the deleted key conflicts. A commit with an
+/// older snapshot conflicts with every key that is not there.
+const TOMBSTONE_RETENTION: u64 = 4096;
 
-/// How many rows `reclaim` removes before it lets others in.
+/// How many rows `reclaim` removes before it releases the lock.
 const RECLAIM_STEP: usize = 1024;
 
 /// Keeps everything in memory. A clone is the same store.
@@ -35,21 +35,21 @@ const RECLAIM_STEP: usize = 1024;
 /// ```
 #[derive(Clone, Default)]
 pub struct MemoryEngine {
-    store: Arc<Store>,
+    store: Arc<MemoryStore>,
 }
 
 #[derive(Default)]
-struct Store {
+struct MemoryStore {
     state: RwLock<State>,
     /// What readers may see. Changed only while `state` is locked for writing.
-    published: RwLock<Published>,
+    published: RwLock<PublishedVersions>,
     live: Mutex<BTreeMap<u64, usize>>,
-    /// Of the keys that chains remember.
+    /// Hashes keys for commit pipelines.
     hasher: RandomState,
 }
 
 #[derive(Default, Clone, Copy)]
-struct Published {
+struct PublishedVersions {
     version: u64,
     catalogue_version: u64,
 }
@@ -59,13 +59,13 @@ struct State {
     rows: BTreeMap<Key, Versions>,
     /// Keys that have something to drop once no snapshot is older than the version beside them.
     stale: VecDeque<(u64, Key)>,
-    /// Keys of which nothing is left but a deletion, and its version.
-    deleted: VecDeque<(u64, Key)>,
-    /// The newest deletion that is no longer remembered.
+    /// Keys of which only a tombstone is left, and its version.
+    tombstones: VecDeque<(u64, Key)>,
+    /// The newest tombstone that was dropped.
     forgotten: u64,
 }
 
-/// The versions of one key, oldest first. `None` is a deletion.
+/// The versions of one key, oldest first. `None` is a tombstone.
 type Versions = Vec<(u64, Option<Value>)>;
 
 impl MemoryEngine {
@@ -79,7 +79,7 @@ impl Engine for MemoryEngine {
 
     async fn snapshot(&self) -> Result<MemorySnapshot, EngineError> {
         let mut live = self.store.live();
-        // Read while `live` is locked: what is dropped is decided under the same lock.
+        // Read while `live` is locked: versions are dropped under the same lock.
         let at = self.store.published();
         *live.entry(at.version).or_insert(0) += 1;
         drop(live);
@@ -88,11 +88,11 @@ impl Engine for MemoryEngine {
 
     fn submit(
         &self,
-        chain: Option<&Chain>,
+        pipeline: Option<&CommitPipeline>,
         commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
         let Commit { at, guards, writes, .. } = commit;
-        std::future::ready(self.store.commit(chain, at, &guards, writes))
+        std::future::ready(self.store.commit(pipeline, at, &guards, writes))
     }
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
@@ -107,36 +107,37 @@ impl Engine for MemoryEngine {
     }
 }
 
-impl Store {
+impl MemoryStore {
     fn commit(
         &self,
-        chain: Option<&Chain>,
+        pipeline: Option<&CommitPipeline>,
         at: Version,
         guards: &[Key],
         writes: Vec<Write>,
     ) -> Result<(), CommitError> {
-        let result = self.try_commit(chain, at, guards, writes);
-        if let (Err(_), Some(chain)) = (&result, chain) {
-            chain.break_off();
+        let result = self.try_commit(pipeline, at, guards, writes);
+        if let (Err(_), Some(pipeline)) = (&result, pipeline) {
+            pipeline.poison();
         }
         result
     }
 
     fn try_commit(
         &self,
-        chain: Option<&Chain>,
+        pipeline: Option<&CommitPipeline>,
         at: Version,
         guards: &[Key],
         writes: Vec<Write>,
     ) -> Result<(), CommitError> {
         limits::check(guards, &writes)?;
         let mut state = self.write();
-        if chain.is_some_and(Chain::is_broken) {
+        if pipeline.is_some_and(CommitPipeline::is_poisoned) {
             return Err(CommitError::Conflict);
         }
         for key in guards.iter().chain(writes.iter().map(Write::key)) {
             let last = state.last_change(key);
-            let is_ours = || chain.is_some_and(|chain| chain.wrote(self.hasher.hash_one(key), Version(last)));
+            let is_ours =
+                || pipeline.is_some_and(|pipeline| pipeline.wrote(self.hasher.hash_one(key), Version(last)));
             if last > at.0 && !is_ours() {
                 return Err(CommitError::Conflict);
             }
@@ -144,19 +145,19 @@ impl Store {
         if writes.is_empty() {
             return Ok(());
         }
-        let Published { version, catalogue_version } = self.published();
+        let PublishedVersions { version, catalogue_version } = self.published();
         let version = version + 1;
         let catalogue_version = if changes_catalogue(&writes) { version } else { catalogue_version };
-        if let Some(chain) = chain {
+        if let Some(pipeline) = pipeline {
             let hashes = writes.iter().map(|write| self.hasher.hash_one(write.key()));
-            chain.record(hashes, Version(version));
+            pipeline.record(hashes, Version(version));
         }
         for write in writes {
             state.apply(version, write);
         }
         state.drop_unseen(self.oldest_live(version - 1), version);
         *self.published.write().unwrap_or_else(PoisonError::into_inner) =
-            Published { version, catalogue_version };
+            PublishedVersions { version, catalogue_version };
         Ok(())
     }
 
@@ -168,7 +169,7 @@ impl Store {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn published(&self) -> Published {
+    fn published(&self) -> PublishedVersions {
         *self.published.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -188,7 +189,7 @@ impl State {
         self.rows.range::<[u8], _>((Bound::Included(start), Bound::Excluded(end)))
     }
 
-    /// Removes the first rows of a range that nobody can reach, and says how many.
+    /// Removes the first rows of an unreachable range, and returns how many.
     fn remove_some(&mut self, range: &KeyRange) -> usize {
         let rows = self.range(&range.start, &range.end).take(RECLAIM_STEP);
         let keys: Vec<Key> = rows.map(|(key, _)| key.clone()).collect();
@@ -199,7 +200,7 @@ impl State {
     }
 
     fn last_change(&self, key: &[u8]) -> u64 {
-        match self.rows.get(key).and_then(|chain| chain.last()) {
+        match self.rows.get(key).and_then(|versions| versions.last()) {
             Some((version, _)) => *version,
             None => self.forgotten,
         }
@@ -210,11 +211,11 @@ impl State {
             Write::Put(key, value) => (key, Some(value)),
             Write::Delete(key) => (key, None),
         };
-        let chain = self.rows.entry(key.clone()).or_default();
-        let stale = value.is_none() || !chain.is_empty();
-        match chain.last_mut() {
+        let versions = self.rows.entry(key.clone()).or_default();
+        let stale = value.is_none() || !versions.is_empty();
+        match versions.last_mut() {
             Some(last) if last.0 == version => last.1 = value,
-            _ => chain.push((version, value)),
+            _ => versions.push((version, value)),
         }
         if stale {
             self.stale.push_back((version, key));
@@ -224,16 +225,16 @@ impl State {
     /// Drops the versions that no snapshot from `oldest` on can see.
     fn drop_unseen(&mut self, oldest: u64, now: u64) {
         while let Some((version, key)) = pop_until(&mut self.stale, oldest) {
-            let Some(chain) = self.rows.get_mut(&key) else { continue };
-            let seen = chain.partition_point(|(version, _)| *version <= oldest);
-            chain.drain(..seen.saturating_sub(1));
-            if matches!(chain.as_slice(), [(last, None)] if *last == version) {
-                self.deleted.push_back((version, key));
+            let Some(versions) = self.rows.get_mut(&key) else { continue };
+            let seen = versions.partition_point(|(version, _)| *version <= oldest);
+            versions.drain(..seen.saturating_sub(1));
+            if matches!(versions.as_slice(), [(last, None)] if *last == version) {
+                self.tombstones.push_back((version, key));
             }
         }
-        let remembered = now.saturating_sub(DELETION_MEMORY);
-        while let Some((version, key)) = pop_until(&mut self.deleted, remembered) {
-            // It may have come back since.
+        let remembered = now.saturating_sub(TOMBSTONE_RETENTION);
+        while let Some((version, key)) = pop_until(&mut self.tombstones, remembered) {
+            // It may have been written again since.
             if matches!(self.rows.get(&key).map(Vec::as_slice), Some([(last, None)]) if *last == version) {
                 self.rows.remove(&key);
                 self.forgotten = self.forgotten.max(version);
@@ -250,8 +251,8 @@ fn pop_until(queue: &mut VecDeque<(u64, Key)>, version: u64) -> Option<(u64, Key
 
 /// What a [`MemoryEngine`] held when the snapshot was taken.
 pub struct MemorySnapshot {
-    store: Arc<Store>,
-    at: Published,
+    store: Arc<MemoryStore>,
+    at: PublishedVersions,
 }
 
 impl MemorySnapshot {
@@ -275,15 +276,15 @@ impl Snapshot for MemorySnapshot {
 
     async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {
         let state = self.store.read();
-        Ok(state.rows.get(key).and_then(|chain| self.visible(chain)).cloned())
+        Ok(state.rows.get(key).and_then(|versions| self.visible(versions)).cloned())
     }
 
     async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
         let state = self.store.read();
         let mut page = ScanPage::default();
         let mut bytes = 0;
-        for (key, chain) in state.range(&range.start, &range.end) {
-            let Some(value) = self.visible(chain) else { continue };
+        for (key, versions) in state.range(&range.start, &range.end) {
+            let Some(value) = self.visible(versions) else { continue };
             bytes += key.len() + value.len();
             let full = page.rows.len() >= limit.max_rows || bytes > limit.max_bytes;
             if full && !page.rows.is_empty() {
@@ -315,7 +316,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_kept_for_snapshots_that_are_gone() {
         let engine = MemoryEngine::new();
-        for number in 0..3 * DELETION_MEMORY {
+        for number in 0..3 * TOMBSTONE_RETENTION {
             let at = engine.snapshot().await.expect("memory does not fail").version();
             let gone = Key::from(format!("gone {number}"));
             let value = Value::from(number.to_string());
@@ -325,8 +326,8 @@ mod tests {
             engine.commit(at, vec![], vec![Write::Delete(gone)]).await.expect("nobody else writes");
         }
         let state = engine.store.read();
-        assert!(state.rows.len() as u64 <= DELETION_MEMORY + 1, "{} rows", state.rows.len());
+        assert!(state.rows.len() as u64 <= TOMBSTONE_RETENTION + 1, "{} rows", state.rows.len());
         assert!(state.rows.values().map(Vec::len).max() <= Some(2));
-        assert!(state.stale.len() + state.deleted.len() <= DELETION_MEMORY as usize + 2);
+        assert!(state.stale.len() + state.tombstones.len() <= TOMBSTONE_RETENTION as usize + 2);
     }
 }

@@ -21,7 +21,7 @@ const KEPT: u64 = 40;
 
 fn options(path: &Path) -> DiskOptions {
     let mut options = DiskOptions::new(path);
-    // Small, so that rounds die while tables are written and merged too.
+    // Small, so that rounds die during flushes and compactions too.
     options.memtable_bytes = 512 << 10;
     options
 }
@@ -142,7 +142,7 @@ fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|number| number.parse().ok())
 }
 
-/// How many commits each writer was told are done.
+/// How many commits of each writer were acknowledged.
 fn run_and_kill(directory: &Path, round: u32, life: Duration) -> BTreeMap<u32, u64> {
     let mut child = Command::new(std::env::current_exe().expect("a test knows its path"))
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])

@@ -24,7 +24,7 @@ fn options(path: &Path) -> DiskOptions {
     let mut options = DiskOptions::new(path);
     options.memtable_bytes = 16 << 10;
     options.block_bytes = 1024;
-    options.merge_threads = 1;
+    options.compaction_threads = 1;
     options
 }
 
@@ -33,7 +33,7 @@ async fn put(engine: &DiskEngine, numbers: impl Iterator<Item = u32>) -> Result<
     engine.commit(at, vec![], numbers.map(|number| Write::Put(key(number), value(number))).collect()).await
 }
 
-/// Rows in tables and in the journal.
+/// Rows in tables and in the write-ahead log.
 fn fill(path: &Path) {
     block_on(async {
         let engine = DiskEngine::open(options(path)).expect("a directory can be created");
@@ -115,7 +115,7 @@ fn a_flipped_byte_in_any_file_is_found_or_harmless() {
     fill(original.path());
     let count = files(original.path()).len();
     assert!(count > 5, "there are files of every kind: {:?}", files(original.path()));
-    let mut guarded_journals = 0;
+    let mut guarded_logs = 0;
     for file in files(original.path()) {
         let name = file.strip_prefix(original.path()).expect("a file of the directory");
         let written = std::fs::read(&file).expect("a file can be read");
@@ -140,13 +140,13 @@ fn a_flipped_byte_in_any_file_is_found_or_harmless() {
             }
         }
         println!("{}: {found} of {} found", name.display(), places.len());
-        // Some files of the journal only wait to be used again.
-        guarded_journals += usize::from(name.starts_with("journal") && found == places.len());
+        // Some files of the log are spare.
+        guarded_logs += usize::from(name.starts_with("journal") && found == places.len());
         if name.starts_with("rows") {
             assert_eq!(found, places.len(), "{}: all damage to tables is found", name.display());
         }
     }
-    assert!(guarded_journals > 0, "damage to a journal is found");
+    assert!(guarded_logs > 0, "damage to the log is found");
 }
 
 #[test]
@@ -191,17 +191,17 @@ fn what_is_missing_is_damage_and_never_taken_for_a_new_directory() {
 }
 
 #[test]
-fn a_lost_or_shortened_journal_is_noticed_after_a_clean_stop() {
+fn a_lost_or_shortened_log_is_noticed_after_a_clean_shutdown() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     fill(directory.path());
-    let journals: Vec<PathBuf> = files(directory.path())
+    let logs: Vec<PathBuf> = files(directory.path())
         .into_iter()
         .filter(|file| file.parent().is_some_and(|at| at.ends_with("journal")))
         .collect();
     let mut noticed = 0;
-    for journal in &journals {
-        let name = journal.strip_prefix(directory.path()).expect("a file of the directory");
-        let bytes = std::fs::read(journal).expect("a file can be read");
+    for log in &logs {
+        let name = log.strip_prefix(directory.path()).expect("a file of the directory");
+        let bytes = std::fs::read(log).expect("a file can be read");
         for keep in [None, Some(4096), Some(used(&bytes).saturating_sub(1) / 4096 * 4096)] {
             let copied = tempfile::tempdir().expect("a temporary directory can be made");
             copy(directory.path(), copied.path());
@@ -220,7 +220,7 @@ fn a_lost_or_shortened_journal_is_noticed_after_a_clean_stop() {
             }
         }
     }
-    assert!(noticed >= 3, "{noticed} of {}", 3 * journals.len());
+    assert!(noticed >= 3, "{noticed} of {}", 3 * logs.len());
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_missing_table_is_corrupt() {
 }
 
 #[test]
-fn a_second_process_is_told_which_directory_is_in_use() {
+fn a_second_process_learns_which_directory_is_in_use() {
     if let Ok(path) = std::env::var("TEPUI_SECOND") {
         let error = DiskEngine::open(options(Path::new(&path))).err();
         let Some(EngineError::Unavailable(why)) = error else { panic!("{error:?}") };
@@ -271,7 +271,7 @@ fn a_second_process_is_told_which_directory_is_in_use() {
     let engine = DiskEngine::open(options(directory.path())).expect("a directory can be created");
     assert!(DiskEngine::open(options(directory.path())).is_err(), "nor twice in one process");
     let status = Command::new(std::env::current_exe().expect("a test knows its path"))
-        .args(["--exact", "a_second_process_is_told_which_directory_is_in_use"])
+        .args(["--exact", "a_second_process_learns_which_directory_is_in_use"])
         .env("TEPUI_SECOND", directory.path())
         .status();
     assert!(status.is_ok_and(|status| status.success()), "the second process is refused");

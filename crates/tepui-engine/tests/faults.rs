@@ -96,7 +96,7 @@ fn a_failed_sync_is_unknown_and_heals_by_reopening() {
         assert_eq!(
             kept.get(b"before/1").await,
             Ok(Some("1".into())),
-            "a kept snapshot stays as it is, and holds up nobody"
+            "a kept snapshot stays as it is, and blocks nothing"
         );
         assert_eq!(put(&engine, "after", "1").await, Ok(()));
         drop(engine);
@@ -182,8 +182,8 @@ fn failing_background_work_is_noticed_and_heals() {
 }
 
 #[test]
-fn a_hanging_sync_shows_in_health_and_hangs_nobody() {
-    in_child("a_hanging_sync_shows_in_health_and_hangs_nobody", async |faults: Faults| {
+fn a_hanging_sync_shows_in_health_and_blocks_no_reader() {
+    in_child("a_hanging_sync_shows_in_health_and_blocks_no_reader", async |faults: Faults| {
         let store = Store::new();
         let mut options = store.options();
         options.commit_wait = Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! Reads that find nothing in memory wait for the disk where they hold up nobody.
+//! Reads that miss the page cache wait for the disk on threads for blocking work.
 
 use std::sync::Arc;
 use std::task::Poll;

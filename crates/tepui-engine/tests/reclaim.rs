@@ -49,13 +49,13 @@ async fn space_comes_back_and_rows_do_not() {
     }
     let full = table_bytes(directory.path());
     engine.reclaim(range('b')).await.expect("a range can be reclaimed");
-    // Files go when the last reader and the merge under way let go of them.
+    // Files go when the last reader and the compaction under way release them.
     let give_up = Instant::now() + Duration::from_secs(20);
     while table_bytes(directory.path()) * 10 > full * 8 {
         assert!(Instant::now() < give_up, "{full} bytes have become {}", table_bytes(directory.path()));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Again and again: what is dropped now are the deletions of the times before.
+    // Again and again: what is dropped now are the tombstones of the times before.
     for _ in 0..4 {
         assert_eq!(count(&engine, 'a').await, ROWS as usize);
         assert_eq!(count(&engine, 'b').await, 0);
@@ -64,7 +64,7 @@ async fn space_comes_back_and_rows_do_not() {
     }
     drop(engine);
     let engine = DiskEngine::open(options(directory.path())).expect("the directory can be opened");
-    assert_eq!(count(&engine, 'b').await, 0, "the journal does not bring rows back");
+    assert_eq!(count(&engine, 'b').await, 0, "the write-ahead log does not bring rows back");
     assert_eq!(count(&engine, 'a').await + count(&engine, 'c').await, 2 * ROWS as usize);
 }
 
@@ -80,7 +80,7 @@ async fn a_reclaim_that_was_given_up_can_be_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_update_is_lost_while_tables_are_written_and_merged() {
+async fn no_update_is_lost_while_tables_are_flushed_and_compacted() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let engine = DiskEngine::open(options(directory.path())).expect("a directory can be created");
     let counter = Key::from_static(b"counter");
@@ -96,7 +96,7 @@ async fn no_update_is_lost_while_tables_are_written_and_merged() {
                             .map_or(0, |held| u32::from_le_bytes(held[..].try_into().expect("four bytes")));
                         let writes = vec![
                             Write::Put(counter.clone(), (held + 1).to_le_bytes().to_vec().into()),
-                            // Enough to keep flushes and merges going.
+                            // Enough to keep flushes and compactions going.
                             Write::Put(key('x', task * 1000 + number), vec![1; 10_000].into()),
                         ];
                         let result = engine.commit(now.version(), vec![], writes).await;

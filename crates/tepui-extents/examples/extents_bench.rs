@@ -148,7 +148,7 @@ async fn large(extents: &DiskExtents, load: Load, folder: &Path) {
                 }
                 let began = Instant::now();
                 let extent = writer.finish().await.expect("an extent can be finished");
-                extents.settle(extent);
+                extents.unpin(extent);
                 written.push(extent);
                 finishing = finishing.max(began.elapsed());
             }
@@ -216,7 +216,7 @@ async fn small(extents: &DiskExtents, count: usize, tasks: usize) {
                 let mut writer = extents.begin().await.expect("an extent can be begun");
                 writer.write(piece.clone()).await.expect("bytes can be written");
                 let extent = writer.finish().await.expect("an extent can be finished");
-                extents.settle(extent);
+                extents.unpin(extent);
             }
         })
     });

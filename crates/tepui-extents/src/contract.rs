@@ -104,16 +104,16 @@ async fn many_write_at_once<E: Extents>(extents: &E) {
 }
 
 async fn those_who_read_are_waited_for<E: Extents>(extents: &E) {
-    let (first, second) = (extents.reading(), extents.reading());
+    let (first, second) = (extents.read_guard(), extents.read_guard());
     let mut waiting = std::pin::pin!(extents.wait_for_readers());
     assert!(is_pending(waiting.as_mut()), "two are reading");
     drop(first);
     assert!(is_pending(waiting.as_mut()), "one is reading");
     // Someone who came later is not waited for.
-    let later = extents.reading();
+    let later = extents.read_guard();
     drop(second);
     waiting.await;
-    assert!(!extents.is_over(&later));
+    assert!(!extents.expired(&later));
 }
 
 async fn what_was_freed_cannot_be_read<E: Extents>(extents: &E) {
@@ -128,7 +128,7 @@ async fn what_was_freed_cannot_be_read<E: Extents>(extents: &E) {
 
 async fn only_what_is_left_over_is_swept<E: Extents>(extents: &E) {
     let extent = write(extents, b"kept", 4).await;
-    assert_eq!(extents.leftovers(), []);
+    assert_eq!(extents.unsealed_volumes(), []);
     let refused = extents.sweep(extent.volume, vec![]).await;
     assert!(matches!(refused, Err(ExtentError::Failed(_))), "{refused:?}");
     assert_eq!(read(extents, extent, 0..4).await, b"kept");
@@ -169,7 +169,7 @@ async fn a_dropped_writer_leaves_nothing<S: Subject>(subject: &mut S) {
         if let Some(extent) = poll_once(finishing) {
             let extent = extent.expect("an extent can be finished");
             extents.free(vec![extent]).await.expect("it can be freed");
-            extents.settle(extent);
+            extents.unpin(extent);
         }
 
         let mut writer = extents.begin().await.expect("an extent can be begun");
@@ -192,7 +192,7 @@ async fn what_was_written_is_there_after_reopening<S: Subject>(subject: &mut S) 
     }
     for _ in 0..2 {
         subject.reopen();
-        assert_eq!(subject.extents().leftovers(), [], "it was closed");
+        assert_eq!(subject.extents().unsealed_volumes(), [], "it was closed");
         for extent in &written {
             let found = read(subject.extents(), *extent, 0..extent.bytes).await;
             assert!(found == content(extent.bytes as usize, 7), "{extent:?}");
@@ -284,7 +284,7 @@ async fn write<E: Extents>(extents: &E, content: &[u8], piece: usize) -> Extent 
         writer.write(Bytes::copy_from_slice(piece)).await.expect("bytes can be written");
     }
     let extent = writer.finish().await.expect("an extent can be finished");
-    extents.settle(extent);
+    extents.unpin(extent);
     extent
 }
 

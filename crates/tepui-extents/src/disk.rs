@@ -2,19 +2,21 @@
 //!
 //! | File | What it does |
 //! |---|---|
-//! | `store.rs` | the folder: which volume is written to, sealed, freed, deleted |
+//! | `volume_store.rs` | the folder of volumes: opening, reading, closing |
+//! | `volume_store/pool.rs` | which volume is written, by whom, and when it is sealed |
+//! | `volume_store/reclaim.rs` | freeing extents, sweeping and deleting volumes |
 //! | `volume.rs` | one file: names, writes, syncs |
-//! | `frame.rs` | how content lies in a volume |
-//! | `aligned.rs` | memory that can be written past the page cache |
-//! | `open_files.rs` | the files that were read from last |
-//! | `holes.rs` | space that is given back inside of files |
-//! | `writer.rs` | content in chunks, on its way to the disk |
-//! | `readers.rs` | who is reading |
+//! | `frame.rs` | how content is stored in a volume |
+//! | `aligned_buffer.rs` `read_buffer.rs` | buffers for writing and reading |
+//! | `open_files.rs` | the files that were read last |
+//! | `holes.rs` | space that is released inside of files |
+//! | `writer.rs` | writing content in chunks |
+//! | `readers.rs` | readers that frees wait for |
 
-use crate::frame::Cover;
-use crate::readers::{Readers, Reading};
-use crate::space::Space;
-use crate::store::Store;
+use crate::frame::FrameRange;
+use crate::read_buffer::ReadBuffer;
+use crate::readers::{ReadGuard, Readers};
+use crate::volume_store::VolumeStore;
 use crate::writer::{DiskWriter, blocking};
 use crate::{Extent, ExtentError, Extents};
 use bytes::Bytes;
@@ -27,26 +29,25 @@ use tepui_files::{FileSystem, SystemFiles};
 /// How a [`DiskExtents`] is opened.
 #[derive(Clone)]
 pub struct DiskOptions {
-    /// The folder of volumes. Created if it is not there. Whoever opens it sees to it that nobody else does: it
-    /// is not locked, for it lies in a data directory that is.
+    /// The folder of volumes. Created if it is not there. It is not locked: it belongs to a data directory that is.
     pub path: PathBuf,
-    /// A volume takes no more extents once it is so large. Default: 1 GiB.
+    /// A volume is sealed at this size. Default: 1 GiB.
     pub volume_bytes: u64,
-    /// Writes past the page cache, where the file system can. Default: true.
+    /// Writes with direct I/O, where the file system supports it. Default: true.
     pub direct: bool,
-    /// Elsewhere, how much of an extent is written before it is synced in the background. Up to twice as much
-    /// may be in the operating system's memory and not on disk. Default: 16 MiB.
+    /// Without direct I/O, how much of an extent is written before it is synced in the background. Up to twice as much may be in
+    /// the page cache and not on disk. Default: 16 MiB.
     pub sync_step_bytes: u64,
     /// Writes are refused while less than this is free on the disk. Default: 128 MiB.
     pub free_space_reserve_bytes: u64,
-    /// How long those who read are waited for before something is freed. Default: a minute.
-    pub readers_patience: Duration,
-    /// How long who writes to a volume is waited for before much of it is freed. Default: a second.
-    pub writers_patience: Duration,
-    /// Whether the folder was there before, because something is known to be in it. If it is not there now, it is lost: it is not made
-    /// anew, but refused as corrupt. Default: false.
+    /// How long frees wait for readers. Default: a minute.
+    pub reader_timeout: Duration,
+    /// How long freeing much of a volume waits for its writer. Default: a second.
+    pub writer_timeout: Duration,
+    /// Whether the folder must be there already. If it is missing, it was lost: opening fails as corrupt instead of creating it.
+    /// Default: false.
     pub must_exist: bool,
-    /// What the random parts of volumes' numbers follow from, for tests. It must not be the same for two openings. Default: chance.
+    /// Seeds the random parts of volume numbers, for tests. It must not be the same for two openings. Default: random.
     pub number_seed: Option<u64>,
     /// Where the folder is. Default: the file system of the operating system.
     pub files: Arc<dyn FileSystem>,
@@ -60,8 +61,8 @@ impl DiskOptions {
             direct: true,
             sync_step_bytes: 16 << 20,
             free_space_reserve_bytes: 128 << 20,
-            readers_patience: crate::readers::PATIENCE,
-            writers_patience: Duration::from_secs(1),
+            reader_timeout: crate::readers::READER_TIMEOUT,
+            writer_timeout: Duration::from_secs(1),
             must_exist: false,
             number_seed: None,
             files: Arc::new(SystemFiles),
@@ -72,7 +73,7 @@ impl DiskOptions {
 /// Keeps extents in files in one folder. A clone is the same store; it is closed when the last one is dropped and
 /// the last writer done, or by [`DiskExtents::close`].
 ///
-/// Works in a Tokio runtime, on the threads that its file system has for blocking work; what is in the page cache is read at once.
+/// Needs a Tokio runtime. Blocking work runs on the threads of the file system for it; what is in the page cache is read at once.
 ///
 /// ```
 /// # use tepui_extents::{DiskExtents, DiskOptions, ExtentWriter, Extents};
@@ -82,7 +83,7 @@ impl DiskOptions {
 /// let mut writer = extents.begin().await?;
 /// writer.write("some bytes".into()).await?;
 /// let extent = writer.finish().await?;
-/// extents.settle(extent);
+/// extents.unpin(extent);
 /// extents.close();
 ///
 /// let extents = DiskExtents::open(DiskOptions::new(directory.path().join("extents")))?;
@@ -92,23 +93,22 @@ impl DiskOptions {
 /// ```
 #[derive(Clone)]
 pub struct DiskExtents {
-    store: Arc<Store>,
+    store: Arc<VolumeStore>,
     readers: Arc<Readers>,
 }
 
 impl DiskExtents {
-    /// Opens the folder. Takes a moment, for it looks at the names in it.
+    /// Opens the folder. Takes a moment: it lists the volumes.
     pub fn open(options: DiskOptions) -> Result<Self, ExtentError> {
-        let readers = Arc::new(Readers::new(options.readers_patience));
-        Ok(Self { store: Store::open(options)?, readers })
+        let readers = Arc::new(Readers::new(options.reader_timeout));
+        Ok(Self { store: VolumeStore::open(options)?, readers })
     }
 
-    /// Begins no more extents and seals the volumes, so that the next start finds nothing to sweep. Volumes that
-    /// are written to are sealed when their writers are done, and all when their extents are settled. Reading and
-    /// freeing go on.
+    /// Starts no more extents and seals the volumes, so that the next start has nothing to sweep. Volumes in use are sealed when
+    /// their writers are done, and all when their extents are unpinned. Reading and freeing stay possible.
     ///
-    /// Blocks its thread until work under way has ended, and whoever began it has seen that or was dropped. So a
-    /// writer that waits for more bytes, perhaps for long, is to be dropped before.
+    /// Blocks until work under way has ended, and its caller has seen that or was dropped. So drop writers that wait for more
+    /// bytes first.
     pub fn close(&self) {
         self.store.close();
     }
@@ -116,23 +116,23 @@ impl DiskExtents {
 
 impl Extents for DiskExtents {
     type Writer = DiskWriter;
-    type Reading = Reading;
+    type ReadGuard = ReadGuard;
 
     async fn begin(&self) -> Result<DiskWriter, ExtentError> {
         self.store.check_open()?;
         Ok(DiskWriter::new(Arc::clone(&self.store)))
     }
 
-    fn settle(&self, extent: Extent) {
-        self.store.settle(extent.volume);
+    fn unpin(&self, extent: Extent) {
+        self.store.unpin(extent.volume);
     }
 
-    fn reading(&self) -> Reading {
+    fn read_guard(&self) -> ReadGuard {
         self.readers.enter()
     }
 
-    fn is_over(&self, reading: &Reading) -> bool {
-        self.readers.is_over(reading)
+    fn expired(&self, guard: &ReadGuard) -> bool {
+        self.readers.expired(guard)
     }
 
     async fn wait_for_readers(&self) {
@@ -144,15 +144,15 @@ impl Extents for DiskExtents {
         if range.is_empty() {
             return Ok(Vec::new());
         }
-        let cover = Cover::new(extent, range);
-        let place = cover.place();
-        // Taken here, where it is given back: what other threads gave back would be kept for them.
-        let mut space = Space::new((place.end - place.start) as usize);
-        if self.store.read_cached(&cover, &mut space) {
-            return self.store.content(&cover, space);
+        let frames = FrameRange::new(extent, range);
+        let place = frames.disk_range();
+        // Allocated here, where it is dropped: buffers are reused by thread.
+        let mut buffer = ReadBuffer::new((place.end - place.start) as usize);
+        if self.store.read_cached(&frames, &mut buffer) {
+            return self.store.content(&frames, buffer);
         }
         let store = Arc::clone(&self.store);
-        blocking(&self.store, move || store.read(&cover, space)).await
+        blocking(&self.store, move || store.read(&frames, buffer)).await
     }
 
     async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
@@ -160,12 +160,12 @@ impl Extents for DiskExtents {
         blocking(&self.store, move || store.free(&extents)).await
     }
 
-    fn leftovers(&self) -> Vec<u64> {
-        self.store.leftovers()
+    fn unsealed_volumes(&self) -> Vec<u64> {
+        self.store.unsealed_volumes()
     }
 
     async fn sweep(&self, volume: u64, kept: Vec<Extent>) -> Result<(), ExtentError> {
-        // Someone may read what is no longer kept, and is about to be freed.
+        // Readers may hold extents that are about to be freed.
         self.readers.wait().await;
         let store = Arc::clone(&self.store);
         blocking(&self.store, move || store.sweep(volume, &kept)).await

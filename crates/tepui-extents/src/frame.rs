@@ -1,4 +1,4 @@
-//! Frames: the pieces in which an extent lies on disk, each with its checksum.
+//! Frames: the pieces in which an extent is stored, each with its checksum.
 //!
 //! ```text
 //! checksum of the rest: u64, volume: u64, offset in the volume: u64,
@@ -6,25 +6,25 @@
 //! ```
 //!
 //! All frames of an extent but the last have the same size, so the frame of a byte is found by arithmetic.
-//! Each says where it belongs, so that one read from the wrong place is noticed.
+//! Each says where it belongs, so that a misplaced one is detected.
 
 use crate::Extent;
-use crate::aligned::Aligned;
+use crate::aligned_buffer::AlignedBuffer;
 use bytes::{Buf, Bytes};
 use std::ops::Range;
 use twox_hash::XxHash3_64;
 
 /// The size of a frame, unless it is the last one of its extent.
-pub(crate) const FRAME: usize = 64 << 10;
-const HEAD: usize = 32;
-pub(crate) const CONTENT: usize = FRAME - HEAD;
+pub(crate) const FRAME_BYTES: usize = 64 << 10;
+const HEADER_BYTES: usize = 32;
+pub(crate) const CONTENT_BYTES: usize = FRAME_BYTES - HEADER_BYTES;
 
-/// Extents begin and end at multiples of this: each can be given back to the file system on its own.
-pub(crate) const SECTOR: usize = 4096;
+/// Extents begin and end at multiples of this, so that each can be released to the file system on its own.
+pub(crate) const SECTOR_BYTES: usize = 4096;
 
 /// Where a frame belongs, and how much it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct FrameHeader {
     pub(crate) volume: u64,
     pub(crate) offset: u64,
     /// Counted from 0 in each extent.
@@ -32,24 +32,25 @@ pub(crate) struct Mark {
     pub(crate) length: u32,
 }
 
-impl Mark {
-    /// The mark of the frame with this number in an extent.
+impl FrameHeader {
+    /// The header of the frame with this index in an extent.
     fn of(extent: Extent, index: u64) -> Self {
-        let length = extent.bytes.saturating_sub(index.saturating_mul(CONTENT as u64)).min(CONTENT as u64);
+        let length =
+            extent.bytes.saturating_sub(index.saturating_mul(CONTENT_BYTES as u64)).min(CONTENT_BYTES as u64);
         Self {
             volume: extent.volume,
-            offset: extent.offset.saturating_add(index.saturating_mul(FRAME as u64)),
+            offset: extent.offset.saturating_add(index.saturating_mul(FRAME_BYTES as u64)),
             index: index as u32,
             length: length as u32,
         }
     }
 
     fn disk_bytes(self) -> usize {
-        (HEAD + self.length as usize).next_multiple_of(SECTOR)
+        (HEADER_BYTES + self.length as usize).next_multiple_of(SECTOR_BYTES)
     }
 
-    fn encode(self) -> [u8; HEAD - 8] {
-        let mut bytes = [0; HEAD - 8];
+    fn encode(self) -> [u8; HEADER_BYTES - 8] {
+        let mut bytes = [0; HEADER_BYTES - 8];
         bytes[..8].copy_from_slice(&self.volume.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.index.to_le_bytes());
@@ -58,24 +59,25 @@ impl Mark {
     }
 
     fn put(self, frame: &mut [u8]) {
-        frame[8..HEAD].copy_from_slice(&self.encode());
+        frame[8..HEADER_BYTES].copy_from_slice(&self.encode());
         let checksum = XxHash3_64::oneshot(&frame[8..]).to_le_bytes();
         frame[..8].copy_from_slice(&checksum);
     }
 
-    fn fits(self, frame: &[u8]) -> bool {
-        frame[8..HEAD] == self.encode() && frame[..8] == XxHash3_64::oneshot(&frame[8..]).to_le_bytes()
+    fn matches(self, frame: &[u8]) -> bool {
+        frame[8..HEADER_BYTES] == self.encode()
+            && frame[..8] == XxHash3_64::oneshot(&frame[8..]).to_le_bytes()
     }
 }
 
-/// Where an extent lies in its volume. An extent of no bytes has a frame too, and so a place of its own.
-pub(crate) fn place(extent: Extent) -> Range<u64> {
-    let last = Mark::of(extent, extent.bytes.saturating_sub(1) / CONTENT as u64);
+/// The range of an extent in its volume. An extent of no bytes has a frame too, and so an offset of its own.
+pub(crate) fn disk_range(extent: Extent) -> Range<u64> {
+    let last = FrameHeader::of(extent, extent.bytes.saturating_sub(1) / CONTENT_BYTES as u64);
     extent.offset..last.offset.saturating_add(last.disk_bytes() as u64)
 }
 
 /// The frames that hold a part of an extent's content.
-pub(crate) struct Cover {
+pub(crate) struct FrameRange {
     extent: Extent,
     /// The part of the content, not empty.
     range: Range<u64>,
@@ -83,9 +85,9 @@ pub(crate) struct Cover {
     last: u64,
 }
 
-impl Cover {
+impl FrameRange {
     pub(crate) fn new(extent: Extent, range: Range<u64>) -> Self {
-        let (first, last) = (range.start / CONTENT as u64, (range.end - 1) / CONTENT as u64);
+        let (first, last) = (range.start / CONTENT_BYTES as u64, (range.end - 1) / CONTENT_BYTES as u64);
         Self { extent, range, first, last }
     }
 
@@ -93,49 +95,48 @@ impl Cover {
         self.extent.volume
     }
 
-    /// Where they lie in the volume.
-    pub(crate) fn place(&self) -> Range<u64> {
-        let last = Mark::of(self.extent, self.last);
-        Mark::of(self.extent, self.first).offset..last.offset.saturating_add(last.disk_bytes() as u64)
+    /// Their range in the volume.
+    pub(crate) fn disk_range(&self) -> Range<u64> {
+        let last = FrameHeader::of(self.extent, self.last);
+        FrameHeader::of(self.extent, self.first).offset..last.offset.saturating_add(last.disk_bytes() as u64)
     }
 
-    /// The content, from the bytes at [`Cover::place`]; or the mark of the first frame that is not as it was
-    /// written.
-    pub(crate) fn content(&self, bytes: &Bytes) -> Result<Vec<Bytes>, Mark> {
+    /// The content, from the bytes of [`FrameRange::disk_range`]; or the header that the first damaged frame should have.
+    pub(crate) fn content(&self, bytes: &Bytes) -> Result<Vec<Bytes>, FrameHeader> {
         let mut pieces = Vec::with_capacity((self.last - self.first + 1) as usize);
-        for (index, at) in (self.first..=self.last).zip((0..).step_by(FRAME)) {
-            let mark = Mark::of(self.extent, index);
-            let frame = at..at + mark.disk_bytes();
-            if !mark.fits(&bytes[frame.clone()]) {
-                return Err(mark);
+        for (index, at) in (self.first..=self.last).zip((0..).step_by(FRAME_BYTES)) {
+            let header = FrameHeader::of(self.extent, index);
+            let frame = at..at + header.disk_bytes();
+            if !header.matches(&bytes[frame.clone()]) {
+                return Err(header);
             }
-            let begins = index * CONTENT as u64;
+            let begins = index * CONTENT_BYTES as u64;
             let from = self.range.start.saturating_sub(begins) as usize;
-            let to = (self.range.end - begins).min(CONTENT as u64) as usize;
-            pieces.push(bytes.slice(at + HEAD + from..at + HEAD + to));
+            let to = (self.range.end - begins).min(CONTENT_BYTES as u64) as usize;
+            pieces.push(bytes.slice(at + HEADER_BYTES + from..at + HEADER_BYTES + to));
         }
         Ok(pieces)
     }
 }
 
 /// Cuts content into frames.
-pub(crate) struct Frames {
-    bytes: Aligned,
+pub(crate) struct FrameBuffer {
+    bytes: AlignedBuffer,
     max_bytes: usize,
 }
 
-impl Frames {
+impl FrameBuffer {
     pub(crate) fn new(max_frames: usize) -> Self {
-        Self { bytes: Aligned::new(max_frames * FRAME), max_bytes: max_frames * FRAME }
+        Self { bytes: AlignedBuffer::new(max_frames * FRAME_BYTES), max_bytes: max_frames * FRAME_BYTES }
     }
 
     /// Takes as much of the content as fits.
     pub(crate) fn take(&mut self, content: &mut Bytes) {
         while !content.is_empty() && !self.is_full() {
-            let used = self.bytes.len() % FRAME;
-            let head = if used == 0 { HEAD } else { 0 };
-            let count = content.len().min(FRAME - used - head);
-            self.bytes.extend([&[0; HEAD][..head], &content[..count]]);
+            let used = self.bytes.len() % FRAME_BYTES;
+            let head = if used == 0 { HEADER_BYTES } else { 0 };
+            let count = content.len().min(FRAME_BYTES - used - head);
+            self.bytes.extend([&[0; HEADER_BYTES][..head], &content[..count]]);
             content.advance(count);
         }
     }
@@ -152,32 +153,32 @@ impl Frames {
         self.bytes.clear();
     }
 
-    /// The frames as they are written at `offset`: the next ones of the extent that begins at `start`. They are
-    /// full, or the extent ends with them.
+    /// The frames as they are written at `offset`: the next ones of the extent that begins at `start`. Either they are full, or
+    /// the extent ends with them.
     pub(crate) fn finish(&mut self, volume: u64, start: u64, offset: u64) -> &[u8] {
         if self.bytes.is_empty() {
-            self.bytes.pad(HEAD);
+            self.bytes.pad(HEADER_BYTES);
         }
-        let last = (self.bytes.len() - 1) % FRAME + 1 - HEAD;
-        self.bytes.pad(self.bytes.len().next_multiple_of(SECTOR));
-        let frames = self.bytes.len().div_ceil(FRAME);
-        for (number, frame) in self.bytes.chunks_mut(FRAME).enumerate() {
-            let offset = offset + (number * FRAME) as u64;
-            let index = ((offset - start) / FRAME as u64) as u32;
-            let length = if number + 1 == frames { last } else { CONTENT } as u32;
-            Mark { volume, offset, index, length }.put(frame);
+        let last = (self.bytes.len() - 1) % FRAME_BYTES + 1 - HEADER_BYTES;
+        self.bytes.pad(self.bytes.len().next_multiple_of(SECTOR_BYTES));
+        let frames = self.bytes.len().div_ceil(FRAME_BYTES);
+        for (number, frame) in self.bytes.chunks_mut(FRAME_BYTES).enumerate() {
+            let offset = offset + (number * FRAME_BYTES) as u64;
+            let index = ((offset - start) / FRAME_BYTES as u64) as u32;
+            let length = if number + 1 == frames { last } else { CONTENT_BYTES } as u32;
+            FrameHeader { volume, offset, index, length }.put(frame);
         }
         &self.bytes
     }
 
-    /// How much they take on disk, at most.
+    /// The space they take on disk, at most.
     pub(crate) fn disk_bytes(&self) -> u64 {
-        self.bytes.len().max(1).next_multiple_of(SECTOR) as u64
+        self.bytes.len().max(1).next_multiple_of(SECTOR_BYTES) as u64
     }
 
-    /// How much content there is. Asked before [`Frames::finish`], which fills up the last frame.
+    /// How much content there is. Valid before [`FrameBuffer::finish`], which pads the last frame.
     pub(crate) fn content_bytes(&self) -> u64 {
-        (self.bytes.len() - self.bytes.len().div_ceil(FRAME) * HEAD) as u64
+        (self.bytes.len() - self.bytes.len().div_ceil(FRAME_BYTES) * HEADER_BYTES) as u64
     }
 }
 
@@ -195,34 +196,34 @@ mod tests {
             flip in any::<prop::sample::Index>(),
         ) {
             let content = Bytes::from((0..length).map(|index| (index * 7 % 253) as u8).collect::<Vec<u8>>());
-            let mut frames = Frames::new(8);
+            let mut frames = FrameBuffer::new(8);
             let mut left = content.clone();
             frames.take(&mut left);
             prop_assert!(left.is_empty());
             prop_assert_eq!(frames.content_bytes(), length as u64);
             let extent = Extent { volume: 3, offset: 8192, bytes: length as u64 };
             let written = Bytes::copy_from_slice(frames.finish(3, 8192, 8192));
-            prop_assert_eq!(place(extent), 8192..8192 + written.len() as u64);
+            prop_assert_eq!(disk_range(extent), 8192..8192 + written.len() as u64);
 
             let (from, to) = (from.index(length + 1), to.index(length + 1));
             let (from, to) = (from.min(to), from.max(to));
             if from < to {
-                let cover = Cover::new(extent, from as u64..to as u64);
-                let at = (cover.place().start - 8192) as usize..(cover.place().end - 8192) as usize;
-                let pieces = cover.content(&written.slice(at.clone())).expect("nothing was changed");
+                let frames_read = FrameRange::new(extent, from as u64..to as u64);
+                let at = (frames_read.disk_range().start - 8192) as usize..(frames_read.disk_range().end - 8192) as usize;
+                let pieces = frames_read.content(&written.slice(at.clone())).expect("nothing was changed");
                 prop_assert_eq!(pieces.concat(), &content[from..to]);
 
                 let mut changed = written[at].to_vec();
                 let place = flip.index(changed.len());
                 changed[place] ^= 0x10;
-                prop_assert!(cover.content(&changed.into()).is_err());
+                prop_assert!(frames_read.content(&changed.into()).is_err());
             }
         }
     }
 
     #[test]
     fn a_frame_from_elsewhere_is_noticed() {
-        let mut frames = Frames::new(1);
+        let mut frames = FrameBuffer::new(1);
         frames.take(&mut Bytes::from_static(b"content"));
         let written = Bytes::copy_from_slice(frames.finish(3, 8192, 8192));
         let right = Extent { volume: 3, offset: 8192, bytes: 7 };
@@ -232,14 +233,14 @@ mod tests {
             ("offset", Extent { offset: 4096, ..right }, false),
             ("length", Extent { bytes: 8, ..right }, false),
         ] {
-            assert_eq!(Cover::new(extent, 0..7).content(&written).is_ok(), found, "{case}");
+            assert_eq!(FrameRange::new(extent, 0..7).content(&written).is_ok(), found, "{case}");
         }
     }
 
     #[test]
     fn an_extent_that_cannot_be_does_no_harm() {
         let extent = Extent { volume: 1, offset: u64::MAX - 5, bytes: u64::MAX };
-        assert_eq!(place(extent).start, u64::MAX - 5);
-        Cover::new(extent, 7..u64::MAX).place();
+        assert_eq!(disk_range(extent).start, u64::MAX - 5);
+        FrameRange::new(extent, 7..u64::MAX).disk_range();
     }
 }

@@ -1,8 +1,8 @@
-//! Space that is given back inside of files, and files that have nothing left in them.
+//! Space that is released inside of files, and files that have nothing left in them.
 //!
-//! Where the file system can punch holes, they are on disk, and the only record of what was freed: freeing
-//! something twice changes nothing, and there is nothing to keep in step with it. Elsewhere what was freed is
-//! remembered until the program ends, so that a file of which everything was freed can at least be deleted.
+//! Where the file system can punch holes, these are the only record of what was freed: freeing twice changes nothing, and
+//! there is no other state to keep consistent. Elsewhere freed ranges are remembered until the program ends, so that a file of
+//! which everything was freed can at least be deleted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -12,12 +12,12 @@ use tepui_files::File;
 
 #[derive(Default)]
 pub(crate) struct Holes {
-    /// What was freed in this run and could not be given back, by volume.
-    remembered: Mutex<HashMap<u64, Ranges>>,
+    /// What was freed in this run without a hole, by volume.
+    remembered: Mutex<HashMap<u64, RangeSet>>,
 }
 
 impl Holes {
-    /// Gives back a part of a volume. It is for good once the file is synced.
+    /// Releases a range of a volume. Durable once the file is synced.
     pub(crate) fn make(&self, volume: u64, file: &dyn File, range: Range<u64>) -> io::Result<()> {
         if range.is_empty() || file.punch_hole(range.clone())? {
             return Ok(());
@@ -26,7 +26,7 @@ impl Holes {
         Ok(())
     }
 
-    /// Whether everything in the volume was given back.
+    /// Whether everything in the volume was released.
     pub(crate) fn are_all(&self, volume: u64, file: &dyn File) -> io::Result<bool> {
         let length = file.length()?;
         if length == 0 || !file.has_data()? {
@@ -39,16 +39,16 @@ impl Holes {
         self.remembered().remove(&volume);
     }
 
-    fn remembered(&self) -> MutexGuard<'_, HashMap<u64, Ranges>> {
+    fn remembered(&self) -> MutexGuard<'_, HashMap<u64, RangeSet>> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ranges that neither meet nor touch, by their starts.
+/// Disjoint ranges that do not touch, by their starts.
 #[derive(Default)]
-struct Ranges(BTreeMap<u64, u64>);
+struct RangeSet(BTreeMap<u64, u64>);
 
-impl Ranges {
+impl RangeSet {
     fn insert(&mut self, mut range: Range<u64>) {
         while let Some((start, end)) =
             self.0.range(..=range.end).next_back().map(|(start, end)| (*start, *end))
@@ -79,7 +79,7 @@ mod tests {
             inserted in prop::collection::vec((0u64..60, 1u64..12), 0..20),
             asked in (0u64..60, 1u64..12),
         ) {
-            let mut ranges = Ranges::default();
+            let mut ranges = RangeSet::default();
             let mut model = BTreeSet::new();
             for (start, length) in inserted {
                 ranges.insert(start..start + length);

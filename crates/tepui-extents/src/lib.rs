@@ -1,7 +1,7 @@
 //! Bytes that are too large for the engine: written once, read in ranges, freed when nothing refers to them.
 //!
-//! This crate knows nothing about blobs. Whoever keeps an [`Extent`] (in the engine, say) keeps its bytes;
-//! whoever gives up the last one calls [`Extents::free`]. [`MemoryExtents`] keeps everything in memory,
+//! This crate knows nothing about blobs. Its users store [`Extent`]s (in the engine, say), and call [`Extents::free`] when
+//! the last reference to one is gone. [`MemoryExtents`] keeps everything in memory,
 //! [`DiskExtents`] keeps it on disk; both pass the suite in [`contract`].
 
 use bytes::Bytes;
@@ -9,29 +9,29 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 
-mod aligned;
+mod aligned_buffer;
 pub mod contract;
 mod disk;
 mod frame;
 mod holes;
 mod memory;
 mod open_files;
+mod read_buffer;
 mod readers;
-mod space;
-mod store;
 mod volume;
+mod volume_store;
 mod writer;
 
 pub use disk::{DiskExtents, DiskOptions};
 pub use memory::{MemoryExtents, MemoryWriter};
-pub use readers::Reading;
+pub use readers::ReadGuard;
 pub use writer::DiskWriter;
 
-/// What a store reads and checks as a whole, counted from the beginning of an extent: a read that ends elsewhere leaves
-/// something to be read again.
-pub const PIECE_BYTES: u64 = frame::CONTENT as u64;
+/// The unit of reading and verifying, from the beginning of an extent: a read that ends elsewhere reads a part of the last
+/// unit in vain.
+pub const PIECE_BYTES: u64 = frame::CONTENT_BYTES as u64;
 
-/// Where some bytes lie. They never change.
+/// Where immutable bytes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     pub volume: u64,
@@ -41,16 +41,16 @@ pub struct Extent {
     pub bytes: u64,
 }
 
-/// Why bytes could not be written, read or freed. Each kind says what to do about it.
+/// Why an operation failed. Each kind says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtentError {
-    /// Try again later: the store is being closed, say.
+    /// Retry later: the store is being closed, say.
     Unavailable(String),
-    /// The disk is full, or nearly so: nothing is written any more.
+    /// The disk is full, or nearly so: writes are refused.
     NoSpace(String),
-    /// Stored bytes are not what was written, or not there. Stop and look; never serve them.
+    /// Stored bytes are not what was written, or missing. Never serve them.
     Corrupt(String),
-    /// Anything else that failed below: the message is for the log.
+    /// Any other failure: the message is for the log.
     Failed(String),
 }
 
@@ -58,72 +58,68 @@ pub enum ExtentError {
 ///
 /// # Contract
 ///
-/// - An extent is on disk when [`ExtentWriter::finish`] returns it, and survives a crash from then on.
-///   A writer that is dropped before that, or whose `finish` is, leaves nothing behind.
+/// - An extent is durable when [`ExtentWriter::finish`] returns it. A writer that is dropped before that, or whose `finish`
+///   is, leaves nothing behind.
 /// - No two extents have the same volume and offset, not even extents of no bytes, nor one that was freed.
-/// - A place is given out once: no later extent begins where a finished one did, freed or not.
-/// - `read` returns the bytes of the range, in pieces, and none that are not what was written. It refuses a range
-///   that goes beyond the extent with `Failed`.
-/// - Memory does not grow with the length of what is written. `read` returns everything that it is asked for
-///   and has all of it in memory at once, so ask for 1 to 4 MiB at a time.
-/// - `free` gives the space back at once, and may be repeated, also after a restart. Whoever frees what others may
-///   have found before waits for them first: see [`Extents::wait_for_readers`].
-/// - Reading what was freed fails. It never returns other bytes.
-/// - After a crash there may be bytes of extents that were never finished, or finished and never kept.
-///   They can only be in [`Extents::leftovers`], and [`Extents::sweep`] frees them.
-/// - A write that failed stays so: nothing of its extent is kept, and the next extent lies elsewhere.
+/// - A location is used once: no later extent begins where a finished one did, freed or not.
+/// - `read` returns the bytes of the range, in pieces, verified by checksum. A range beyond the end of the extent is refused
+///   with `Failed`.
+/// - Memory does not grow with the length of an extent that is written. `read` returns the whole range from memory, so read
+///   1 to 4 MiB at a time.
+/// - `free` releases the space at once, and may be repeated, also after a restart. If readers may hold references to the
+///   extents, wait for them first: see [`Extents::wait_for_readers`].
+/// - Reading a freed extent fails. It never returns other bytes.
+/// - After a crash there may be bytes of extents that were never finished, or finished and never referenced. They can only be
+///   in [`Extents::unsealed_volumes`], and [`Extents::sweep`] frees them.
+/// - After a failed write nothing of its extent remains, and the next extent is written elsewhere.
 pub trait Extents: Send + Sync + 'static {
     type Writer: ExtentWriter;
-    type Reading: Send + Sync + 'static;
+    type ReadGuard: Send + Sync + 'static;
 
-    /// Begins an extent.
+    /// Starts an extent.
     fn begin(&self) -> impl Future<Output = Result<Self::Writer, ExtentError>> + Send;
 
-    /// Says that it is known, also after a crash, what becomes of an extent: someone keeps it, or it was freed.
-    /// Call it once for each that was finished. What is not settled when the program ends is in a volume that is
-    /// left over.
-    fn settle(&self, extent: Extent);
+    /// Releases the pin on the volume of a finished extent. Call it once for each, when the reference to it is durable or it was
+    /// freed. A volume with pinned extents stays unsealed, so that the next start sweeps it.
+    fn unpin(&self, extent: Extent);
 
-    /// Makes those wait who are about to free something, for as long as this is held and not over. Call it before
-    /// looking up what to read.
-    fn reading(&self) -> Self::Reading;
+    /// Delays frees as long as the guard is held and has not expired. Take it before looking up what to read.
+    fn read_guard(&self) -> Self::ReadGuard;
 
-    /// Whether someone has read for so long that nobody waits for them any more. What they still want to read may
-    /// be gone.
-    fn is_over(&self, reading: &Self::Reading) -> bool;
+    /// Whether a guard was held for so long that frees do not wait for it any more: its extents may be gone.
+    fn expired(&self, guard: &Self::ReadGuard) -> bool;
 
-    /// Waits until everyone who is reading now is done or has taken too long. Call it between making something
-    /// unfindable and freeing it.
+    /// Waits until every guard that is held now is dropped or has expired. Call it between removing the last reference to an
+    /// extent and freeing it.
     fn wait_for_readers(&self) -> impl Future<Output = ()> + Send;
 
-    /// The bytes `range` of an extent's content. Hold a [`Extents::reading`] meanwhile.
+    /// The bytes `range` of an extent's content. Hold a [`Extents::read_guard`] meanwhile.
     fn read(
         &self,
         extent: Extent,
         range: Range<u64>,
     ) -> impl Future<Output = Result<Vec<Bytes>, ExtentError>> + Send;
 
-    /// Gives back the space of extents. Give many at once: each call waits for the disk once per volume, and perhaps
-    /// for who writes to it.
+    /// Releases the space of extents. Free many at once: each call syncs each volume once, and may wait for its writer.
     fn free(&self, extents: Vec<Extent>) -> impl Future<Output = Result<(), ExtentError>> + Send;
 
-    /// The volumes that an earlier run of the program was writing to when it ended, and that were not swept since.
-    fn leftovers(&self) -> Vec<u64>;
+    /// The volumes that an earlier run did not seal, and that were not swept since.
+    fn unsealed_volumes(&self) -> Vec<u64>;
 
-    /// Frees whatever is in one of the `leftovers` and not in `kept`. Any other volume is refused with `Failed`,
-    /// and a volume that lacks something kept with `Corrupt`; both stay as they are.
+    /// Frees everything in one of the `unsealed_volumes` but the extents `kept`. Any other volume is refused with `Failed`, and
+    /// one that lacks a kept extent with `Corrupt`; both stay as they are.
     fn sweep(&self, volume: u64, kept: Vec<Extent>) -> impl Future<Output = Result<(), ExtentError>> + Send;
 }
 
 /// An extent that is being written.
 pub trait ExtentWriter: Send + 'static {
-    /// Appends to the extent. Once it has failed, or its future was dropped, the extent cannot be finished.
+    /// Appends to the extent. After a failure, or if the future was dropped, the extent cannot be finished.
     fn write(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), ExtentError>> + Send;
 
     fn finish(self) -> impl Future<Output = Result<Extent, ExtentError>> + Send;
 }
 
-/// Refuses a range that goes beyond the extent. Nothing lies in a range whose end is not after its start.
+/// Refuses a range beyond the end of the extent. A range whose end is not after its start is empty.
 fn check_range(extent: Extent, range: &Range<u64>) -> Result<(), ExtentError> {
     match range.start.max(range.end) <= extent.bytes {
         true => Ok(()),
@@ -131,8 +127,8 @@ fn check_range(extent: Extent, range: &Range<u64>) -> Result<(), ExtentError> {
     }
 }
 
-fn not_left_over(volume: u64) -> ExtentError {
-    ExtentError::Failed(format!("not left over from an earlier run: volume {volume}"))
+fn not_unsealed(volume: u64) -> ExtentError {
+    ExtentError::Failed(format!("not an unsealed volume of an earlier run: {volume}"))
 }
 
 impl fmt::Display for ExtentError {

@@ -1,6 +1,6 @@
-//! The store that keeps everything in memory, for tests and for data that may be lost.
+//! Extents in memory, for tests and for data that may be lost.
 
-use crate::readers::{Readers, Reading};
+use crate::readers::{ReadGuard, Readers};
 use crate::{Extent, ExtentError, ExtentWriter, Extents};
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes are kept in pieces of this size, the last one of an extent shorter.
-const PIECE: usize = 256 << 10;
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Keeps everything in memory. A clone is the same store.
 ///
@@ -27,13 +27,13 @@ const PIECE: usize = 256 << 10;
 /// ```
 #[derive(Clone, Default)]
 pub struct MemoryExtents {
-    store: Arc<Mutex<Store>>,
+    store: Arc<Mutex<ExtentMap>>,
     readers: Arc<Readers>,
 }
 
 #[derive(Default)]
-struct Store {
-    /// By their offset in the one volume that there is.
+struct ExtentMap {
+    /// By their offset in the only volume.
     extents: HashMap<u64, Vec<Bytes>>,
     next: u64,
 }
@@ -51,20 +51,20 @@ impl MemoryExtents {
 
 impl Extents for MemoryExtents {
     type Writer = MemoryWriter;
-    type Reading = Reading;
+    type ReadGuard = ReadGuard;
 
     async fn begin(&self) -> Result<MemoryWriter, ExtentError> {
         Ok(MemoryWriter { store: Arc::clone(&self.store), pieces: Vec::new(), last: BytesMut::new() })
     }
 
-    fn settle(&self, _: Extent) {}
+    fn unpin(&self, _: Extent) {}
 
-    fn reading(&self) -> Reading {
+    fn read_guard(&self) -> ReadGuard {
         self.readers.enter()
     }
 
-    fn is_over(&self, reading: &Reading) -> bool {
-        self.readers.is_over(reading)
+    fn expired(&self, guard: &ReadGuard) -> bool {
+        self.readers.expired(guard)
     }
 
     async fn wait_for_readers(&self) {
@@ -77,7 +77,7 @@ impl Extents for MemoryExtents {
         let pieces = store.extents.get(&extent.offset).filter(|pieces| length(pieces) == extent.bytes);
         let pieces = pieces.ok_or_else(|| ExtentError::Corrupt(format!("no such extent: {extent:?}")))?;
         let mut found = Vec::new();
-        for (piece, begins) in pieces.iter().zip((0..).step_by(PIECE)) {
+        for (piece, begins) in pieces.iter().zip((0..).step_by(PIECE_BYTES)) {
             let from = range.start.saturating_sub(begins).min(piece.len() as u64) as usize;
             let to = range.end.saturating_sub(begins).min(piece.len() as u64) as usize;
             if from < to {
@@ -95,18 +95,18 @@ impl Extents for MemoryExtents {
         Ok(())
     }
 
-    fn leftovers(&self) -> Vec<u64> {
+    fn unsealed_volumes(&self) -> Vec<u64> {
         Vec::new()
     }
 
     async fn sweep(&self, volume: u64, _: Vec<Extent>) -> Result<(), ExtentError> {
-        Err(crate::not_left_over(volume))
+        Err(crate::not_unsealed(volume))
     }
 }
 
 /// An extent that is being written to a [`MemoryExtents`].
 pub struct MemoryWriter {
-    store: Arc<Mutex<Store>>,
+    store: Arc<Mutex<ExtentMap>>,
     pieces: Vec<Bytes>,
     last: BytesMut,
 }
@@ -114,11 +114,11 @@ pub struct MemoryWriter {
 impl ExtentWriter for MemoryWriter {
     async fn write(&mut self, mut bytes: Bytes) -> Result<(), ExtentError> {
         while !bytes.is_empty() {
-            // Copied, for they may be a part of something larger.
-            let count = bytes.len().min(PIECE - self.last.len());
+            // Copied: they may be a slice of a larger buffer.
+            let count = bytes.len().min(PIECE_BYTES - self.last.len());
             self.last.extend_from_slice(&bytes[..count]);
             bytes.advance(count);
-            if self.last.len() == PIECE {
+            if self.last.len() == PIECE_BYTES {
                 self.pieces.push(std::mem::take(&mut self.last).freeze());
             }
         }
@@ -141,6 +141,6 @@ fn length(pieces: &[Bytes]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
-fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+fn lock(store: &Mutex<ExtentMap>) -> MutexGuard<'_, ExtentMap> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,21 +1,21 @@
-//! The files that were read from last, which are held open.
+//! The files that were read last, which are kept open (LRU).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use tepui_files::File;
 
-/// How many files are held open, at most.
+/// How many files are kept open at most.
 const MAX: usize = 256;
 
 /// By the numbers of their volumes.
 #[derive(Default)]
 pub(crate) struct OpenFiles {
-    files: HashMap<u64, Used>,
-    /// Counts uses.
+    files: HashMap<u64, OpenFile>,
+    /// A logical clock: counts uses.
     now: u64,
 }
 
-struct Used {
+struct OpenFile {
     file: Arc<dyn File>,
     last: u64,
 }
@@ -28,12 +28,12 @@ impl OpenFiles {
         Some(Arc::clone(&used.file))
     }
 
-    /// Keeps a file, in place of the one that was not used for longest if there are too many.
+    /// Keeps a file, and evicts the least recently used one if there are too many.
     pub(crate) fn insert(&mut self, number: u64, file: Arc<dyn File>) {
         self.now += 1;
-        self.files.insert(number, Used { file, last: self.now });
+        self.files.insert(number, OpenFile { file, last: self.now });
         if self.files.len() > MAX {
-            // Looks at all of them, which takes less than opening the file did.
+            // A linear search: it takes less than opening the file did.
             let oldest = self.files.iter().min_by_key(|(_, used)| used.last).map(|(number, _)| *number);
             oldest.and_then(|number| self.files.remove(&number));
         }
@@ -50,7 +50,7 @@ mod tests {
     use tepui_files::{Create, FileSystem as _, OpenOptions, SimulatedFiles};
 
     #[test]
-    fn what_was_not_used_for_longest_is_closed() {
+    fn the_least_recently_used_file_is_closed() {
         let files = SimulatedFiles::new(1);
         let create = |number: u64| {
             let path = format!("/{number}");

@@ -1,10 +1,10 @@
-//! Volumes: the files in which extents lie one after the other.
+//! Volumes: append-only files of extents.
 //!
-//! A volume's name says its number, and whether it may still hold bytes that nobody keeps: `17.open` while it is
-//! written to, `17` once it is sealed.
+//! The name of a volume says its number, and whether it may hold bytes that nothing refers to: `17.open` while it is written,
+//! `17` once it is sealed.
 
-use crate::aligned::Aligned;
-use crate::frame::SECTOR;
+use crate::aligned_buffer::AlignedBuffer;
+use crate::frame::SECTOR_BYTES;
 use crate::holes::Holes;
 use std::io;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tepui_files::{Create, File, FileSystem, OpenOptions};
 
-/// What the name of a volume ends with before it is sealed.
+/// The extension of a volume before it is sealed.
 const OPEN: &str = "open";
 
 pub(crate) fn sealed_path(folder: &Path, number: u64) -> PathBuf {
@@ -25,65 +25,65 @@ pub(crate) fn open_path(folder: &Path, number: u64) -> PathBuf {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum VolumeFile {
     Sealed(u64),
-    /// An earlier run was writing to it when it ended.
-    LeftOver(u64),
+    /// An earlier run ended without sealing it.
+    Unsealed(u64),
 }
 
-impl Found {
+impl VolumeFile {
     pub(crate) fn number(self) -> u64 {
         match self {
-            Self::Sealed(number) | Self::LeftOver(number) => number,
+            Self::Sealed(number) | Self::Unsealed(number) => number,
         }
     }
 }
 
 /// The volumes in a folder, in no order.
-pub(crate) fn find(files: &dyn FileSystem, folder: &Path) -> io::Result<Vec<Found>> {
+pub(crate) fn find(files: &dyn FileSystem, folder: &Path) -> io::Result<Vec<VolumeFile>> {
     let mut found = Vec::new();
     for name in files.names(folder)? {
         match name.to_str().and_then(parse) {
             Some(volume) => found.push(volume),
-            None => tracing::warn!(?name, folder = %folder.display(), "not a volume: left alone"),
+            None => tracing::warn!(?name, folder = %folder.display(), "not a volume: ignored"),
         }
     }
     Ok(found)
 }
 
-fn parse(name: &str) -> Option<Found> {
-    let (number, kind): (&str, fn(u64) -> Found) = match name.split_once('.') {
-        Some((number, OPEN)) => (number, Found::LeftOver),
+fn parse(name: &str) -> Option<VolumeFile> {
+    let (number, kind): (&str, fn(u64) -> VolumeFile) = match name.split_once('.') {
+        Some((number, OPEN)) => (number, VolumeFile::Unsealed),
         Some(_) => return None,
-        None => (name, Found::Sealed),
+        None => (name, VolumeFile::Sealed),
     };
-    // Only as we write it: there is one name for each number.
+    // Only the canonical form: there is one name for each number.
     number.parse().ok().filter(|parsed: &u64| parsed.to_string() == number).map(kind)
 }
 
-/// A volume that this run writes to. One writer has it at a time.
+/// A volume of this run. One writer has it at a time.
 pub(crate) struct Volume {
     pub(crate) number: u64,
     file: Box<dyn File>,
-    way: Way,
-    /// How many writes, cuts and syncs have failed. After the first one nothing more is written: what the kernel says about
-    /// these bytes from then on is worth nothing.
+    mode: WriteMode,
+    /// How many writes, truncations and syncs have failed. After the first one nothing more is written: a later fsync proves
+    /// nothing about these bytes.
     failures: AtomicU64,
-    /// One sync at a time, for a failure may be told to only one of those who wait for it.
+    /// One sync at a time: the kernel may report a failure to only one of several.
     syncing: Mutex<()>,
 }
 
-/// The way to the disk.
+/// How a volume is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Past the page cache: twice as fast, and the memory is left to those who read.
+enum WriteMode {
+    /// Direct I/O: twice as fast, and the page cache is left to readers.
     Direct,
-    /// Where the file system knows no other.
-    Cached,
+    /// Through the page cache, where the file system has no direct I/O.
+    Buffered,
 }
 
 impl Volume {
-    /// Makes the file. It is there for good once the folder is synced.
+    /// Creates the file. Durable once the folder is synced.
     pub(crate) fn create(
         files: &dyn FileSystem,
         folder: &Path,
@@ -92,24 +92,24 @@ impl Volume {
     ) -> io::Result<Self> {
         let path = open_path(folder, number);
         let cached = files.open(&path, OpenOptions::create(Create::New))?;
-        let (file, way) = match direct.then(|| open_direct(files, &path)).flatten() {
-            Some(file) => (file, Way::Direct),
-            None => (cached, Way::Cached),
+        let (file, mode) = match direct.then(|| open_direct(files, &path)).flatten() {
+            Some(file) => (file, WriteMode::Direct),
+            None => (cached, WriteMode::Buffered),
         };
-        Ok(Self { number, file, way, failures: AtomicU64::new(0), syncing: Mutex::new(()) })
+        Ok(Self { number, file, mode, failures: AtomicU64::new(0), syncing: Mutex::new(()) })
     }
 
-    /// Whether what was written is on its way to the disk before it is synced.
+    /// Whether writes go to the disk before they are synced.
     pub(crate) fn is_direct(&self) -> bool {
-        self.way == Way::Direct
+        self.mode == WriteMode::Direct
     }
 
-    /// Writes whole sectors, which begin at one in memory too.
+    /// Writes whole sectors from an aligned buffer.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.count_failure(self.file.write_all_at(bytes, offset))
     }
 
-    /// Brings everything that was written to the disk, if nothing has failed before.
+    /// Makes everything that was written durable, if nothing has failed before.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let _one = self.syncing();
         if !self.is_good() {
@@ -127,15 +127,14 @@ impl Volume {
         self.failures() == 0
     }
 
-    /// Takes back what was written after `end`.
-    pub(crate) fn cut(&self, end: u64) -> io::Result<()> {
+    /// Discards what was written after `end`.
+    pub(crate) fn truncate(&self, end: u64) -> io::Result<()> {
         self.count_failure(self.file.set_length(end))
     }
 
-    /// Gives back parts of the file, for good.
+    /// Releases ranges of the file. Durable when this returns.
     ///
-    /// Through the same handle as all others: a sync that fails may drop what someone else has written, who must not be told
-    /// afterwards that it is on the disk.
+    /// Through the same handle as the writes: a failed sync may drop the writes of others, whose own sync must then fail as well.
     pub(crate) fn free(&self, holes: &Holes, places: &[Range<u64>]) -> io::Result<()> {
         let before = self.failures();
         for place in places {
@@ -148,8 +147,7 @@ impl Volume {
         self.count_failure(self.file.sync_data())
     }
 
-    /// Makes sure that there is nothing after `end`, also after a crash, and gives the file the name of a sealed
-    /// one. That is for good once the folder is synced.
+    /// Truncates the file at `end` for good, and renames it. The name is durable once the folder is synced.
     pub(crate) fn seal(&self, files: &dyn FileSystem, folder: &Path, end: u64) -> io::Result<()> {
         {
             let _one = self.syncing();
@@ -174,12 +172,11 @@ impl Volume {
     }
 }
 
-/// The file, to be written past the page cache, if that is possible here. Some file systems refuse it only when they are written
-/// to, so that is tried.
+/// The file with direct I/O, if that is possible. Some file systems refuse it only when they are written to, so that is tried.
 fn open_direct(files: &dyn FileSystem, path: &Path) -> Option<Box<dyn File>> {
     let file = files.open(path, OpenOptions::write().direct()).ok()?;
-    let mut sector = Aligned::new(SECTOR);
-    sector.pad(SECTOR);
+    let mut sector = AlignedBuffer::new(SECTOR_BYTES);
+    sector.pad(SECTOR_BYTES);
     file.write_all_at(&sector, 0).ok()?;
     Some(file)
 }
@@ -191,9 +188,9 @@ mod tests {
     #[test]
     fn names_say_what_a_volume_is() {
         for (name, expected) in [
-            ("17", Some(Found::Sealed(17))),
-            ("17.open", Some(Found::LeftOver(17))),
-            ("0", Some(Found::Sealed(0))),
+            ("17", Some(VolumeFile::Sealed(17))),
+            ("17.open", Some(VolumeFile::Unsealed(17))),
+            ("0", Some(VolumeFile::Sealed(0))),
             ("17.closed", None),
             ("017", None),
             ("+17", None),

@@ -1,6 +1,6 @@
 //! A child process writes and frees extents from several tasks and is killed in the middle, again and again.
 //!
-//! What it was told is finished must be there, and nothing else may take space once leftovers are swept.
+//! Extents whose finish was acknowledged must be there, and nothing else may take space once unsealed volumes are swept.
 //! `TEPUI_CRASH_ROUNDS` asks for more rounds than the few that every run makes, and `TEPUI_CRASH_SEED` for the same
 //! times of death as an earlier run.
 
@@ -59,7 +59,7 @@ async fn write_for_ever(extents: DiskExtents, task: usize) {
         }
         let extent = writer.finish().await.expect("an extent can be finished");
         say("done", extent, seed);
-        extents.settle(extent);
+        extents.unpin(extent);
         mine.push((extent, seed));
         if number % 2 == 0 {
             let (old, seed) = mine.remove(seed * 31 % mine.len());
@@ -107,11 +107,11 @@ fn killed_again_and_again() {
         let extents = open(directory.path());
         runtime.block_on(async {
             check(&extents, &kept, round).await;
-            for volume in extents.leftovers() {
+            for volume in extents.unsealed_volumes() {
                 let kept = kept.keys().filter(|extent| extent.volume == volume).copied().collect();
                 extents.sweep(volume, kept).await.expect("a volume can be swept");
             }
-            assert_eq!(extents.leftovers(), []);
+            assert_eq!(extents.unsealed_volumes(), []);
             // The last one may have been freed, or nearly.
             extents.free(said.freed).await.expect("extents can be freed again");
             check(&extents, &kept, round).await;

@@ -20,7 +20,7 @@ async fn write(extents: &DiskExtents, content: &[u8]) -> Result<Extent, ExtentEr
     let mut writer = extents.begin().await?;
     writer.write(Bytes::copy_from_slice(content)).await?;
     let extent = writer.finish().await?;
-    extents.settle(extent);
+    extents.unpin(extent);
     Ok(extent)
 }
 
@@ -71,7 +71,7 @@ async fn a_flipped_byte_is_never_served() {
         std::fs::write(&file, &flipped).expect("a file can be written");
         let found = extents.read(extent, 0..extent.bytes).await;
         assert!(matches!(&found, Err(ExtentError::Corrupt(_))), "byte {place}");
-        // Frames that are as they were written can still be read.
+        // FrameBuffer that are as they were written can still be read.
         for frame in 0..3 {
             let range = frame * 65_504..extent.bytes.min((frame + 1) * 65_504);
             let found = extents.read(extent, range.clone()).await;
@@ -88,7 +88,7 @@ async fn a_flipped_byte_is_never_served() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_with_its_file() {
+async fn what_is_missing_is_reported_with_its_file() {
     let directory = directory();
     let extents = open(directory.path());
     let extent = write(&extents, &content(150_000, 1)).await.expect("an extent can be written");
@@ -126,7 +126,7 @@ async fn a_sweep_that_would_lose_something_is_refused() {
     let sealed = directory.path().join(volume.to_string());
     std::fs::rename(&sealed, sealed.with_extension("open")).expect("as after a crash");
     let extents = open(directory.path());
-    assert_eq!(extents.leftovers(), [volume]);
+    assert_eq!(extents.unsealed_volumes(), [volume]);
     let beyond = Extent { offset: 1 << 20, ..extent };
     let inside = Extent { offset: 4096, bytes: 10, ..extent };
     for odd in [beyond, inside] {
@@ -160,7 +160,7 @@ async fn no_number_is_used_twice() {
     }
 }
 
-/// Whoever has kept an extent that is lost must never read another.
+/// A reference to a lost extent must never read another one.
 #[test]
 fn no_number_is_used_twice_though_volumes_are_lost() {
     for is_folder_lost in [false, true] {
@@ -213,7 +213,7 @@ async fn a_volume_under_two_names_is_refused() {
 
 /// A sync that fails may drop what others have written, and tell it to one of them only.
 #[test]
-fn who_writes_is_told_when_a_free_fails() {
+fn a_failed_free_is_reported_to_the_writer() {
     let content = Bytes::from(content(1_500_000, 1));
     // A failing sync keeps some of what it drops, by chance.
     for (failing, seed) in (0..8).flat_map(|failing| (0..8).map(move |seed| (failing, seed))) {

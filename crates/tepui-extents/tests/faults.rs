@@ -61,7 +61,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The writer is told, the volume is not written to again, and all others go on.
+/// The writer gets the error, the volume is not written again, and all others go on.
 #[test]
 fn a_failed_sync_is_never_acknowledged() {
     in_child("a_failed_sync_is_never_acknowledged", async |faults: Faults| {
@@ -84,7 +84,7 @@ fn a_failed_sync_is_never_acknowledged() {
         drop(extents);
 
         let extents = store.open();
-        for volume in extents.leftovers() {
+        for volume in extents.unsealed_volumes() {
             let kept =
                 kept.iter().map(|(extent, _)| *extent).filter(|extent| extent.volume == volume).collect();
             extents.sweep(volume, kept).await.expect("a volume can be swept");
@@ -111,11 +111,11 @@ fn a_sync_that_failed_in_the_background_is_not_forgotten() {
         write(&extents, b"so that there is a volume").await.expect("an extent can be written");
         let mut writer = extents.begin().await.expect("an extent can be begun");
         faults.set("s");
-        // More than a step, so that a sync begins, and less than two, so that nobody waits for it.
+        // More than a step, so that a sync begins, and less than two, so that nothing waits for it.
         for piece in content(1_700_000, 1).chunks(100_000) {
             writer.write(Bytes::copy_from_slice(piece)).await.expect("nobody has noticed yet");
         }
-        // It fails where nobody can see it.
+        // It fails in the background.
         tokio::time::sleep(Duration::from_millis(700)).await;
         faults.clear();
         let failed = writer.finish().await;
@@ -124,8 +124,8 @@ fn a_sync_that_failed_in_the_background_is_not_forgotten() {
 }
 
 #[test]
-fn a_hanging_sync_hinders_nobody_who_reads() {
-    in_child("a_hanging_sync_hinders_nobody_who_reads", async |faults: Faults| {
+fn a_hanging_sync_does_not_block_readers() {
+    in_child("a_hanging_sync_does_not_block_readers", async |faults: Faults| {
         let store = Store::new();
         let extents = store.open();
         let before = write(&extents, b"before").await.expect("an extent can be written");
@@ -140,11 +140,11 @@ fn a_hanging_sync_hinders_nobody_who_reads() {
         until("it is written", || length() > length_before).await;
         check(&extents, before, b"before").await;
         assert!(!hanging.is_finished());
-        // The client leaves, so there is nobody to give the extent to.
+        // The client leaves, so nothing refers to the extent.
         hanging.abort();
         let _ = hanging.await;
         faults.clear();
-        until("what nobody waited for is taken back", || length() == length_before).await;
+        until("an extent that was not finished is discarded", || length() == length_before).await;
         // The volume is free again a moment after it was cut; until then, extents are written to another.
         let give_up = Instant::now() + Duration::from_secs(30);
         let after = loop {

@@ -227,10 +227,10 @@ impl Data {
             let engine = DiskOptions::new(&directory);
             let mut extents = tepui_extents::DiskOptions::new(directory.join("extents"));
             // Both are made before the engine says that everything is there: from then on, what is missing is damage.
-            extents.must_exist = tepui_engine::is_used(&*engine.files, &directory).unwrap_or(true);
+            extents.must_exist = tepui_engine::is_initialized(&*engine.files, &directory).unwrap_or(true);
             let is_new = !extents.must_exist;
             let extents = DiskExtents::open(extents).map_err(StartError::Extents)?;
-            if is_new && !extents.leftovers().is_empty() {
+            if is_new && !extents.unsealed_volumes().is_empty() {
                 let message = format!(
                     "there are bytes of blobs, but the file FORMAT is missing, and perhaps more: {}",
                     directory.display()

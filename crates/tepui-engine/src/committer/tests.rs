@@ -2,19 +2,19 @@
 
 use super::*;
 use crate::disk::DiskOptions;
-use crate::store::{Threads, TreeStore};
-use crate::tree::ReadMode;
+use crate::lsm::ReadMode;
+use crate::lsm_store::{LsmStore, Threads};
 use std::sync::mpsc;
 
 /// A real store behind a gate: `write` waits for a verdict.
 struct Gated {
-    store: TreeStore,
+    store: LsmStore,
     verdicts: mpsc::Receiver<Option<WriteFailure>>,
     sizes: mpsc::Sender<usize>,
     is_full: bool,
 }
 
-impl Store for Gated {
+impl BatchStore for Gated {
     fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
         self.sizes.send(batch.len()).expect("the test listens");
         match self.verdicts.recv().expect("the test decides") {
@@ -23,15 +23,15 @@ impl Store for Gated {
         }
     }
 
-    fn view(&self, version: Version, catalogue_version: Version) -> View {
+    fn view(&self, version: Version, catalogue_version: Version) -> SnapshotView {
         self.store.view(version, catalogue_version)
     }
 
-    fn is_stale(&self, published: &Published) -> bool {
+    fn is_stale(&self, published: &PublishedView) -> bool {
         self.store.is_stale(published)
     }
 
-    fn rest(&self, _: usize) -> Duration {
+    fn write_throttle(&self, _: usize) -> Duration {
         Duration::ZERO
     }
 
@@ -42,20 +42,20 @@ impl Store for Gated {
         }
     }
 
-    fn idle(&mut self) {
-        self.store.idle();
+    fn on_idle(&mut self) {
+        self.store.on_idle();
     }
 
-    fn check_alive(&self) -> Result<(), EngineError> {
-        self.store.check_alive()
+    fn check_background(&self) -> Result<(), EngineError> {
+        self.store.check_background()
     }
 
-    fn failed(&self) -> Option<EngineError> {
+    fn failure(&self) -> Option<EngineError> {
         None
     }
 
-    fn heal(&mut self) -> Result<(), EngineError> {
-        self.store.heal()
+    fn recover(&mut self) -> Result<(), EngineError> {
+        self.store.recover()
     }
 
     fn close(&mut self) {
@@ -64,7 +64,7 @@ impl Store for Gated {
 }
 
 struct Bench {
-    shared: Arc<Shared>,
+    queue: Arc<CommitQueue>,
     verdicts: mpsc::Sender<Option<WriteFailure>>,
     sizes: mpsc::Receiver<usize>,
     _directory: tempfile::TempDir,
@@ -78,15 +78,15 @@ impl Bench {
     fn on_disk(is_full: bool) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let options = DiskOptions::new(directory.path());
-        let store = TreeStore::open(options, Threads::Own).expect("a directory can be created");
+        let store = LsmStore::open(options, Threads::Spawned).expect("a directory can be created");
         let (verdicts, gate) = mpsc::channel();
         let (tell, sizes) = mpsc::channel();
         let limits = QueueLimits { commits: 10, bytes: 10_000, stall_after: Duration::from_secs(5) };
-        let shared = Arc::new(Shared::new(store.view(Version(1), Version(1)), limits));
+        let queue = Arc::new(CommitQueue::new(store.view(Version(1), Version(1)), limits));
         let store = Gated { store, verdicts: gate, sizes: tell, is_full };
-        let committer = Committer::new(Arc::clone(&shared), store, Version(1));
+        let committer = Committer::new(Arc::clone(&queue), store, Version(1));
         std::thread::spawn(move || committer.run());
-        Self { shared, verdicts, sizes, _directory: directory }
+        Self { queue, verdicts, sizes, _directory: directory }
     }
 
     fn submit(
@@ -108,9 +108,9 @@ impl Bench {
         let (reply, answer) = oneshot::channel();
         let guards = guards.iter().map(|key| Key::from_static(key.as_bytes())).collect();
         let put = |key: &&'static str| Write::Put(Key::from_static(key.as_bytes()), "v".into());
-        let kind = Kind::Checked { at: Version(at), guards, chain: None };
-        let request = Request { kind, purpose, writes: keys.iter().map(put).collect(), reply };
-        self.shared.submit(request).expect("there is room in the queue");
+        let kind = CommitKind::Checked { at: Version(at), guards, pipeline: None };
+        let request = PendingCommit { kind, purpose, writes: keys.iter().map(put).collect(), reply };
+        self.queue.submit(request).expect("there is room in the queue");
         answer
     }
 
@@ -124,11 +124,11 @@ impl Bench {
     }
 
     fn rows(&self) -> usize {
-        let view = self.shared.published.get().expect("the store is open");
+        let view = self.queue.published.get().expect("the store is open");
         let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let limit = crate::ScanLimit { max_rows: usize::MAX, max_bytes: usize::MAX };
-        view.sources
-            .scan(all, limit, view.number, ReadMode::Blocking)
+        view.read_view
+            .scan(all, limit, view.seq_no, ReadMode::Blocking)
             .expect("rows can be counted")
             .rows
             .len()
@@ -143,7 +143,7 @@ fn answer_of(answer: oneshot::Receiver<Result<(), CommitError>>) -> Result<(), C
 fn commits_that_wait_together_are_one_batch() {
     let bench = Bench::new();
     let first = bench.submit(1, &[], &["first"]);
-    assert_eq!(bench.at_gate(), 1, "an idle committer waits for nobody");
+    assert_eq!(bench.at_gate(), 1, "an idle committer does not wait");
     let answers = [
         bench.submit(1, &[], &["a", "b"]),
         bench.submit(1, &["x"], &["c"]),
@@ -171,13 +171,13 @@ fn a_failed_group_is_unknown_and_the_next_is_refused() {
     let group = bench.submit(1, &[], &["a"]);
     bench.at_gate();
     let waiting = bench.submit(1, &[], &["b"]);
-    bench.decide(Some(WriteFailure::Maybe(EngineError::Failed("a test".into()))));
+    bench.decide(Some(WriteFailure::Unknown(EngineError::Failed("a test".into()))));
     assert!(matches!(answer_of(group), Err(CommitError::Unknown(_))));
     assert!(matches!(answer_of(waiting), Err(CommitError::Engine(EngineError::Unavailable(_)))));
-    assert!(bench.shared.health().is_err());
+    assert!(bench.queue.health().is_err());
     assert_eq!(bench.rows(), 0);
     let give_up = Instant::now() + Duration::from_secs(10);
-    while bench.shared.health().is_err() {
+    while bench.queue.health().is_err() {
         assert!(Instant::now() < give_up, "the store heals");
         std::thread::yield_now();
     }
@@ -190,34 +190,35 @@ fn a_failed_group_is_unknown_and_the_next_is_refused() {
 #[test]
 fn a_full_disk_takes_what_frees_space() {
     let bench = Bench::on_disk(true);
-    assert!(bench.shared.health().is_err(), "known from the start");
+    assert!(bench.queue.health().is_err(), "known from the start");
     let freeing = bench.submit_for(Purpose::FreesSpace, 1, &[], &["b"]);
     assert_eq!(bench.at_gate(), 1);
     bench.decide(None);
     assert_eq!(answer_of(freeing), Ok(()));
     let (reply, _answer) = oneshot::channel();
-    let kind = Kind::Checked { at: Version(1), guards: vec![], chain: None };
-    let refused = bench.shared.submit(Request { kind, purpose: Purpose::Ordinary, writes: vec![], reply });
+    let kind = CommitKind::Checked { at: Version(1), guards: vec![], pipeline: None };
+    let refused =
+        bench.queue.submit(PendingCommit { kind, purpose: Purpose::Ordinary, writes: vec![], reply });
     assert!(refused.is_err(), "others are not even queued");
 }
 
 #[test]
-fn many_batches_on_one_snapshot_conflict_with_nobody() {
+fn many_batches_on_one_snapshot_do_not_conflict() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let options = DiskOptions::new(directory.path());
-    let mut store = TreeStore::open(options, Threads::None).expect("a directory can be created");
+    let mut store = LsmStore::open(options, Threads::Stepped).expect("a directory can be created");
     let limits = QueueLimits { commits: 4096, bytes: 64 << 20, stall_after: Duration::from_secs(5) };
-    let shared = Arc::new(Shared::new(store.view(Version(1), Version(1)), limits));
+    let queue = Arc::new(CommitQueue::new(store.view(Version(1), Version(1)), limits));
     store.check_space(Purpose::Ordinary).expect("there is space");
-    let mut committer = Committer::new(Arc::clone(&shared), store, Version(1));
+    let mut committer = Committer::new(Arc::clone(&queue), store, Version(1));
     let mut answers = Vec::new();
     for batch in 0..3000 {
         let put = |row| Write::Put(format!("{batch}/{row}").into(), "v".into());
         let (reply, answer) = oneshot::channel();
-        let kind = Kind::Checked { at: Version(1), guards: vec![], chain: None };
+        let kind = CommitKind::Checked { at: Version(1), guards: vec![], pipeline: None };
         let writes = (0..100).map(put).collect();
-        let request = Request { kind, purpose: Purpose::Ordinary, writes, reply };
-        shared.submit(request).expect("there is room in the queue");
+        let request = PendingCommit { kind, purpose: Purpose::Ordinary, writes, reply };
+        queue.submit(request).expect("there is room in the queue");
         answers.push(answer);
     }
     while committer.step(Duration::ZERO) {}
@@ -234,8 +235,9 @@ fn a_full_queue_is_busy_and_a_dropped_caller_does_not_matter() {
         drop(bench.submit(1, &[], &["forgotten"]));
     }
     let (reply, _answer) = oneshot::channel();
-    let kind = Kind::Checked { at: Version(1), guards: vec![], chain: None };
-    let refused = bench.shared.submit(Request { kind, purpose: Purpose::Ordinary, writes: vec![], reply });
+    let kind = CommitKind::Checked { at: Version(1), guards: vec![], pipeline: None };
+    let refused =
+        bench.queue.submit(PendingCommit { kind, purpose: Purpose::Ordinary, writes: vec![], reply });
     assert!(matches!(refused, Err(EngineError::Unavailable(why)) if why.contains("busy")));
     bench.decide(None);
     bench.at_gate();

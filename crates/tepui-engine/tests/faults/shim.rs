@@ -1,11 +1,11 @@
-//! Stands between the engine and the C library, and fails when told to.
+//! Injects faults between the engine and the C library.
 //!
 //! Compiled by `tests/faults.rs` with plain `rustc` and loaded into a child with `LD_PRELOAD`; no
 //! part of the crate. The first byte of the file named by `TEPUI_FAULT` says what fails:
 //!
 //! - `s`: syncs fail with EIO
 //! - `w`: writes to files of the data directory fail with ENOSPC
-//! - `t`: writes to tables fail with ENOSPC, journals still work
+//! - `t`: writes to tables fail with ENOSPC, the write-ahead log still works
 //! - `h`: syncs hang for as long as the file says so
 
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
@@ -47,7 +47,7 @@ mod number {
 
 const AT_FDCWD: c_int = -100;
 
-fn told() -> u8 {
+fn fault() -> u8 {
     unsafe {
         let path = getenv(c"TEPUI_FAULT".as_ptr());
         if path.is_null() {
@@ -77,12 +77,12 @@ fn fail(error: c_int) -> c_int {
 }
 
 fn sync(number: c_long, file: c_int) -> c_int {
-    while told() == b'h' {
+    while fault() == b'h' {
         unsafe { usleep(1000) };
     }
     // What a failed sync means is unknown, so the bytes may as well have arrived.
     let result = unsafe { syscall(number, file) } as c_int;
-    if told() == b's' { fail(EIO) } else { result }
+    if fault() == b's' { fail(EIO) } else { result }
 }
 
 #[unsafe(no_mangle)]
@@ -112,7 +112,7 @@ pub extern "C" fn pwrite64(file: c_int, bytes: *const c_void, count: usize, offs
 }
 
 fn write_fails(file: c_int) -> bool {
-    match told() {
+    match fault() {
         b'w' => path_contains(file, "/tepui-data/"),
         b't' => path_contains(file, "/rows/") && !path_contains(file, "MANIFEST"),
         _ => false,

@@ -3,7 +3,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `run.rs` | one run: steps of clients, committer, flushes, merges, time |
+//! | `run.rs` | one run: steps of clients, committer, flushes, compactions, time |
 //! | `model.rs` | what was acknowledged, and what may be there |
 //! | `modes.rs` | single failures, rows of failures, crashes, damage, a full disk |
 //!

@@ -101,7 +101,7 @@ pub(crate) fn explore(mode: Mode, seed: u64, time: Duration, report: &mut Report
     Ok(())
 }
 
-/// One run. What went wrong is told with everything that is needed to see it again.
+/// One run. A failure is reported with everything needed to reproduce it.
 fn check(
     mode: Mode,
     setup: &Setup,
@@ -160,7 +160,7 @@ async fn fill_and_empty(run: &mut Run) -> Result<(), String> {
             opened.map_err(|error| format!("a full disk cannot be opened: {error}"))?;
         for _ in 0..20 {
             stepper.commit();
-            stepper.tidy();
+            stepper.remove_obsolete();
             tokio::time::advance(Duration::from_secs(1)).await;
         }
     }
@@ -226,7 +226,7 @@ fn lose(seed: u64, report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-/// Damage is told, or does no harm: what is read is right, and the rest can be written.
+/// Damage is reported, or does no harm: what is read is right, and the rest can be written.
 async fn check_damaged(
     files: &SimulatedFiles,
     rows: &Rows,
@@ -237,7 +237,7 @@ async fn check_damaged(
         Err(EngineError::Corrupt(_)) => return Ok(()),
         // One number is as good as another.
         Err(EngineError::Failed(error)) if error.contains("has format") => return Ok(()),
-        Err(error) => return Err(format!("not told as damage: {error}")),
+        Err(error) => return Err(format!("not reported as damage: {error}")),
     };
     let read = async |what: &str| {
         let snapshot = engine.snapshot().await.map_err(|error| format!("{what}: {error}"))?;
@@ -269,10 +269,10 @@ async fn check_damaged(
             std::future::poll_fn(|context| std::task::Poll::Ready(committing.as_mut().poll(context))).await;
         stepper.commit();
         stepper.flush();
-        stepper.merge(true);
-        stepper.tidy();
+        stepper.compact(true);
+        stepper.remove_obsolete();
         tokio::time::advance(Duration::from_secs(1)).await;
         committing.await.map_err(|error| format!("commit {number} was refused: {error}"))?;
     }
-    read("after merges").await
+    read("after compactions").await
 }

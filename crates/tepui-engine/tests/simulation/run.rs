@@ -71,7 +71,7 @@ pub(crate) fn options(files: &SimulatedFiles) -> DiskOptions {
     options.files = Arc::new(files.clone());
     options.memtable_bytes = 12 << 10;
     options.block_bytes = 512;
-    options.journal_bytes = 96 << 10;
+    options.wal_bytes = 96 << 10;
     options.free_space_reserve_bytes = RESERVE;
     options.commit_wait = Duration::from_secs(3600);
     options.max_open_tables = 4;
@@ -92,7 +92,7 @@ pub(crate) async fn drive<T>(files: &SimulatedFiles, future: impl Future<Output 
     .await
 }
 
-/// Runs something in a runtime whose clock moves only when it is told to.
+/// Runs something in a runtime with a manual clock.
 pub(crate) fn simulated<T>(future: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().expect("a runtime can be built");
@@ -186,10 +186,10 @@ impl Run {
             }
             68..76 => drop(self.stepper().flush()),
             76..84 => {
-                let leisure = self.random.bool();
-                self.stepper().merge(leisure);
+                let is_idle = self.random.bool();
+                self.stepper().compact(is_idle);
             }
-            84..87 => self.stepper().tidy(),
+            84..87 => self.stepper().remove_obsolete(),
             87..92 => self.read().await?,
             92..94 => self.check_all().await?,
             94..95 => self.hold().await,
@@ -283,7 +283,7 @@ impl Run {
         candidates.extend(self.waiting.iter().filter_map(|waiting| waiting.writes.get(&key).cloned()));
         match candidates.contains(&value) {
             true => Ok(()),
-            false => Err(format!("{}: read what nobody wrote", String::from_utf8_lossy(&key))),
+            false => Err(format!("{}: read what was never written", String::from_utf8_lossy(&key))),
         }
     }
 
@@ -349,13 +349,13 @@ impl Run {
     pub(crate) async fn recover(&mut self) -> Result<(), String> {
         self.files.stop_failing();
         self.note(|| "nothing fails any more".into());
-        // Whoever holds a snapshot does not keep the engine from healing.
+        // A live snapshot does not keep the engine from recovering.
         for _ in 0..60 {
             if self.open().await? {
                 self.stepper().commit();
                 while self.stepper().flush() {}
-                self.stepper().merge(true);
-                self.stepper().tidy();
+                self.stepper().compact(true);
+                self.stepper().remove_obsolete();
                 self.collect().await;
                 if self.engine().health().is_ok() && self.put_marker().await? {
                     self.check_all().await?;
@@ -368,7 +368,7 @@ impl Run {
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         let health = self.store.as_ref().map(|open| open.engine.health());
-        Err(format!("does not heal: {health:?}"))
+        Err(format!("does not recover: {health:?}"))
     }
 
     /// Commits something and waits for it.
@@ -422,8 +422,8 @@ impl Run {
             }
             self.stepper().commit();
             self.stepper().flush();
-            self.stepper().merge(true);
-            self.stepper().tidy();
+            self.stepper().compact(true);
+            self.stepper().remove_obsolete();
             self.collect().await;
             tokio::time::advance(Duration::from_secs(1)).await;
         }
@@ -446,13 +446,13 @@ impl Run {
             self.collect().await;
             self.stepper().commit();
             self.stepper().flush();
-            self.stepper().merge(true);
-            self.stepper().tidy();
+            self.stepper().compact(true);
+            self.stepper().remove_obsolete();
             tokio::time::advance(Duration::from_millis(300)).await;
             self.collect().await;
             let candidates = self.model.candidates(&key);
             if candidates.len() != 1 || !candidates.contains(&None) {
-                self.note(|| format!("a deletion was not taken ({before} candidates before)"));
+                self.note(|| format!("a delete was refused ({before} candidates before)"));
                 return Ok(false);
             }
         }

@@ -20,7 +20,7 @@ pub(crate) struct Content {
 impl Content {
     pub(crate) fn random(random: &mut fastrand::Rng) -> Self {
         let length = match random.u8(..20) {
-            // The same lengths again and again: frames of one length are told apart by their places only.
+            // The same lengths again and again: frames of one length differ only in their offsets.
             0..6 => *random.choice(&[0, 1, 500, 4064, 4065, 9000]).expect("there are some"),
             6..12 => random.usize(1..20_000),
             12..18 => random.usize(60_000..200_000),

@@ -37,9 +37,9 @@ pub(crate) struct World {
     random: fastrand::Rng,
     actors: Vec<Actor>,
     model: Model,
-    /// Finished, and not settled yet.
-    unsettled: Vec<Extent>,
-    /// Whether nobody has forgotten an extent in this life.
+    /// Finished, and not unpinned yet.
+    pinned: Vec<Extent>,
+    /// Whether every extent of this life is accounted for.
     is_all_known: bool,
     /// Whether calls may have failed: what could not be sealed then is left for the next life.
     had_trouble: bool,
@@ -67,7 +67,7 @@ enum Outcome {
         which: usize,
         range: Range<u64>,
         began: Fate,
-        is_over: bool,
+        expired: bool,
         found: Result<Vec<Bytes>, ExtentError>,
     },
     Freed(Vec<usize>, Result<(), ExtentError>),
@@ -105,7 +105,7 @@ impl World {
             random,
             actors: Vec::new(),
             model: Model::default(),
-            unsettled: Vec::new(),
+            pinned: Vec::new(),
             is_all_known: true,
             had_trouble: !matches!(case.trouble, Trouble::None | Trouble::Damage(_)),
             crashes: 0,
@@ -173,10 +173,10 @@ impl World {
             25..33 => self.begin_to_free(&extents),
             33..36 => self.begin_to_sweep(&extents),
             36..41 => {
-                if !self.unsettled.is_empty() {
-                    let extent = self.unsettled.swap_remove(self.random.usize(..self.unsettled.len()));
-                    self.say(&format!("settle {extent:?}"));
-                    extents.settle(extent);
+                if !self.pinned.is_empty() {
+                    let extent = self.pinned.swap_remove(self.random.usize(..self.pinned.len()));
+                    self.say(&format!("unpin {extent:?}"));
+                    extents.unpin(extent);
                 }
             }
             41..43 => {
@@ -210,13 +210,13 @@ impl World {
             direct: self.settings.direct,
             sync_step_bytes: 200_000,
             free_space_reserve_bytes: self.settings.reserve_bytes,
-            writers_patience: Duration::ZERO,
+            writer_timeout: Duration::ZERO,
             number_seed: Some(self.random.u64(..)),
             ..DiskOptions::new(FOLDER)
         };
         match DiskExtents::open(options) {
             Ok(extents) => {
-                self.say(&format!("opened; left over: {:?}", extents.leftovers()));
+                self.say(&format!("opened; unsealed: {:?}", extents.unsealed_volumes()));
                 self.extents = Some(extents);
                 self.is_all_known = true;
             }
@@ -247,7 +247,7 @@ impl World {
             return;
         }
         // Before looking up what to read.
-        let reading = extents.reading();
+        let reading = extents.read_guard();
         let which = self.random.usize(..self.model.extents.len());
         let (extent, began) = (self.model.extents[which].extent, self.model.extents[which].fate);
         let (one, other) = (self.random.u64(..=extent.bytes), self.random.u64(..=extent.bytes));
@@ -255,7 +255,7 @@ impl World {
         let extents = extents.clone();
         self.begin(format!("read {range:?} of {extent:?}, {began:?}"), async move {
             let found = extents.read(extent, range.clone()).await;
-            Outcome::Read { which, range, began, is_over: extents.is_over(&reading), found }
+            Outcome::Read { which, range, began, expired: extents.expired(&reading), found }
         });
     }
 
@@ -281,7 +281,7 @@ impl World {
         if self.actors.iter().any(|actor| actor.is_sweep) {
             return;
         }
-        for volume in extents.leftovers() {
+        for volume in extents.unsealed_volumes() {
             let kept = self.model.kept_in(volume);
             let extents = extents.clone();
             self.begin(format!("sweep {volume}, keep {kept:?}"), async move {
@@ -298,26 +298,26 @@ impl World {
         }
     }
 
-    /// Compares what someone was told with what must be.
+    /// Compares an outcome with what must be.
     fn learn(&mut self, name: &str, outcome: Outcome) {
         let is_full = matches!(self.case.trouble, Trouble::Full { .. });
         match outcome {
             Outcome::Wrote(content, Ok(extent)) => {
                 self.say(&format!("  wrote {extent:?}"));
-                // Some find nobody who keeps them.
+                // Some get no reference.
                 let fate = match self.random.u8(..16) {
                     0 => Fate::Forgotten,
                     1 => Fate::GivenUp,
                     _ => Fate::Kept,
                 };
                 self.model.add(extent, content, fate);
-                let is_settled = self.random.bool();
+                let is_unpinned = self.random.bool();
                 match fate {
                     Fate::Forgotten => self.is_all_known = false,
-                    Fate::Kept if is_settled => {
-                        self.extents.iter().for_each(|extents| extents.settle(extent));
+                    Fate::Kept if is_unpinned => {
+                        self.extents.iter().for_each(|extents| extents.unpin(extent));
                     }
-                    _ => self.unsettled.push(extent),
+                    _ => self.pinned.push(extent),
                 }
             }
             Outcome::Wrote(_, Err(error)) => {
@@ -326,7 +326,7 @@ impl World {
                 let is_known = is_known || (self.may_fail() && !matches!(error, ExtentError::Corrupt(_)));
                 assert!(is_known || self.is_closed(&error), "{name}: {error}");
             }
-            Outcome::Read { which, range, began, is_over, found } => {
+            Outcome::Read { which, range, began, expired, found } => {
                 let known = &self.model.extents[which];
                 match found {
                     Ok(found) => {
@@ -337,7 +337,7 @@ impl World {
                         );
                     }
                     Err(ExtentError::Corrupt(what)) => {
-                        assert!(began != Fate::Kept || is_over, "{name}: lost: {what}");
+                        assert!(began != Fate::Kept || expired, "{name}: lost: {what}");
                     }
                     Err(error) => assert!(self.may_fail(), "{name}: {error}"),
                 }
@@ -348,7 +348,7 @@ impl World {
             // Freeing needs no space.
             Outcome::Freed(_, Err(error)) | Outcome::Swept(_, Err(error)) => {
                 self.say(&format!("  {name}: {error}"));
-                let is_swept_twice = error.to_string().contains("not left over");
+                let is_swept_twice = error.to_string().contains("not an unsealed volume");
                 let is_corrupt = matches!(error, ExtentError::Corrupt(_));
                 match self.case.trouble {
                     // A sweep that would lose something is refused.
@@ -375,17 +375,17 @@ impl World {
         self.drain();
         if let Some(extents) = self.extents.take() {
             if self.random.bool() {
-                self.unsettled.drain(..).for_each(|extent| extents.settle(extent));
+                self.pinned.drain(..).for_each(|extent| extents.unpin(extent));
                 while self.files.run_blocking() {}
             }
-            let is_clean = !self.had_trouble && self.is_all_known && self.unsettled.is_empty();
-            let is_clean = is_clean && extents.leftovers().is_empty();
+            let is_clean = !self.had_trouble && self.is_all_known && self.pinned.is_empty();
+            let is_clean = is_clean && extents.unsealed_volumes().is_empty();
             extents.close();
             let is_open = |(path, _): &(PathBuf, u64)| path.extension().is_some();
             assert!(!(is_clean && self.files.list().iter().any(is_open)), "a volume was not sealed");
         }
-        self.unsettled.clear();
-        assert_eq!(self.files.open_files(), 0, "files are held open by nobody");
+        self.pinned.clear();
+        assert_eq!(self.files.open_files(), 0, "no file is kept open");
     }
 
     /// Lets everything end that was begun.
@@ -407,7 +407,7 @@ impl World {
         self.actors.clear();
         while self.files.run_blocking() {}
         self.extents = None;
-        self.unsettled.clear();
+        self.pinned.clear();
         self.files = files;
     }
 
@@ -432,7 +432,7 @@ impl World {
             let extents = self.extents.clone().expect("it is open");
             self.begin_to_sweep(&extents);
             self.drain();
-            assert_eq!(extents.leftovers(), []);
+            assert_eq!(extents.unsealed_volumes(), []);
         }
         match self.random.bool() {
             true => self.close(),
@@ -443,7 +443,7 @@ impl World {
         self.check_kept();
         self.begin_to_sweep(&extents);
         self.drain();
-        assert_eq!(extents.leftovers(), []);
+        assert_eq!(extents.unsealed_volumes(), []);
         for which in self.model.all(Fate::Forgotten) {
             self.model.extents[which].fate = Fate::Freed;
         }
@@ -569,7 +569,7 @@ impl World {
                 let written = self.files.complete(write(&extents, content.bytes(), 300_000));
                 let extent = written.expect("an extent can be written");
                 self.model.add(extent, content, Fate::Kept);
-                extents.settle(extent);
+                extents.unpin(extent);
             }
             drop(extents);
             self.close();

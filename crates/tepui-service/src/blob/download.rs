@@ -24,7 +24,7 @@ pub const READ_BYTES: u64 = 256 * 1024;
 pub struct Download<S, X: Extents> {
     extents: Arc<X>,
     /// Keeps extents from being freed.
-    reading: X::Reading,
+    reading: X::ReadGuard,
     parts: VecDeque<Part>,
     /// Parts that were not looked up yet, for there are very many.
     rest: Option<(S, ContentId, Range<u64>)>,
@@ -55,7 +55,7 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
     /// `reading` is older than `snapshot`.
     pub(super) async fn open(
         extents: Arc<X>,
-        reading: X::Reading,
+        reading: X::ReadGuard,
         snapshot: S,
         (content, shape): (Content, Shape),
         range: Range<u64>,
@@ -223,7 +223,7 @@ fn read_end(start: u64, end: u64, bytes: u64, piece: u64) -> u64 {
 
 async fn read<X: Extents>(
     extents: &X,
-    reading: &X::Reading,
+    reading: &X::ReadGuard,
     extent: Extent,
     range: Range<u64>,
 ) -> Result<Vec<Bytes>, ServiceError> {
@@ -231,9 +231,9 @@ async fn read<X: Extents>(
 }
 
 /// What is missing for one who has read for very long was deleted meanwhile; for others it is lost.
-fn read_error<X: Extents>(extents: &X, reading: &X::Reading, error: ExtentError) -> ServiceError {
+fn read_error<X: Extents>(extents: &X, reading: &X::ReadGuard, error: ExtentError) -> ServiceError {
     match error {
-        ExtentError::Corrupt(_) if extents.is_over(reading) => {
+        ExtentError::Corrupt(_) if extents.expired(reading) => {
             ServiceError::new(ErrorCode::OperationTimedOut).with_cause("deleted long before it was read")
         }
         error => extent_error(error),

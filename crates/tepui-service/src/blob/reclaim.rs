@@ -88,7 +88,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     /// Frees what an earlier run wrote and did not keep. To be done once, after a start.
     pub async fn sweep_leftovers(&self) -> Result<(), ServiceError> {
-        for volume in self.extents.leftovers() {
+        for volume in self.extents.unsealed_volumes() {
             let snapshot = self.snapshot().await?;
             // Whoever has written bytes has made a container first. Without any row it is the rows that are missing.
             if snapshot.first(&keyspace::everything()).await.map_err(engine_error)?.is_none() {

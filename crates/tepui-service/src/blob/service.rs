@@ -173,7 +173,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         source: &CopySource,
         range: Option<ByteRange>,
     ) -> Result<Download<E::Snapshot, X>, ServiceError> {
-        let reading = self.extents.reading();
+        let reading = self.extents.read_guard();
         let snapshot = self.snapshot().await?;
         let context = self.context(&snapshot, caller).await?;
         let found = copy::find_source(&context, source, Telling::AsSource).await?;
@@ -204,7 +204,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     pub async fn discard(&self, uploaded: Uploaded) {
         let Place::Extent(extent) = uploaded.place else { return };
         match self.extents.free(vec![extent]).await {
-            Ok(()) => self.extents.settle(extent),
+            Ok(()) => self.extents.unpin(extent),
             Err(error) => {
                 tracing::warn!(%error, "cannot free bytes that were received in vain; a restart will")
             }
@@ -214,7 +214,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// A blob refers to the bytes that were received for it.
     pub(super) fn settle(&self, uploaded: &Uploaded) {
         if let Place::Extent(extent) = uploaded.place {
-            self.extents.settle(extent);
+            self.extents.unpin(extent);
         }
     }
 
@@ -277,7 +277,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let space = Space::freed_if(operation.frees_space());
         for _ in 0..MAX_ATTEMPTS {
             // Before the snapshot: what it sees stays readable.
-            let reading = self.extents.reading();
+            let reading = self.extents.read_guard();
             let snapshot = self.snapshot().await?;
             let context = self.context(&snapshot, caller).await?;
             let context = Context { starting, merged: merged.as_ref(), ..context };
@@ -333,7 +333,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         mut content: blob::Content,
         located: Located,
         snapshot: E::Snapshot,
-        reading: X::Reading,
+        reading: X::ReadGuard,
     ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
         let (wanted, secret) = match operation {
             Operation::GetBlob(get) => (get.range_checksum, get.encryption.secret.clone()),

@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tepui_engine::{Chain, Commit, CommitError, Engine, Snapshot, Version, Write};
+use tepui_engine::{Commit, CommitError, CommitPipeline, Engine, Snapshot, Version, Write};
 use tepui_model::Timestamp;
 use tepui_model::queue::{Operation, Reply};
 
@@ -118,7 +118,7 @@ impl<S> Drop for InLane<'_, S> {
 pub(super) struct Decisions<S> {
     pub(super) round: Round<S>,
     at: Version,
-    chain: Chain,
+    chain: CommitPipeline,
     began: Timestamp,
     bytes: usize,
     sent: u64,
@@ -127,14 +127,14 @@ pub(super) struct Decisions<S> {
 
 impl<S: Snapshot> Decisions<S> {
     pub(super) fn new(round: Round<S>, at: Version, began: Timestamp) -> Self {
-        Self { round, at, chain: Chain::new(), began, bytes: 0, sent: 0, stored: Arc::default() }
+        Self { round, at, chain: CommitPipeline::new(), began, bytes: 0, sent: 0, stored: Arc::default() }
     }
 
     /// Whether another turn may be decided on them.
     pub(super) fn go_on(&self, now: Timestamp) -> bool {
         let age = Duration::from_nanos(now.ticks().saturating_sub(self.began.ticks()).saturating_mul(100));
         !self.round.is_over()
-            && !self.chain.is_broken()
+            && !self.chain.is_poisoned()
             && age < MAX_AGE
             && self.sent < MAX_TURNS
             && self.bytes < MAX_BYTES
@@ -170,7 +170,7 @@ impl<S: Snapshot> Decisions<S> {
     /// Waits until nothing is on its way any more, stored or not.
     pub(super) async fn settle<E: Engine>(self, engine: &E) {
         if self.stored.load(Ordering::Acquire) < self.sent {
-            let _ = engine.commit_in(&self.chain, self.at, Vec::new(), Vec::new()).await;
+            let _ = engine.commit_next(&self.chain, self.at, Vec::new(), Vec::new()).await;
         }
     }
 }

@@ -8,7 +8,7 @@ use tepui_extents::DiskExtents;
 fn open(path: &Path) -> Bench<DiskEngine, DiskExtents> {
     let engine = DiskEngine::open(DiskOptions::new(path)).unwrap();
     let mut options = tepui_extents::DiskOptions::new(path.join("extents"));
-    options.readers_patience = Duration::from_millis(50);
+    options.reader_timeout = Duration::from_millis(50);
     let extents = DiskExtents::open(options).unwrap();
     Bench::on(engine, extents, BlobOptions::default())
 }
@@ -83,7 +83,7 @@ async fn bytes_that_nobody_kept_are_found_after_a_restart() {
     let uploaded = upload.finish().await.unwrap();
     assert!(bench.service.execute(Caller::owner(ACCOUNT), &refused, Some(uploaded)).await.is_err());
     drop(bench);
-    assert_eq!(open_extents().leftovers(), [], "what was kept and what was discarded is settled");
+    assert_eq!(open_extents().unsealed_volumes(), [], "what was kept and what was discarded is unpinned");
 
     let bench = open(path);
     let operation = Operation::PutBlob(Bench::put_operation("half", Preconditions::default()));

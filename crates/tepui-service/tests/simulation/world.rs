@@ -163,10 +163,10 @@ impl World {
         options.files = Arc::new(self.files.clone());
         options.memtable_bytes = 24 << 10;
         options.block_bytes = 512;
-        options.journal_bytes = 256 << 10;
+        options.wal_bytes = 256 << 10;
         options.free_space_reserve_bytes = RESERVE;
         options.commit_wait = Duration::from_secs(36_000);
-        let is_used = tepui_engine::is_used(&self.files, std::path::Path::new(DIRECTORY));
+        let is_used = tepui_engine::is_initialized(&self.files, std::path::Path::new(DIRECTORY));
         let mut kept = tepui_extents::DiskOptions::new(format!("{DIRECTORY}/extents"));
         kept.files = Arc::new(self.files.clone());
         kept.volume_bytes = 128 << 10;
@@ -238,10 +238,10 @@ impl World {
             77..82 => {
                 let leisure = self.random.bool();
                 self.inside(|life| {
-                    life.stepper.merge(leisure);
+                    life.stepper.compact(leisure);
                 });
             }
-            82..85 => self.inside(|life| life.stepper.tidy()),
+            82..85 => self.inside(|life| life.stepper.remove_obsolete()),
             85..91 => self.begin_background(),
             91..95 => self.look()?,
             95..98 => {
@@ -491,8 +491,8 @@ impl World {
             if is_idle {
                 self.inside(|life| {
                     life.stepper.flush();
-                    life.stepper.merge(true);
-                    life.stepper.tidy();
+                    life.stepper.compact(true);
+                    life.stepper.remove_obsolete();
                 });
                 self.advance(Duration::from_millis(if turn < 100 { 50 } else { 2000 }));
             }

@@ -1,27 +1,26 @@
-//! Memory that is read into. What a large read takes is kept for the next one: memory would have to be cleared
-//! first, which takes a good part of the time that reading does.
+//! Buffers for reads. Those of large reads are reused by thread: clearing new memory takes a good part of the time of a read.
 
-use crate::frame::FRAME;
+use crate::frame::FRAME_BYTES;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-/// The memory of a large read: four frames.
-const LARGE_BYTES: usize = 4 * FRAME;
-/// How many of them a thread keeps, at most.
+/// The buffer of a large read: four frames.
+const LARGE_BYTES: usize = 4 * FRAME_BYTES;
+/// How many of them a thread keeps at most.
 const MAX_KEPT: usize = 4;
 
 thread_local! {
-    /// Nothing is kept on threads that take none, such as the many that may block.
+    /// `None` on threads that allocate no buffers, such as those for blocking work.
     static KEPT: RefCell<Option<Vec<Vec<u8>>>> = const { RefCell::new(None) };
 }
 
-/// Some bytes, to be read into. There is anything in them.
-pub(crate) struct Space {
+/// Uncleared bytes to be read into.
+pub(crate) struct ReadBuffer {
     bytes: Vec<u8>,
     length: usize,
 }
 
-impl Space {
+impl ReadBuffer {
     pub(crate) fn new(length: usize) -> Self {
         let is_large = (LARGE_BYTES / 2 + 1..=LARGE_BYTES).contains(&length);
         let bytes = if is_large {
@@ -34,10 +33,10 @@ impl Space {
     }
 }
 
-impl Drop for Space {
+impl Drop for ReadBuffer {
     fn drop(&mut self) {
         if self.bytes.len() == LARGE_BYTES {
-            // Not when the thread is ending.
+            // Fails when the thread is ending.
             let _ = KEPT.try_with(|kept| match &mut *kept.borrow_mut() {
                 Some(kept) if kept.len() < MAX_KEPT => kept.push(std::mem::take(&mut self.bytes)),
                 _ => {}
@@ -46,7 +45,7 @@ impl Drop for Space {
     }
 }
 
-impl Deref for Space {
+impl Deref for ReadBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -54,13 +53,13 @@ impl Deref for Space {
     }
 }
 
-impl DerefMut for Space {
+impl DerefMut for ReadBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.length]
     }
 }
 
-impl AsRef<[u8]> for Space {
+impl AsRef<[u8]> for ReadBuffer {
     fn as_ref(&self) -> &[u8] {
         self
     }
@@ -71,27 +70,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_of_large_reads_is_used_again() {
-        let (small, large) = (Space::new(100), Space::new(LARGE_BYTES - 1));
+    fn buffers_of_large_reads_are_reused() {
+        let (small, large) = (ReadBuffer::new(100), ReadBuffer::new(LARGE_BYTES - 1));
         assert_eq!((small.len(), large.len()), (100, LARGE_BYTES - 1));
         let place = large.as_ptr();
         drop((small, large));
-        let larger = Space::new(LARGE_BYTES + 1);
+        let larger = ReadBuffer::new(LARGE_BYTES + 1);
         assert!(larger.len() == LARGE_BYTES + 1 && larger.as_ptr() != place);
-        let again = Space::new(LARGE_BYTES);
+        let again = ReadBuffer::new(LARGE_BYTES);
         assert_eq!((again.len(), again.as_ptr()), (LARGE_BYTES, place));
     }
 
     #[test]
-    fn a_thread_keeps_few_and_none_that_it_did_not_take() {
+    fn a_thread_keeps_few_buffers_and_only_if_it_allocates_some() {
         let kept = || KEPT.with_borrow(|kept| kept.as_ref().map(Vec::len));
-        let many: Vec<Space> = (0..3 * MAX_KEPT).map(|_| Space::new(LARGE_BYTES)).collect();
+        let many: Vec<ReadBuffer> = (0..3 * MAX_KEPT).map(|_| ReadBuffer::new(LARGE_BYTES)).collect();
         let elsewhere = std::thread::spawn(move || {
             drop(many);
             kept()
         });
         assert_eq!(elsewhere.join().unwrap(), None);
-        let many: Vec<Space> = (0..3 * MAX_KEPT).map(|_| Space::new(LARGE_BYTES)).collect();
+        let many: Vec<ReadBuffer> = (0..3 * MAX_KEPT).map(|_| ReadBuffer::new(LARGE_BYTES)).collect();
         drop(many);
         assert_eq!(kept(), Some(MAX_KEPT));
     }

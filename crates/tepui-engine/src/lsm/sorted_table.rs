@@ -1,23 +1,23 @@
-//! Tables: files of rows in the order of their keys, written once and never changed.
+//! Sorted tables (SSTs): immutable files of rows in key order.
 //!
 //! ```text
 //! blocks     rows (block.rs)
-//! tail       index (index.rs), number of lines of the filter: u32, filter (filter.rs),
-//!            first key, last key (length: u16, bytes), rows: u64, deletions among them: u64
-//! foot       where the tail begins: u64, its checksum: u64, MAGIC
+//! tail       index (block_index.rs), cache lines of the Bloom filter: u32, Bloom filter (bloom_filter.rs),
+//!            first key, last key (length: u16, bytes), rows: u64, tombstones among them: u64
+//! footer     where the tail begins: u64, its checksum: u64, MAGIC
 //! ```
 //!
-//! The tail is in memory as long as the table is open (cache.rs). Blocks are read when they are needed and kept by
-//! nobody but the page cache of the operating system.
+//! The tail is in memory as long as the table is open (table_cache.rs). Blocks are read when they are needed and cached by
+//! the operating system only.
 
-use super::block::{Block, BlockWriter, Place, Row};
-use super::cache::{OpenGuard, TableCache};
-use super::filter::{Filter, LINE_BYTES};
-use super::index::Index;
+use super::block::{BlockAddress, DataBlock, DataBlockWriter, RowSpan};
+use super::block_index::BlockIndex;
+use super::bloom_filter::{BloomFilter, CACHE_LINE_BYTES};
 use super::levels::LostRange;
-use super::manifest::{key, put_key};
-use super::{Entry, ReadError, ReadMode, filter};
-use crate::reader::Reader;
+use super::manifest::{put_key, read_key};
+use super::table_cache::{OpenGuard, TableCache};
+use super::{Entry, ReadError, ReadMode, bloom_filter};
+use crate::byte_reader::ByteReader;
 use crate::{EngineError, Key, Value};
 use bytes::Bytes;
 use std::cell::RefCell;
@@ -28,22 +28,22 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tepui_files::{Create, File, FileSystem, OpenOptions};
 
 const MAGIC: [u8; 8] = *b"tepuirow";
-const FOOT_BYTES: usize = 24;
+const FOOTER_BYTES: usize = 24;
 
-/// What the name of a file ends with that was found damaged and is not part of the tree any more.
+/// The extension of a file that was found damaged and is no longer part of the tree.
 pub(super) const DAMAGED: &str = "damaged";
 
-/// How much is written at once.
+/// How much is written with one call.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// How much a reader's cursor reads at first, and at most: twice as much each time.
+/// Read-ahead of a reader's cursor: at first and at most. Doubles with each read.
 const READ_AHEAD: (u64, u64) = (8 << 10, 64 << 10);
 
-/// How much a merge reads at once.
-const MERGE_READ: u64 = 256 << 10;
+/// How much a compaction reads with one call.
+const COMPACTION_READ_BYTES: u64 = 256 << 10;
 
-/// Buffers for single blocks up to this size are kept.
-const KEPT_BUFFER: usize = 64 << 10;
+/// Buffers for single blocks are reused up to this size.
+const MAX_REUSED_BUFFER: usize = 64 << 10;
 
 /// What is known of a table without opening it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,41 +52,41 @@ pub(super) struct TableMeta {
     /// The size of the file.
     pub(super) bytes: u64,
     pub(super) rows: u64,
-    /// How many of the rows say that a key was deleted.
-    pub(super) deletions: u64,
+    /// How many of the rows are tombstones.
+    pub(super) tombstones: u64,
     pub(super) first: Key,
     pub(super) last: Key,
 }
 
-pub(super) struct Table {
+pub(super) struct SortedTable {
     pub(super) meta: TableMeta,
     path: PathBuf,
     files: Arc<dyn FileSystem>,
     cache: Arc<TableCache>,
-    /// `None`: it is not open.
-    contents: RwLock<Option<Arc<Contents>>>,
+    /// `None`: not open.
+    contents: RwLock<Option<Arc<OpenTable>>>,
     /// Held while it is being opened.
     opening: Mutex<()>,
-    /// It was read from since the cache has last looked.
+    /// Read from since the cache last asked.
     used: AtomicBool,
-    /// Something in it is not what was written.
+    /// A checksum did not match.
     damaged: AtomicBool,
 }
 
 /// An open table.
-struct Contents {
+struct OpenTable {
     file: Box<dyn File>,
-    index: Index,
-    filter: Filter,
+    index: BlockIndex,
+    filter: BloomFilter,
     _counted: OpenGuard,
 }
 
-impl Table {
+impl SortedTable {
     pub(super) fn path(folder: &Path, id: u64) -> PathBuf {
         folder.join(id.to_string())
     }
 
-    /// A table that is listed. Only its size is looked at.
+    /// A table that the manifest lists. Only the size of its file is checked.
     pub(super) fn listed(
         files: &Arc<dyn FileSystem>,
         cache: &Arc<TableCache>,
@@ -119,8 +119,8 @@ impl Table {
         }
     }
 
-    /// What is in the table, which is opened if need be.
-    fn contents(self: &Arc<Self>, mode: ReadMode) -> Result<Arc<Contents>, ReadError> {
+    /// Opens the table if need be.
+    fn contents(self: &Arc<Self>, mode: ReadMode) -> Result<Arc<OpenTable>, ReadError> {
         if let Some(contents) = &*self.contents.read().unwrap_or_else(PoisonError::into_inner) {
             return Ok(Arc::clone(contents));
         }
@@ -137,38 +137,38 @@ impl Table {
         Ok(contents)
     }
 
-    fn load(&self) -> Result<Contents, EngineError> {
+    fn load(&self) -> Result<OpenTable, EngineError> {
         let path = &self.path;
         let file =
             self.files.open(path, OpenOptions::read()).map_err(|error| failed("open", path, &error))?;
-        // Cursors read as much as they need at once; more would be read in vain.
+        // Cursors do their own read-ahead.
         file.advise_random_reads();
         let damaged = || self.damaged();
         let read = |at, length| file.read_vec(at, length).map_err(|error| failed("read", path, &error));
-        let foot_at = self.meta.bytes.checked_sub(FOOT_BYTES as u64).ok_or_else(damaged)?;
-        let foot = read(foot_at, FOOT_BYTES)?;
-        let mut foot = Reader(&foot);
-        let (tail_at, checksum) = (foot.u64().ok_or_else(damaged)?, foot.u64().ok_or_else(damaged)?);
-        if foot.0 != MAGIC || tail_at > foot_at {
+        let footer_at = self.meta.bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(damaged)?;
+        let footer = read(footer_at, FOOTER_BYTES)?;
+        let mut footer = ByteReader(&footer);
+        let (tail_at, checksum) = (footer.u64().ok_or_else(damaged)?, footer.u64().ok_or_else(damaged)?);
+        if footer.0 != MAGIC || tail_at > footer_at {
             return Err(damaged());
         }
-        let tail = read(tail_at, (foot_at - tail_at) as usize)?;
-        if self.place(tail_at).checksum(&tail) != checksum {
+        let tail = read(tail_at, (footer_at - tail_at) as usize)?;
+        if self.address(tail_at).checksum(&tail) != checksum {
             return Err(damaged());
         }
         let bytes = tail.len() as u64;
-        let tail = Tail::read(&mut Reader(&tail)).ok_or_else(damaged)?;
-        let Tail { index, filter, first, last, .. } = tail;
-        if index.place(index.len() - 1).1 != tail_at
+        let tail = TableTail::read(&mut ByteReader(&tail)).ok_or_else(damaged)?;
+        let TableTail { index, filter, first, last, .. } = tail;
+        if index.block_range(index.len() - 1).1 != tail_at
             || (first, last) != (self.meta.first.clone(), self.meta.last.clone())
         {
             return Err(damaged());
         }
-        Ok(Contents { file, index, filter, _counted: self.cache.count(bytes) })
+        Ok(OpenTable { file, index, filter, _counted: self.cache.count(bytes) })
     }
 
-    /// Opens it before anybody waits for that.
-    pub(super) fn open_early(self: &Arc<Self>) {
+    /// Opens it before the first reader needs it.
+    pub(super) fn preload(self: &Arc<Self>) {
         if let Err(error) = self.contents(ReadMode::Blocking) {
             tracing::warn!(%error, table = self.meta.id, "cannot open a new table yet");
         }
@@ -183,12 +183,12 @@ impl Table {
         self.used.swap(false, Ordering::Relaxed)
     }
 
-    /// Closes the file, as soon as nobody reads from it. It is opened again when it is needed.
+    /// Closes the file once no reader holds it. It is opened again when needed.
     pub(super) fn close(&self) {
         drop(self.contents.write().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Removes the file. One that is damaged is put aside for whoever wants to look at it.
+    /// Removes the file. A damaged one is renamed instead, for analysis.
     pub(super) fn remove(&self) -> io::Result<()> {
         match self.damaged.load(Ordering::Relaxed) {
             false => self.files.remove_file(&self.path),
@@ -209,16 +209,16 @@ impl Table {
         mode: ReadMode,
     ) -> Result<Option<Entry>, ReadError> {
         let contents = self.contents(mode)?;
-        if !contents.filter.may_hold(hash) {
+        if !contents.filter.may_contain(hash) {
             return Ok(None);
         }
-        self.note_use();
+        self.mark_used();
         thread_local! {
             static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
-        let (begin, end) = contents.index.place(contents.index.block_of(key));
+        let (begin, end) = contents.index.block_range(contents.index.block_of(key));
         let length = (end - begin) as usize;
-        if length > KEPT_BUFFER {
+        if length > MAX_REUSED_BUFFER {
             return self.get_in(&contents, &mut vec![0; length], begin, key, mode);
         }
         BUFFER.with_borrow_mut(|buffer| {
@@ -229,17 +229,17 @@ impl Table {
         })
     }
 
-    fn note_use(&self) {
-        // Written only if it changes: every reader comes by here.
+    fn mark_used(&self) {
+        // Stored only if it changes: every read comes by here.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Looks for the key in the block that begins there and is as long as `buffer`.
+    /// Looks for the key in the block at `begin`, which is as long as `buffer`.
     fn get_in(
         &self,
-        contents: &Contents,
+        contents: &OpenTable,
         buffer: &mut [u8],
         begin: u64,
         key: &[u8],
@@ -247,7 +247,7 @@ impl Table {
     ) -> Result<Option<Entry>, ReadError> {
         let damaged = || self.damaged();
         self.read_into(contents, buffer, begin, mode)?;
-        let block = Block::check(buffer, 0..buffer.len(), self.place(begin)).ok_or_else(damaged)?;
+        let block = DataBlock::check(buffer, 0..buffer.len(), self.address(begin)).ok_or_else(damaged)?;
         let index = block.find(buffer, key).ok_or_else(damaged)?;
         if index == block.count() {
             return Ok(None);
@@ -262,7 +262,7 @@ impl Table {
 
     fn read_into(
         &self,
-        contents: &Contents,
+        contents: &OpenTable,
         buffer: &mut [u8],
         begin: u64,
         mode: ReadMode,
@@ -278,8 +278,8 @@ impl Table {
         }
     }
 
-    fn place(&self, offset: u64) -> Place {
-        Place { table: self.meta.id, offset }
+    fn address(&self, offset: u64) -> BlockAddress {
+        BlockAddress { table: self.meta.id, offset }
     }
 
     fn damaged(&self) -> EngineError {
@@ -288,17 +288,17 @@ impl Table {
     }
 }
 
-/// What is known of a table without its blocks.
-struct Tail {
-    index: Index,
-    filter: Filter,
+/// Everything but the blocks.
+struct TableTail {
+    index: BlockIndex,
+    filter: BloomFilter,
     first: Key,
     last: Key,
     rows: u64,
-    deletions: u64,
+    tombstones: u64,
 }
 
-impl Tail {
+impl TableTail {
     fn write(&self, out: &mut Vec<u8>) {
         self.index.write(out);
         out.extend_from_slice(&(self.filter.len() as u32).to_le_bytes());
@@ -306,65 +306,67 @@ impl Tail {
         put_key(out, &self.first);
         put_key(out, &self.last);
         out.extend_from_slice(&self.rows.to_le_bytes());
-        out.extend_from_slice(&self.deletions.to_le_bytes());
+        out.extend_from_slice(&self.tombstones.to_le_bytes());
     }
 
-    fn read(bytes: &mut Reader<'_>) -> Option<Self> {
-        let index = Index::read(bytes)?;
+    fn read(bytes: &mut ByteReader<'_>) -> Option<Self> {
+        let index = BlockIndex::read(bytes)?;
         let lines = bytes.u32()? as usize;
-        let filter = Filter::read(bytes.take(lines.checked_mul(LINE_BYTES)?)?)?;
-        let (first, last) = (key(bytes)?, key(bytes)?);
-        let tail = Self { index, filter, first, last, rows: bytes.u64()?, deletions: bytes.u64()? };
+        let filter = BloomFilter::read(bytes.take(lines.checked_mul(CACHE_LINE_BYTES)?)?)?;
+        let (first, last) = (read_key(bytes)?, read_key(bytes)?);
+        let tail = Self { index, filter, first, last, rows: bytes.u64()?, tombstones: bytes.u64()? };
         (bytes.0.is_empty() && tail.first <= tail.last).then_some(tail)
     }
 }
 
-/// Goes through the rows of a table in their order.
+/// Iterates over the rows of a table in key order.
 pub(super) struct TableCursor {
-    table: Arc<Table>,
-    contents: Arc<Contents>,
+    table: Arc<SortedTable>,
+    contents: Arc<OpenTable>,
     mode: ReadMode,
-    /// Several blocks, read at once, and where they begin in the file.
+    /// Several blocks, read with one call, and where they begin in the file.
     chunk: Bytes,
     chunk_at: u64,
     /// The block of `row`, its number, and the first one that is not in `chunk`.
-    block: Block,
+    block: DataBlock,
     block_number: usize,
     chunk_end: usize,
-    /// Blocks from this one on are not wanted.
+    /// The first block that is not read.
     end: usize,
     index: usize,
     /// `None`: there are no more rows.
-    row: Option<Row>,
+    row: Option<RowSpan>,
     read_ahead: u64,
-    /// Where to tell which blocks are damaged. Without it, damage is an error.
-    lost: Option<Lost>,
+    /// Where damaged blocks are recorded, for compactions. `None`: damage is an error.
+    lost: Option<LostRanges>,
 }
 
-/// Ranges that turn out to be damaged while tables are merged.
-pub(super) type Lost = Arc<Mutex<Vec<LostRange>>>;
+/// Ranges found damaged during a compaction.
+pub(super) type LostRanges = Arc<Mutex<Vec<LostRange>>>;
 
 impl TableCursor {
-    /// Stands at the first key that is not before `from`. Rows after `to` may be left out.
+    /// Starts at the first key that is not before `from`. May end at the first key after `to`.
     pub(super) fn new(
-        table: Arc<Table>,
+        table: Arc<SortedTable>,
         from: &[u8],
         to: Option<&[u8]>,
         mode: ReadMode,
     ) -> Result<Self, ReadError> {
-        table.note_use();
+        table.mark_used();
         let contents = table.contents(mode)?;
         let begin = contents.index.block_of(from);
         let end = to.map_or(contents.index.len(), |to| contents.index.block_of(to) + 1);
         let mut cursor = Self::at(table, contents, begin, end, READ_AHEAD.0, mode, None)?;
         cursor.index = cursor.block.find(&cursor.chunk, from).ok_or_else(|| cursor.damaged())?;
-        cursor.settle()?;
+        cursor.load_row()?;
         Ok(cursor)
     }
 
-    /// Stands at the first row of all and reads as much as it can at once. Passes over damaged blocks, and tells which. `None`:
-    /// no row of the table can be read.
-    pub(super) fn through(table: Arc<Table>, lost: &Lost) -> Result<Option<Self>, EngineError> {
+    /// Reads the whole table with large reads. Skips damaged blocks and records them in `lost`. `None`: no row can be read.
+    pub(super) fn for_compaction(
+        table: Arc<SortedTable>,
+        lost: &LostRanges,
+    ) -> Result<Option<Self>, EngineError> {
         let contents = match table.contents(ReadMode::Blocking) {
             Err(ReadError::Engine(error @ EngineError::Corrupt(_))) => {
                 tracing::error!(%error, "a table cannot be read: its rows are lost");
@@ -376,19 +378,19 @@ impl TableCursor {
         };
         let end = contents.index.len();
         let lost = Some(Arc::clone(lost));
-        let mut cursor = Self::at(table, contents, 0, end, MERGE_READ, ReadMode::Blocking, lost)?;
-        cursor.settle()?;
+        let mut cursor = Self::at(table, contents, 0, end, COMPACTION_READ_BYTES, ReadMode::Blocking, lost)?;
+        cursor.load_row()?;
         Ok(Some(cursor))
     }
 
     fn at(
-        table: Arc<Table>,
-        contents: Arc<Contents>,
+        table: Arc<SortedTable>,
+        contents: Arc<OpenTable>,
         begin: usize,
         end: usize,
         read_ahead: u64,
         mode: ReadMode,
-        lost: Option<Lost>,
+        lost: Option<LostRanges>,
     ) -> Result<Self, ReadError> {
         let mut cursor = Self {
             table,
@@ -396,7 +398,7 @@ impl TableCursor {
             mode,
             chunk: Bytes::new(),
             chunk_at: 0,
-            block: Block::default(),
+            block: DataBlock::default(),
             block_number: begin,
             chunk_end: begin,
             end: end.max(begin + 1),
@@ -417,19 +419,19 @@ impl TableCursor {
         self.row.as_ref()?.value.clone().map(|value| &self.chunk[value])
     }
 
-    /// The row that the cursor stands at, without a copy.
+    /// The current row, without a copy.
     pub(super) fn row(&self) -> Option<(Key, Entry)> {
-        let Row { key, value } = self.row.clone()?;
+        let RowSpan { key, value } = self.row.clone()?;
         Some((self.chunk.slice(key), value.map(|value| self.chunk.slice(value))))
     }
 
     pub(super) fn advance(&mut self) -> Result<(), ReadError> {
         self.index += 1;
-        self.settle()
+        self.load_row()
     }
 
-    /// Finds the row at `index`, in the next block if this one has no more.
-    fn settle(&mut self) -> Result<(), ReadError> {
+    /// Loads the row at `index`, from the next block if this one is exhausted.
+    fn load_row(&mut self) -> Result<(), ReadError> {
         while self.index >= self.block.count() {
             self.block_number += 1;
             if self.block_number >= self.end {
@@ -446,11 +448,11 @@ impl TableCursor {
 
     fn enter_block(&mut self) -> Result<(), ReadError> {
         let index = &self.contents.index;
-        let (begin, end) = index.place(self.block_number);
+        let (begin, end) = index.block_range(self.block_number);
         if self.block_number >= self.chunk_end {
             let blocks = index.blocks_in(self.block_number, self.read_ahead);
             let chunk_end = (self.block_number + blocks).min(self.end);
-            let (_, end) = index.place(chunk_end - 1);
+            let (_, end) = index.block_range(chunk_end - 1);
             let length = (end - begin) as usize;
             self.chunk = match self.mode {
                 ReadMode::Blocking => {
@@ -468,7 +470,7 @@ impl TableCursor {
             self.read_ahead = (self.read_ahead * 2).min(READ_AHEAD.1.max(self.read_ahead));
         }
         let part = (begin - self.chunk_at) as usize..(end - self.chunk_at) as usize;
-        self.block = match (Block::check(&self.chunk, part, self.table.place(begin)), &self.lost) {
+        self.block = match (DataBlock::check(&self.chunk, part, self.table.address(begin)), &self.lost) {
             (Some(block), _) => block,
             (None, None) => return Err(self.damaged().into()),
             (None, Some(lost)) => {
@@ -476,7 +478,7 @@ impl TableCursor {
                 tracing::error!(%error, block = self.block_number, "a block cannot be read: its rows are lost");
                 let range = self.contents.index.range(self.block_number, &self.table.meta);
                 lost.lock().unwrap_or_else(PoisonError::into_inner).push(range);
-                Block::default()
+                DataBlock::default()
             }
         };
         Ok(())
@@ -487,28 +489,28 @@ impl TableCursor {
     }
 }
 
-/// Writes a table. What is not finished is removed.
+/// Writes a table. Its file is removed unless it was finished.
 pub(super) struct TableWriter {
     files: Arc<dyn FileSystem>,
     cache: Arc<TableCache>,
     path: PathBuf,
     id: u64,
     file: Box<dyn File>,
-    /// How much is in the file.
+    /// The bytes in the file.
     written: u64,
     block_bytes: usize,
     out: Vec<u8>,
-    /// How much is in the file, or in `out`.
+    /// The bytes in the file and in `out`.
     length: u64,
-    block: BlockWriter,
+    block: DataBlockWriter,
     block_first: Vec<u8>,
     /// The last key of the block before.
     last_before: Option<Vec<u8>>,
     first: Key,
     last: Vec<u8>,
-    index: Index,
+    index: BlockIndex,
     hashes: Vec<u64>,
-    deletions: u64,
+    tombstones: u64,
     finished: bool,
 }
 
@@ -520,7 +522,7 @@ impl TableWriter {
         id: u64,
         block_bytes: usize,
     ) -> Result<Self, EngineError> {
-        let path = Table::path(folder, id);
+        let path = SortedTable::path(folder, id);
         let file = files
             .open(&path, OpenOptions::create(Create::Truncate))
             .map_err(|error| failed("create", &path, &error))?;
@@ -534,24 +536,24 @@ impl TableWriter {
             block_bytes,
             out: Vec::with_capacity(WRITE_BYTES + block_bytes),
             length: 0,
-            block: BlockWriter::default(),
+            block: DataBlockWriter::default(),
             block_first: Vec::new(),
             last_before: None,
             first: Key::new(),
             last: Vec::new(),
-            index: Index::default(),
+            index: BlockIndex::default(),
             hashes: Vec::new(),
-            deletions: 0,
+            tombstones: 0,
             finished: false,
         })
     }
 
-    /// The rows must come in the order of their keys.
+    /// Rows must come in key order.
     pub(super) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), EngineError> {
         if self.hashes.is_empty() {
             self.first = Key::copy_from_slice(key);
         } else if key <= &self.last[..] {
-            // A table that breaks this would be refused by the next start.
+            // Such a table would be refused by the next start.
             return Err(EngineError::Failed(format!("a bug: rows out of order: {}", self.path.display())));
         }
         if self.block.is_empty() {
@@ -559,22 +561,22 @@ impl TableWriter {
         }
         self.block.push(key, value);
         replace(&mut self.last, key);
-        self.hashes.push(filter::hash(key));
-        self.deletions += u64::from(value.is_none());
+        self.hashes.push(bloom_filter::hash(key));
+        self.tombstones += u64::from(value.is_none());
         if self.block.len() >= self.block_bytes {
             self.finish_block()?;
         }
         Ok(())
     }
 
-    /// How large the table is by now.
+    /// The size of the table so far.
     pub(super) fn len(&self) -> u64 {
         self.length + self.block.len() as u64
     }
 
     fn finish_block(&mut self) -> Result<(), EngineError> {
         let before = self.out.len();
-        self.block.finish(Place { table: self.id, offset: self.length }, &mut self.out);
+        self.block.finish(BlockAddress { table: self.id, offset: self.length }, &mut self.out);
         self.length += (self.out.len() - before) as u64;
         self.index.push(self.last_before.as_deref(), &self.block_first, self.length);
         replace(self.last_before.get_or_insert_default(), &self.last);
@@ -592,22 +594,22 @@ impl TableWriter {
         Ok(())
     }
 
-    /// The table is on disk when this returns, but not yet its name. There must be a row.
-    pub(super) fn finish(mut self) -> Result<Arc<Table>, EngineError> {
+    /// Its content is durable when this returns, its name after the folder was synced. There must be a row.
+    pub(super) fn finish(mut self) -> Result<Arc<SortedTable>, EngineError> {
         if !self.block.is_empty() {
             self.finish_block()?;
         }
-        let tail = Tail {
+        let tail = TableTail {
             index: std::mem::take(&mut self.index),
-            filter: Filter::new(&self.hashes),
+            filter: BloomFilter::new(&self.hashes),
             first: std::mem::take(&mut self.first),
             last: Key::copy_from_slice(&self.last),
             rows: self.hashes.len() as u64,
-            deletions: self.deletions,
+            tombstones: self.tombstones,
         };
         let before = self.out.len();
         tail.write(&mut self.out);
-        let checksum = Place { table: self.id, offset: self.length }.checksum(&self.out[before..]);
+        let checksum = BlockAddress { table: self.id, offset: self.length }.checksum(&self.out[before..]);
         self.out.extend_from_slice(&self.length.to_le_bytes());
         self.out.extend_from_slice(&checksum.to_le_bytes());
         self.out.extend_from_slice(&MAGIC);
@@ -618,19 +620,19 @@ impl TableWriter {
             id: self.id,
             bytes: self.written,
             rows: tail.rows,
-            deletions: tail.deletions,
+            tombstones: tail.tombstones,
             first: tail.first,
             last: tail.last,
         };
-        // Read back when it is needed: what was written may not be what is there.
-        Ok(Arc::new(Table::new(&self.files, &self.cache, self.path.clone(), meta)))
+        // The tail is read back when needed, so that its checksum is verified.
+        Ok(Arc::new(SortedTable::new(&self.files, &self.cache, self.path.clone(), meta)))
     }
 }
 
 impl Drop for TableWriter {
     fn drop(&mut self) {
         if !self.finished {
-            // What cannot be removed now is when the directory is opened again.
+            // If this fails, the next start removes it as an orphan.
             let _ = self.files.remove_file(&self.path);
         }
     }
@@ -642,5 +644,5 @@ fn replace(held: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> EngineError {
-    crate::store::io_error(error, &format!("cannot {what} a table: {error}: {}", path.display()))
+    crate::lsm_store::io_error(error, &format!("cannot {what} a table: {error}: {}", path.display()))
 }

@@ -1,13 +1,14 @@
-//! Batches: what a group of a journal holds.
+//! Batches: what a group of the log holds.
 //!
 //! ```text
-//! number: u64, count: u32, then for each write
+//! sequence number: u64, count: u32, then for each write
 //! 0, length of the key: u16, length of the value: u32, key, value
 //! 1, length of the key: u16, key
 //! ```
 
-use super::sector::Group;
-use crate::reader::Reader;
+use super::sector::GroupBuffer;
+use crate::byte_reader::ByteReader;
+use crate::lsm::SeqNo;
 use crate::{Key, Value, Write};
 
 const PUT: u8 = 0;
@@ -16,12 +17,12 @@ const DELETE: u8 = 1;
 /// All writes of one sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
-    pub(crate) number: u64,
+    pub(crate) seq_no: SeqNo,
     pub(crate) writes: Vec<Write>,
 }
 
-pub(super) fn put(group: &mut Group, number: u64, writes: &[Write]) {
-    group.put(&number.to_le_bytes());
+pub(super) fn put(group: &mut GroupBuffer, seq_no: SeqNo, writes: &[Write]) {
+    group.put(&seq_no.to_le_bytes());
     group.put(&(writes.len() as u32).to_le_bytes());
     for write in writes {
         // Keys and commits are limited in size: the lengths fit.
@@ -45,8 +46,8 @@ pub(super) fn put(group: &mut Group, number: u64, writes: &[Write]) {
 
 /// `None`: these are not the bytes of a batch.
 pub(super) fn read(bytes: &[u8]) -> Option<Batch> {
-    let mut reader = Reader(bytes);
-    let number = reader.u64()?;
+    let mut reader = ByteReader(bytes);
+    let seq_no = reader.u64()?;
     let count = reader.u32()?;
     let mut writes = Vec::new();
     for _ in 0..count {
@@ -63,13 +64,13 @@ pub(super) fn read(bytes: &[u8]) -> Option<Batch> {
         });
     }
     // What follows fills the last sector.
-    Some(Batch { number, writes })
+    Some(Batch { seq_no, writes })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::sector::{SECTOR, content};
+    use crate::wal::sector::{SECTOR, content};
     use proptest::prelude::*;
 
     fn any_write() -> impl Strategy<Value = Write> {
@@ -82,13 +83,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn batches_are_read_back(number in any::<u64>(), writes in prop::collection::vec(any_write(), 0..9)) {
-            let mut group = Group::default();
+        fn batches_are_read_back(seq_no in any::<u64>(), writes in prop::collection::vec(any_write(), 0..9)) {
+            let mut group = GroupBuffer::default();
             group.clear();
-            put(&mut group, number, &writes);
+            put(&mut group, seq_no, &writes);
             let sectors = group.finish(1, 1).chunks_exact(SECTOR);
             let bytes: Vec<u8> = sectors.flat_map(content).copied().collect();
-            prop_assert_eq!(read(&bytes), Some(Batch { number, writes }));
+            prop_assert_eq!(read(&bytes), Some(Batch { seq_no, writes }));
         }
 
         #[test]

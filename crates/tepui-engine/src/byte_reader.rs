@@ -1,8 +1,8 @@
-//! Reads numbers and bytes from the front of what is on disk. `None`: there is less than that.
+//! Decodes stored bytes from the front. `None`: there are not enough left.
 
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub(crate) struct ByteReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;

@@ -1,11 +1,11 @@
-//! Sectors: the pieces of a journal that a disk writes as a whole.
+//! Sectors: the units of the log that a disk writes atomically.
 //!
 //! ```text
 //! checksum of the rest: u64, segment: u64, group: u32, sectors of the group that follow: u32, content
 //! ```
 //!
-//! Each says for itself whether it was written, and for what. So after a crash a sector that was not
-//! written (it is empty, or from the file's earlier use) is told from one that was damaged later.
+//! Each has its own checksum and header. So after a crash a sector that was not written (empty, or from the file's earlier use)
+//! is told from one that was damaged later.
 
 use twox_hash::XxHash3_64;
 
@@ -13,12 +13,12 @@ pub(super) const SECTOR: usize = 512;
 const HEAD: usize = 24;
 const CONTENT: usize = SECTOR - HEAD;
 
-/// Groups begin at such an offset: what is on disk for good is never written again together with new bytes.
+/// Groups are aligned to this: durable bytes are never rewritten together with new ones.
 pub(super) const PAGE: usize = 4096;
 
-/// Who wrote a sector.
+/// What a sector belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct SectorHeader {
     pub(super) segment: u64,
     /// Counted from 0 in each segment.
     pub(super) group: u32,
@@ -30,16 +30,16 @@ pub(super) struct Mark {
 pub(super) enum Sector {
     /// Nothing but zeros.
     Empty,
-    Written(Mark),
+    Written(SectorHeader),
     Damaged,
 }
 
-/// What a sector is. `bytes` has the length of one.
-pub(super) fn look(bytes: &[u8]) -> Sector {
+/// Classifies a sector. `bytes` has the length of one.
+pub(super) fn inspect(bytes: &[u8]) -> Sector {
     let (checksum, rest) = bytes.split_at(8);
     if checksum == XxHash3_64::oneshot(rest).to_le_bytes() {
         let (segment, group, left) = (number(&rest[..8]), number(&rest[8..12]), number(&rest[12..16]));
-        return Sector::Written(Mark { segment, group: group as u32, left: left as u32 });
+        return Sector::Written(SectorHeader { segment, group: group as u32, left: left as u32 });
     }
     if bytes.iter().all(|byte| *byte == 0) { Sector::Empty } else { Sector::Damaged }
 }
@@ -54,24 +54,22 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Cuts the content of a group into sectors.
-///
-/// They begin at a multiple of a page in memory too: writing past the page cache asks for that.
+/// Cuts the content of a group into sectors, aligned in memory as direct I/O requires.
 #[derive(Default)]
-pub(super) struct Group {
+pub(super) struct GroupBuffer {
     bytes: Vec<u8>,
     /// Where the sectors begin.
     start: usize,
 }
 
-/// A group that was larger does not keep its memory.
-const KEPT_BYTES: usize = 8 << 20;
+/// The buffer shrinks to this after a larger group.
+const MAX_RETAINED_BYTES: usize = 8 << 20;
 
-impl Group {
-    /// Begins a new group.
+impl GroupBuffer {
+    /// Starts a new group.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
+        self.bytes.shrink_to(MAX_RETAINED_BYTES);
         self.bytes.reserve(2 * PAGE);
         self.start = self.bytes.as_ptr().align_offset(PAGE);
         self.bytes.resize(self.start, 0);
@@ -109,7 +107,7 @@ impl Group {
         &self.bytes[self.start..]
     }
 
-    /// Growing may have moved the bytes.
+    /// Restores the alignment: growing may have moved the bytes.
     fn align(&mut self) {
         let length = self.bytes.len() - self.start;
         self.bytes.reserve(PAGE);
@@ -131,7 +129,7 @@ mod tests {
     proptest! {
         #[test]
         fn sectors_say_what_they_are(content in prop::collection::vec(any::<u8>(), 1..20000), flip in any::<u16>()) {
-            let mut group = Group::default();
+            let mut group = GroupBuffer::default();
             group.clear();
             group.put(&content[..content.len() / 2]);
             group.put(&content[content.len() / 2..]);
@@ -143,17 +141,17 @@ mod tests {
             for (index, sector) in bytes.chunks_exact(SECTOR).enumerate() {
                 if index < sectors {
                     let left = (sectors - index - 1) as u32;
-                    prop_assert_eq!(look(sector), Sector::Written(Mark { segment: 7, group: 3, left }));
+                    prop_assert_eq!(inspect(sector), Sector::Written(SectorHeader { segment: 7, group: 3, left }));
                     read.extend_from_slice(super::content(sector));
                 } else {
-                    prop_assert_eq!(look(sector), Sector::Empty);
+                    prop_assert_eq!(inspect(sector), Sector::Empty);
                 }
             }
             prop_assert_eq!(&read[..content.len()], &content[..]);
             let place = usize::from(flip) % bytes.len();
             bytes[place] ^= 0x10;
             let sector = &bytes[place / SECTOR * SECTOR..][..SECTOR];
-            prop_assert_eq!(look(sector), Sector::Damaged);
+            prop_assert_eq!(inspect(sector), Sector::Damaged);
         }
     }
 }

@@ -1,40 +1,40 @@
-//! Which tables are open. An open table takes a file descriptor, and its index and filter are in memory; the longest
-//! unused ones are closed when there are too many of either.
+//! The table cache: which tables are open. An open table has a file descriptor and its index and Bloom filter in memory.
+//! When there are too many of either, tables that were not used lately are closed (a clock cache).
 
-use super::table::Table;
+use super::sorted_table::SortedTable;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// How many tables may be open, and how much memory their indexes and filters may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CacheLimits {
+pub(crate) struct TableCacheLimits {
     pub(crate) tables: usize,
     pub(crate) bytes: u64,
 }
 
 pub(super) struct TableCache {
-    limits: CacheLimits,
+    limits: TableCacheLimits,
     open: Arc<Open>,
-    /// Those that may be open, in the order in which they were opened or found to be in use.
-    queue: Mutex<VecDeque<Weak<Table>>>,
+    /// Tables that may be open, in the order in which they were opened or last found in use.
+    queue: Mutex<VecDeque<Weak<SortedTable>>>,
 }
 
-/// What is open now, also by readers of tables that were closed meanwhile.
+/// What is open now, including closed tables that readers still hold.
 #[derive(Default)]
 struct Open {
     tables: AtomicUsize,
     bytes: AtomicU64,
 }
 
-/// Counts an open table for as long as it is held.
+/// Counts an open table as long as it lives.
 pub(super) struct OpenGuard {
     open: Arc<Open>,
     bytes: u64,
 }
 
 impl TableCache {
-    pub(super) fn new(limits: CacheLimits) -> Self {
+    pub(super) fn new(limits: TableCacheLimits) -> Self {
         Self { limits, open: Arc::default(), queue: Mutex::default() }
     }
 
@@ -45,11 +45,11 @@ impl TableCache {
         OpenGuard { open: Arc::clone(&self.open), bytes }
     }
 
-    /// Remembers a table that was opened, and closes others if there are too many.
-    pub(super) fn opened(&self, table: &Arc<Table>) {
+    /// Adds a table that was opened, and evicts others if there are too many.
+    pub(super) fn opened(&self, table: &Arc<SortedTable>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.push_back(Arc::downgrade(table));
-        // Everyone is looked at twice at most: those in use get a second chance.
+        // Each table is visited twice at most: those in use get a second chance.
         for _ in 0..2 * queue.len() {
             if !self.is_full() {
                 break;
@@ -62,7 +62,7 @@ impl TableCache {
                 oldest.close();
             }
         }
-        // Tables that are gone leave their places behind.
+        // Removed tables leave their entries behind.
         if queue.len() > 2 * self.open.tables.load(Ordering::Relaxed) + 16 {
             queue.retain(|table| table.upgrade().is_some_and(|table| table.is_open()));
         }

@@ -1,4 +1,4 @@
-//! While nobody writes, the space of rows that were deleted is given back.
+//! An idle store flushes and compacts tombstones, so that the space of deleted rows is freed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ const ROWS: usize = 200;
 const VALUE_BYTES: usize = 1000;
 
 #[tokio::test(start_paused = true)]
-async fn deletions_that_are_only_in_memory_give_space_back() {
+async fn tombstones_in_a_memtable_give_space_back() {
     let files = SimulatedFiles::new(1);
     let mut options = DiskOptions::new("/data");
     options.files = Arc::new(files.clone());
@@ -27,8 +27,8 @@ async fn deletions_that_are_only_in_memory_give_space_back() {
     for _ in 0..60 {
         stepper.commit();
         stepper.flush();
-        stepper.merge(true);
-        stepper.tidy();
+        stepper.compact(true);
+        stepper.remove_obsolete();
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     assert!(table_bytes(&files) < 2 * 10 * VALUE_BYTES as u64, "{} bytes", table_bytes(&files));

@@ -1,29 +1,29 @@
-//! Indexes: which block of a table a key is in.
+//! The index of a table: which block a key is in.
 //!
-//! An index holds one fence for each block: bytes that are not after the first key of the block, and after
-//! every key of the block before it. The shortest such bytes do.
+//! It has one fence key for each block: not after the first key of the block, and after every key of the block before
+//! it. The shortest such key is taken.
 
 use super::levels::LostRange;
-use super::table::TableMeta;
+use super::sorted_table::TableMeta;
 use crate::Key;
-use crate::reader::Reader;
+use crate::byte_reader::ByteReader;
 
-/// Which block a key is in, and where the blocks are. While it is being made, it cannot be searched.
+/// Which block a key is in, and where the blocks are. Searchable once it was read back.
 #[derive(Default)]
-pub(super) struct Index {
+pub(super) struct BlockIndex {
     /// All fences, one after the other. The first is empty.
     fences: Vec<u8>,
     /// Where each fence ends.
     fence_ends: Vec<u32>,
     /// Where each block ends in the file.
     block_ends: Vec<u64>,
-    /// How many bytes all fences but the first begin with in common.
+    /// The length of the common prefix of all fences but the first.
     shared: usize,
-    /// Of each fence but the first, what follows after those: most searches end here.
+    /// The eight bytes after it, of each fence but the first: most searches end here.
     heads: Vec<u64>,
 }
 
-impl Index {
+impl BlockIndex {
     /// Adds a block that ends at `end`; `last` is the last key of the block before it, if there is one.
     pub(super) fn push(&mut self, last: Option<&[u8]>, first: &[u8], end: u64) {
         let fence = last.map_or(0, |last| (shared(last, first) + 1).min(first.len()));
@@ -63,8 +63,8 @@ impl Index {
         low
     }
 
-    /// Where a block begins and ends.
-    pub(super) fn place(&self, block: usize) -> (u64, u64) {
+    /// Where a block begins and ends in the file.
+    pub(super) fn block_range(&self, block: usize) -> (u64, u64) {
         let begin = block.checked_sub(1).map_or(0, |before| self.block_ends[before]);
         (begin, self.block_ends[block])
     }
@@ -80,7 +80,7 @@ impl Index {
 
     /// How many blocks from `block` on can be read at once without reading more than `bytes`; at least one.
     pub(super) fn blocks_in(&self, block: usize, bytes: u64) -> usize {
-        let (begin, _) = self.place(block);
+        let (begin, _) = self.block_range(block);
         self.block_ends[block..].partition_point(|end| end - begin <= bytes).max(1)
     }
 
@@ -103,8 +103,8 @@ impl Index {
         }
     }
 
-    /// Reads what [`Index::write`] wrote. `None`: it is something else.
-    pub(super) fn read(bytes: &mut Reader<'_>) -> Option<Self> {
+    /// Reads what [`BlockIndex::write`] wrote. `None`: it is something else.
+    pub(super) fn read(bytes: &mut ByteReader<'_>) -> Option<Self> {
         let mut index = Self::default();
         for _ in 0..bytes.u32()? {
             let end = bytes.u64()?;
@@ -162,7 +162,7 @@ mod tests {
             sizes in prop::collection::vec(1usize..5, 60),
         ) {
             let keys: Vec<Vec<u8>> = keys.into_iter().collect();
-            let (mut index, mut left, mut last) = (Index::default(), &keys[..], None);
+            let (mut index, mut left, mut last) = (BlockIndex::default(), &keys[..], None);
             let mut blocks = Vec::new();
             for size in sizes {
                 let (block, rest) = left.split_at(size.min(left.len()));
@@ -174,11 +174,11 @@ mod tests {
             }
             let mut bytes = Vec::new();
             index.write(&mut bytes);
-            let read = Index::read(&mut Reader(&bytes)).expect("it was just written");
+            let read = BlockIndex::read(&mut ByteReader(&bytes)).expect("it was just written");
             prop_assert_eq!(read.len(), blocks.len());
             for (number, block) in blocks.iter().enumerate() {
                 prop_assert!(block.iter().all(|key| read.block_of(key) == number));
-                prop_assert_eq!(read.place(number), (100 * number as u64, 100 * (number as u64 + 1)));
+                prop_assert_eq!(read.block_range(number), (100 * number as u64, 100 * (number as u64 + 1)));
                 prop_assert_eq!(read.blocks_in(number, 250), 2.min(blocks.len() - number));
                 prop_assert_eq!(read.blocks_in(number, 0), 1);
             }

@@ -1,7 +1,8 @@
-//! Trees against a model: whatever is flushed, merged and dropped, readers see what was written.
+//! LSM trees against a model: whatever is flushed, compacted and dropped, readers see what was written.
 
+use super::read_view::MAX_VISITED_ROWS;
 use super::*;
-use crate::{Key, KeyRange, Write};
+use crate::{Key, KeyRange, ScanLimit, Write};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -9,13 +10,13 @@ const SIZES: Sizes = Sizes {
     memtable_bytes: 4 << 10,
     block_bytes: 256,
     free_bytes: 0,
-    cache: CacheLimits { tables: 3, bytes: 1 << 20 },
+    cache: TableCacheLimits { tables: 3, bytes: 1 << 20 },
 };
 
-fn open(folder: &Path, expect: Expect) -> (Tree, u64) {
+fn open(folder: &Path, expect: DirectoryState) -> (LsmTree, u64) {
     let files: Arc<dyn FileSystem> = Arc::new(tepui_files::SystemFiles);
-    let (tree, found) = Tree::open(&files, folder, SIZES, expect).expect("the folder can be opened");
-    tree.record_journal(JournalEnd { segment: 1, groups: None }).expect("the manifest can be written");
+    let (tree, found) = LsmTree::open(&files, folder, SIZES, expect).expect("the folder can be opened");
+    tree.record_wal(WalPosition { segment: 1, groups: None }).expect("the manifest can be written");
     (tree, found.flushed)
 }
 
@@ -26,8 +27,8 @@ enum Step {
     Write(Vec<(u16, Option<u16>)>),
     /// Writes everything in memory to tables.
     Flush,
-    Merge {
-        leisure: bool,
+    Compact {
+        is_idle: bool,
     },
     Drop(u16, u16),
     Keep,
@@ -40,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => prop::collection::vec(write, 1..30).prop_map(Step::Write),
         3 => Just(Step::Flush),
-        4 => any::<bool>().prop_map(|leisure| Step::Merge { leisure }),
+        4 => any::<bool>().prop_map(|is_idle| Step::Compact { is_idle }),
         1 => (key.clone(), 0u16..200).prop_map(|(from, count)| Step::Drop(from, from + count)),
         1 => Just(Step::Keep),
         1 => Just(Step::Reopen),
@@ -54,37 +55,37 @@ fn key(number: u16) -> Key {
 /// A tree, what it should hold, and what readers have kept.
 struct Subject {
     folder: tempfile::TempDir,
-    tree: Arc<Tree>,
-    number: u64,
+    tree: Arc<LsmTree>,
+    seq_no: SeqNo,
     model: Model,
-    kept: Vec<(Arc<Sources>, u64, Model)>,
+    kept: Vec<(Arc<ReadView>, SeqNo, Model)>,
 }
 
 impl Subject {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
-        let (tree, number) = open(folder.path(), Expect::Nothing);
-        assert_eq!(number, 0);
-        Self { folder, tree: Arc::new(tree), number, model: Model::new(), kept: vec![] }
+        let (tree, seq_no) = open(folder.path(), DirectoryState::New);
+        assert_eq!(seq_no, 0);
+        Self { folder, tree: Arc::new(tree), seq_no, model: Model::new(), kept: vec![] }
     }
 
     fn follow(&mut self, step: Step) {
         match step {
             Step::Write(writes) => self.write(writes),
             Step::Flush => self.flush(),
-            Step::Merge { leisure } => {
+            Step::Compact { is_idle } => {
                 self.tree
-                    .merge(2, if leisure { Pressure::Rest } else { Pressure::Haste })
-                    .expect("tables can be merged");
+                    .compact(2, if is_idle { WriteLoad::Idle } else { WriteLoad::Heavy })
+                    .expect("tables can be compacted");
             }
             Step::Drop(from, to) => self.drop_range(from, to),
-            Step::Keep => self.kept.push((self.tree.sources(), self.number, self.model.clone())),
+            Step::Keep => self.kept.push((self.tree.read_view(), self.seq_no, self.model.clone())),
             Step::Reopen => {
                 self.flush();
-                // Whoever opens a folder is alone with it.
+                // A folder is opened by one tree at a time.
                 self.kept.clear();
-                let (tree, number) = open(self.folder.path(), Expect::Everything);
-                assert_eq!(number, self.number);
+                let (tree, number) = open(self.folder.path(), DirectoryState::Existing);
+                assert_eq!(number, self.seq_no);
                 self.tree = Arc::new(tree);
             }
         }
@@ -92,10 +93,10 @@ impl Subject {
 
     fn write(&mut self, writes: Vec<(u16, Option<u16>)>) {
         let writes: BTreeMap<u16, Option<u16>> = writes.into_iter().collect();
-        self.number += 1;
+        self.seq_no += 1;
         let mut batch = Vec::new();
         for (number, length) in writes {
-            let value = length.map(|length| Value::from(vec![self.number as u8; usize::from(length)]));
+            let value = length.map(|length| Value::from(vec![self.seq_no as u8; usize::from(length)]));
             match value {
                 Some(value) => {
                     self.model.insert(key(number), value.clone());
@@ -108,7 +109,7 @@ impl Subject {
             }
         }
         let memtable = self.tree.memtable();
-        memtable.insert(self.number, batch);
+        memtable.insert(self.seq_no, batch);
         if memtable.bytes() >= SIZES.memtable_bytes {
             self.tree.seal();
         }
@@ -116,7 +117,7 @@ impl Subject {
 
     fn flush(&mut self) {
         self.tree.seal();
-        while !self.tree.sources().sealed.is_empty() {
+        while !self.tree.read_view().sealed.is_empty() {
             self.tree.flush().expect("a memtable can be written");
         }
     }
@@ -126,29 +127,32 @@ impl Subject {
         let Some(bounds) = crate::limits::bounds(&range) else { return };
         self.tree.drop_range(bounds).expect("tables can be dropped");
         // What shows again is deleted, as a reclaim does.
-        let page =
-            self.tree.sources().scan(bounds, ALL, self.number, ReadMode::Blocking).expect("rows can be read");
-        self.number += 1;
+        let page = self
+            .tree
+            .read_view()
+            .scan(bounds, ALL, self.seq_no, ReadMode::Blocking)
+            .expect("rows can be read");
+        self.seq_no += 1;
         let deletes = page.rows.into_iter().map(|(key, _)| Write::Delete(key)).collect();
-        self.tree.memtable().insert(self.number, deletes);
+        self.tree.memtable().insert(self.seq_no, deletes);
         self.model.retain(|key, _| !(range.start <= *key && *key < range.end));
     }
 
     fn check(&self) {
-        check(&self.tree.sources(), self.number, &self.model);
-        for (sources, number, model) in &self.kept {
-            check(sources, *number, model);
+        check(&self.tree.read_view(), self.seq_no, &self.model);
+        for (view, seq_no, model) in &self.kept {
+            check(view, *seq_no, model);
         }
     }
 }
 
 const ALL: ScanLimit = ScanLimit { max_rows: usize::MAX, max_bytes: usize::MAX };
 
-fn check(sources: &Sources, number: u64, model: &Model) {
+fn check(view: &ReadView, seq_no: SeqNo, model: &Model) {
     let scan = |from: u16, to: u16, limit| {
         let range = KeyRange { start: key(from), end: key(to) };
         let bounds = crate::limits::bounds(&range).expect("the range is not empty");
-        sources.scan(bounds, limit, number, ReadMode::Blocking).expect("rows can be read")
+        view.scan(bounds, limit, seq_no, ReadMode::Blocking).expect("rows can be read")
     };
     let all = scan(0, 999, ALL);
     assert!(all.rows.iter().map(|(key, value)| (key, value)).eq(model), "a scan shows something else");
@@ -162,7 +166,7 @@ fn check(sources: &Sources, number: u64, model: &Model) {
     }
     for number_of_key in 0..400 {
         let key = key(number_of_key);
-        let held = sources.get(&key, number, ReadMode::Blocking).expect("a row can be read");
+        let held = view.get(&key, seq_no, ReadMode::Blocking).expect("a row can be read");
         assert_eq!(held.as_ref(), model.get(&key), "{key:?}");
     }
 }
@@ -175,7 +179,7 @@ proptest! {
         let mut subject = Subject::new();
         for step in steps {
             subject.follow(step);
-            subject.tree.tidy();
+            subject.tree.remove_obsolete();
         }
         subject.check();
         subject.follow(Step::Reopen);
@@ -183,9 +187,9 @@ proptest! {
     }
 }
 
-fn levels(tree: &Tree) -> Vec<usize> {
+fn levels(tree: &LsmTree) -> Vec<usize> {
     let mut counts = vec![0; levels::LEVELS];
-    tree.sources().levels.tables().for_each(|(level, _)| counts[level] += 1);
+    tree.read_view().levels.tables().for_each(|(level, _)| counts[level] += 1);
     counts
 }
 
@@ -197,9 +201,9 @@ fn files(subject: &Subject) -> usize {
 fn fill(subject: &mut Subject, count: u16) {
     for number in 0..count {
         subject.write(vec![(number * 7 % count, Some(300))]);
-        while !subject.tree.sources().sealed.is_empty() {
+        while !subject.tree.read_view().sealed.is_empty() {
             subject.tree.flush().expect("a memtable can be written");
-            while subject.tree.merge(2, Pressure::Haste).expect("tables can be merged") {}
+            while subject.tree.compact(2, WriteLoad::Heavy).expect("tables can be compacted") {}
         }
     }
 }
@@ -210,8 +214,8 @@ fn tables_sink_and_what_is_replaced_goes() {
     fill(&mut subject, 399);
     let counts = levels(&subject.tree);
     assert!(counts[0] < 2 && counts[1] > 0 && counts[2] > 0, "{counts:?}");
-    subject.tree.tidy();
-    assert!(!subject.tree.is_untidy(), "nobody reads");
+    subject.tree.remove_obsolete();
+    assert!(!subject.tree.has_obsolete(), "there are no readers");
     assert_eq!(files(&subject), counts.iter().sum::<usize>(), "only tables that count are left");
     subject.check();
 }
@@ -222,26 +226,26 @@ fn a_reader_holds_its_tables() {
     fill(&mut subject, 399);
     subject.follow(Step::Keep);
     fill(&mut subject, 399);
-    subject.tree.tidy();
-    assert!(subject.tree.is_untidy());
+    subject.tree.remove_obsolete();
+    assert!(subject.tree.has_obsolete());
     let count = files(&subject);
     subject.check();
     subject.kept.clear();
-    subject.tree.tidy();
-    assert!(!subject.tree.is_untidy());
+    subject.tree.remove_obsolete();
+    assert!(!subject.tree.has_obsolete());
     assert!(files(&subject) < count);
     subject.check();
 }
 
 #[test]
-fn deletions_go_with_what_they_delete() {
+fn tombstones_go_with_what_they_delete() {
     let mut subject = Subject::new();
     fill(&mut subject, 399);
     for number in 0..399 {
         subject.write(vec![(number, None)]);
     }
     subject.flush();
-    while subject.tree.merge(1, Pressure::Leisure).expect("tables can be merged") {}
+    while subject.tree.compact(1, WriteLoad::Light).expect("tables can be compacted") {}
     subject.check();
     assert_eq!(levels(&subject.tree), [0; levels::LEVELS], "nothing is left");
     // Nothing older is there, so nothing has to be said.
@@ -255,9 +259,9 @@ fn keys_that_only_rise_are_written_once() {
     let mut subject = Subject::new();
     for number in 0..399 {
         subject.write(vec![(number, Some(300))]);
-        while !subject.tree.sources().sealed.is_empty() {
+        while !subject.tree.read_view().sealed.is_empty() {
             subject.tree.flush().expect("a memtable can be written");
-            while subject.tree.merge(2, Pressure::Haste).expect("tables can be merged") {}
+            while subject.tree.compact(2, WriteLoad::Heavy).expect("tables can be compacted") {}
         }
     }
     let flushed = subject.tree.next_id.load(Ordering::Relaxed) - 1;
@@ -270,7 +274,7 @@ fn what_is_left_of_a_crash_is_removed() {
     let mut subject = Subject::new();
     fill(&mut subject, 200);
     subject.flush();
-    subject.tree.tidy();
+    subject.tree.remove_obsolete();
     let count = files(&subject);
     std::fs::write(subject.folder.path().join("900"), "half a table").expect("a file can be written");
     std::fs::write(subject.folder.path().join("MANIFEST.new"), "half").expect("a file can be written");
@@ -285,7 +289,7 @@ fn what_is_left_of_a_crash_is_removed() {
 fn the_first_table_of_all_may_be_left_of_a_crash() {
     let mut subject = Subject::new();
     std::fs::write(subject.folder.path().join("1"), "half a table").expect("a file can be written");
-    let (tree, number) = open(subject.folder.path(), Expect::Everything);
+    let (tree, number) = open(subject.folder.path(), DirectoryState::Existing);
     assert_eq!((number, files(&subject)), (0, 0));
     subject.tree = Arc::new(tree);
     fill(&mut subject, 100);
@@ -294,25 +298,25 @@ fn the_first_table_of_all_may_be_left_of_a_crash() {
 }
 
 #[test]
-fn tables_are_merged_by_several_threads_while_others_are_written_and_read() {
+fn tables_are_compacted_by_several_threads_while_others_are_written_and_read() {
     let mut subject = Subject::new();
     let tree = Arc::clone(&subject.tree);
     let over = AtomicBool::new(false);
-    let merge = || {
+    let compact = || {
         while !over.load(Ordering::Relaxed) {
-            tree.merge(2, Pressure::Rest).expect("tables can be merged");
-            tree.tidy();
+            tree.compact(2, WriteLoad::Idle).expect("tables can be compacted");
+            tree.remove_obsolete();
         }
     };
     std::thread::scope(|scope| {
-        let threads = [scope.spawn(merge), scope.spawn(merge), scope.spawn(merge)];
+        let threads = [scope.spawn(compact), scope.spawn(compact), scope.spawn(compact)];
         // Each round overwrites, and deletes every fifth key.
         for round in 0..6 {
             for number in 0..400 {
                 let key = number * (7 + 2 * round) % 400;
                 let length = (key % 5 != round % 5).then_some(200 + round);
                 subject.write(vec![(key, length)]);
-                if !subject.tree.sources().sealed.is_empty() {
+                if !subject.tree.read_view().sealed.is_empty() {
                     subject.tree.flush().expect("a memtable can be written");
                 }
             }
@@ -324,7 +328,7 @@ fn tables_are_merged_by_several_threads_while_others_are_written_and_read() {
     });
     subject.check();
     subject.kept.clear();
-    while subject.tree.merge(2, Pressure::Rest).expect("tables can be merged") {}
+    while subject.tree.compact(2, WriteLoad::Idle).expect("tables can be compacted") {}
     drop(tree);
     subject.follow(Step::Reopen);
     subject.check();
@@ -339,7 +343,7 @@ fn a_tree_that_was_stopped_leaves_the_manifest_to_the_next_one() {
     before.stop();
     let read = || Manifest::read(&tepui_files::SystemFiles, subject.folder.path());
     let manifest = read();
-    assert!(!before.merge(1, Pressure::Leisure).expect("it ends early"));
+    assert!(!before.compact(1, WriteLoad::Light).expect("it ends early"));
     let all = (Bound::Unbounded, Bound::Unbounded);
     assert!(matches!(before.drop_range(all), Err(EngineError::Unavailable(_))));
     assert_eq!(read(), manifest);
@@ -355,12 +359,12 @@ fn few_tables_are_open_at_once() {
     let tables = levels(&subject.tree).iter().sum::<usize>();
     assert!(tables > 2 * SIZES.cache.tables, "{tables} tables");
     subject.check();
-    subject.tree.tidy();
+    subject.tree.remove_obsolete();
     let open = subject.tree.cache.open_tables();
     assert!((1..=SIZES.cache.tables).contains(&open), "{open} of {tables} are open");
     // What is not open is not read without waiting.
     let cached = (0..399).filter(|number| {
-        let read = subject.tree.sources().get(&key(*number), subject.number, ReadMode::Cached);
+        let read = subject.tree.read_view().get(&key(*number), subject.seq_no, ReadMode::Cached);
         match read {
             Ok(_) => true,
             Err(ReadError::WouldBlock) => false,
@@ -373,7 +377,7 @@ fn few_tables_are_open_at_once() {
 #[test]
 fn a_scan_looks_at_so_many_rows_and_no_more() {
     let folder = tempfile::tempdir().expect("a temporary directory can be made");
-    let (tree, _) = open(folder.path(), Expect::Nothing);
+    let (tree, _) = open(folder.path(), DirectoryState::New);
     let key = |number: usize| Key::from(format!("{number:06}"));
     let count = 3 * MAX_VISITED_ROWS;
     tree.memtable().insert(1, (0..=count).map(|number| Write::Put(key(number), "v".into())).collect());
@@ -385,7 +389,7 @@ fn a_scan_looks_at_so_many_rows_and_no_more() {
         let rest = KeyRange { start: from, end: range.end.clone() };
         let bounds = crate::limits::bounds(&rest).expect("there is something left");
         let limit = ScanLimit { max_rows: 10, ..ALL };
-        let page = tree.sources().scan(bounds, limit, 2, ReadMode::Cached).expect("rows can be read");
+        let page = tree.read_view().scan(bounds, limit, 2, ReadMode::Cached).expect("rows can be read");
         pages += 1;
         match page.next {
             Some(next) => from = next,
@@ -409,11 +413,11 @@ fn a_manifest_that_is_not_written_loses_nothing() {
             let shared: Arc<dyn FileSystem> = Arc::new(files.clone());
             let open = |files: &Arc<dyn FileSystem>, expect| {
                 let (tree, found) =
-                    Tree::open(files, Path::new("/rows"), SIZES, expect).expect("it can be opened");
-                tree.record_journal(JournalEnd { segment: 1, groups: None }).expect("nothing fails");
+                    LsmTree::open(files, Path::new("/rows"), SIZES, expect).expect("it can be opened");
+                tree.record_wal(WalPosition { segment: 1, groups: None }).expect("nothing fails");
                 (tree, found.flushed)
             };
-            let tree = open(&shared, Expect::Nothing).0;
+            let tree = open(&shared, DirectoryState::New).0;
             files.fail(files.calls() + call, Failure::Input);
             let mut flushed = 0;
             for number in 1..=4 {
@@ -422,20 +426,20 @@ fn a_manifest_that_is_not_written_loses_nothing() {
                 tree.seal();
                 // A flush that fails is tried again, and others go on meanwhile.
                 for _ in 0..2 {
-                    let _ = tree.merge(2, Pressure::Rest);
+                    let _ = tree.compact(2, WriteLoad::Idle);
                     if tree.flush().is_ok() {
                         flushed = number;
                         break;
                     }
                 }
-                tree.tidy();
+                tree.remove_obsolete();
             }
             let after: Arc<dyn FileSystem> = Arc::new(files.crash(outcome));
-            let (tree, number) = open(&after, Expect::Everything);
+            let (tree, number) = open(&after, DirectoryState::Existing);
             assert_eq!(number, 4);
             for number in 1..=flushed {
                 let (key, value) = row(number);
-                let found = tree.sources().get(&key, 9, ReadMode::Blocking).expect("a row can be read");
+                let found = tree.read_view().get(&key, 9, ReadMode::Blocking).expect("a row can be read");
                 assert_eq!(found, Some(value), "call {call}, {outcome:?}, row {number}");
             }
         }
@@ -444,7 +448,7 @@ fn a_manifest_that_is_not_written_loses_nothing() {
 
 /// A level is chosen by how much too large it is, level 0 like the others.
 #[test]
-fn the_level_that_is_too_large_by_the_most_is_merged_first() {
+fn the_level_that_is_too_large_by_the_most_is_compacted_first() {
     let files: Arc<dyn FileSystem> = Arc::new(tepui_files::SystemFiles);
     let cache = Arc::new(TableCache::new(SIZES.cache));
     let mut id = 0;
@@ -452,43 +456,52 @@ fn the_level_that_is_too_large_by_the_most_is_merged_first() {
         id += 1;
         let key = |number: usize| Key::from(format!("{number:05}"));
         let bytes = SIZES.memtable_bytes;
-        let meta = table::TableMeta { id, bytes, rows: 10, deletions: 0, first: key(first), last: key(last) };
-        Arc::new(Table::new(&files, &cache, PathBuf::new(), meta))
+        let meta = sorted_table::TableMeta {
+            id,
+            bytes,
+            rows: 10,
+            tombstones: 0,
+            first: key(first),
+            last: key(last),
+        };
+        Arc::new(SortedTable::new(&files, &cache, PathBuf::new(), meta))
     };
     // Level 1 may have four tables, level 2 forty.
     for (first, second, expected) in
         [(8, 4, Some(1)), (8, 12, Some(2)), (7, 4, None), (7, 5, Some(2)), (16, 6, Some(1))]
     {
-        let mut tables: Vec<(usize, Arc<Table>)> = (0..first).map(|_| (0, table(0, 9999))).collect();
+        let mut tables: Vec<(usize, Arc<SortedTable>)> = (0..first).map(|_| (0, table(0, 9999))).collect();
         tables.extend((0..second).map(|at| (1, table(at * 100, at * 100 + 50))));
         tables.extend((0..20).map(|at| (2, table(at * 100, at * 100 + 60))));
         let levels = Levels::new(tables.into_iter(), vec![]).expect("they do not overlap");
-        let pick = |space| levels.pick(SIZES, &HashSet::new(), 8, space).map(|merge| merge.target);
-        assert_eq!(pick(u64::MAX), expected, "{first} tables from memory, {second} in level 1");
-        assert_eq!(pick(0), None, "nothing is merged without space for it");
+        let pick = |space| {
+            levels.pick_compaction(SIZES, &HashSet::new(), 8, space).map(|compaction| compaction.target_level)
+        };
+        assert_eq!(pick(u64::MAX), expected, "{first} tables in level 0, {second} in level 1");
+        assert_eq!(pick(0), None, "nothing is compacted without space for it");
     }
 }
 
 #[test]
-fn at_rest_the_disk_holds_little_more_than_what_is_there() {
+fn when_idle_the_disk_holds_little_more_than_what_is_there() {
     let mut subject = Subject::new();
-    // Much, most of it deleted, and what is left written again: too little to be merged for.
+    // Much, most of it deleted, and what is left written again: too little for a compaction to be due.
     fill(&mut subject, 400);
     for number in 40..400 {
         subject.write(vec![(number, None)]);
     }
     subject.flush();
-    while subject.tree.merge(4, Pressure::Leisure).expect("tables can be merged") {}
+    while subject.tree.compact(4, WriteLoad::Light).expect("tables can be compacted") {}
     for number in 0..40 {
         subject.write(vec![(number, Some(299))]);
     }
     subject.flush();
-    while subject.tree.merge(9, Pressure::Leisure).expect("tables can be merged") {}
+    while subject.tree.compact(9, WriteLoad::Light).expect("tables can be compacted") {}
     let size = |subject: &Subject| -> u64 {
-        subject.tree.sources().levels.tables().map(|(_, table)| table.meta.bytes).sum()
+        subject.tree.read_view().levels.tables().map(|(_, table)| table.meta.bytes).sum()
     };
     let before = size(&subject);
-    while subject.tree.merge(4, Pressure::Rest).expect("tables can be merged") {}
+    while subject.tree.compact(4, WriteLoad::Idle).expect("tables can be compacted") {}
     subject.check();
     let live: usize = subject.model.iter().map(|(key, value)| key.len() + value.len()).sum();
     let after = size(&subject);

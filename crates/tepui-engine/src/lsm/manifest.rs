@@ -1,22 +1,23 @@
-//! The manifest: which tables count, which part of the journal is in them, and which journal there must be.
+//! The manifest: which tables are live, which part of the write-ahead log was flushed to them, and which log segment there
+//! must be.
 //!
 //! ```text
 //! MAGIC
-//! number of the last batch that is in tables: u64
-//! segment of the journal that is written to: u64, its groups if it was closed in good order, otherwise 0: u32
+//! sequence number of the last batch that was flushed: u64
+//! active segment of the log: u64, its groups after a clean shutdown, otherwise 0: u32
 //! count: u32, then for each range that was lost to damage: its start and its end (length: u32, bytes)
 //! count: u32, then for each table
-//!   level: u8, id: u64, size of the file: u64, rows: u64, deletions among them: u64,
+//!   level: u8, id: u64, size of the file: u64, rows: u64, tombstones among them: u64,
 //!   first key, last key (length: u16, bytes)
 //! checksum of all before it: u64
 //! ```
 //!
-//! Of level 0 the newest come first. The manifest is written anew for every change, beside the old one, and takes its
-//! place when it is on disk.
+//! Level 0 comes newest first. Every change writes a new manifest beside the old one, and renames it when it is on disk.
 
+use super::SeqNo;
 use super::levels::{Levels, LostRange};
-use super::table::{Table, TableMeta};
-use crate::reader::Reader;
+use super::sorted_table::{SortedTable, TableMeta};
+use crate::byte_reader::ByteReader;
 use crate::{EngineError, Key};
 use std::io;
 use std::path::Path;
@@ -31,44 +32,44 @@ const CHECKSUM_BYTES: usize = 8;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// The number of the last batch that is in tables.
-    pub(super) flushed: u64,
-    pub(super) journal: JournalEnd,
+    /// The last batch that was flushed.
+    pub(super) flushed: SeqNo,
+    pub(super) wal: WalPosition,
     pub(super) lost: Vec<LostRange>,
     /// With their levels.
     pub(super) tables: Vec<(u8, TableMeta)>,
 }
 
-/// Which journal there must be.
+/// Which log there must be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct JournalEnd {
-    /// The segment that is written to. 0: there is none yet.
+pub(crate) struct WalPosition {
+    /// The active segment. 0: there is none yet.
     pub(crate) segment: u64,
-    /// How many groups it has. Known only if it was closed in good order.
+    /// How many groups it has. Known only after a clean shutdown.
     pub(crate) groups: Option<u32>,
 }
 
 /// Why a manifest was not written.
 #[derive(Debug)]
 pub(crate) enum ManifestError {
-    /// The old one counts.
-    Nothing(EngineError),
-    /// Either may count after a crash.
-    Maybe(EngineError),
+    /// The old one is still in place.
+    NotWritten(EngineError),
+    /// After a crash it may be either one.
+    Unknown(EngineError),
 }
 
 impl From<ManifestError> for EngineError {
     fn from(error: ManifestError) -> Self {
         match error {
-            ManifestError::Nothing(error) | ManifestError::Maybe(error) => error,
+            ManifestError::NotWritten(error) | ManifestError::Unknown(error) => error,
         }
     }
 }
 
 impl Manifest {
-    pub(super) fn new(flushed: u64, journal: JournalEnd, levels: &Levels) -> Self {
-        let table = |(level, table): (usize, &Arc<Table>)| (level as u8, table.meta.clone());
-        Self { flushed, journal, lost: levels.lost().to_vec(), tables: levels.tables().map(table).collect() }
+    pub(super) fn new(flushed: SeqNo, wal: WalPosition, levels: &Levels) -> Self {
+        let table = |(level, table): (usize, &Arc<SortedTable>)| (level as u8, table.meta.clone());
+        Self { flushed, wal, lost: levels.lost().to_vec(), tables: levels.tables().map(table).collect() }
     }
 
     /// `None`: there is none.
@@ -83,12 +84,12 @@ impl Manifest {
         Self::parse(&bytes).map(Some).ok_or_else(damaged)
     }
 
-    /// It is on disk when this returns, and so are the names of the tables that it lists.
+    /// Durable when this returns, and so are the names of the tables that it lists.
     pub(super) fn write(&self, files: &dyn FileSystem, folder: &Path) -> Result<(), ManifestError> {
         let path = folder.join(NAME);
         replace_file(files, &path, &self.bytes()).map_err(|error| match error {
-            ReplaceError::Nothing(error) => ManifestError::Nothing(failed("write", &path, &error)),
-            ReplaceError::Maybe(error) => ManifestError::Maybe(failed("write", &path, &error)),
+            ReplaceError::Nothing(error) => ManifestError::NotWritten(failed("write", &path, &error)),
+            ReplaceError::Maybe(error) => ManifestError::Unknown(failed("write", &path, &error)),
         })
     }
 
@@ -100,8 +101,8 @@ impl Manifest {
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&self.flushed.to_le_bytes());
-        bytes.extend_from_slice(&self.journal.segment.to_le_bytes());
-        bytes.extend_from_slice(&self.journal.groups.unwrap_or(0).to_le_bytes());
+        bytes.extend_from_slice(&self.wal.segment.to_le_bytes());
+        bytes.extend_from_slice(&self.wal.groups.unwrap_or(0).to_le_bytes());
         bytes.extend_from_slice(&(self.lost.len() as u32).to_le_bytes());
         for bound in self.lost.iter().flat_map(|LostRange { start, end }| [start, end]) {
             bytes.extend_from_slice(&(bound.len() as u32).to_le_bytes());
@@ -110,7 +111,7 @@ impl Manifest {
         bytes.extend_from_slice(&(self.tables.len() as u32).to_le_bytes());
         for (level, table) in &self.tables {
             bytes.push(*level);
-            for number in [table.id, table.bytes, table.rows, table.deletions] {
+            for number in [table.id, table.bytes, table.rows, table.tombstones] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
             put_key(&mut bytes, &table.first);
@@ -125,10 +126,10 @@ impl Manifest {
         if XxHash3_64::oneshot(content).to_le_bytes() != checksum {
             return None;
         }
-        let mut reader = Reader(content.strip_prefix(&MAGIC)?);
+        let mut reader = ByteReader(content.strip_prefix(&MAGIC)?);
         let (flushed, segment, groups) = (reader.u64()?, reader.u64()?, reader.u32()?);
-        let journal = JournalEnd { segment, groups: (groups > 0).then_some(groups) };
-        let mut manifest = Self { flushed, journal, lost: Vec::new(), tables: Vec::new() };
+        let wal = WalPosition { segment, groups: (groups > 0).then_some(groups) };
+        let mut manifest = Self { flushed, wal, lost: Vec::new(), tables: Vec::new() };
         for _ in 0..reader.u32()? {
             let mut bound = || {
                 let length = reader.u32()? as usize;
@@ -138,15 +139,15 @@ impl Manifest {
         }
         for _ in 0..reader.u32()? {
             let [level] = reader.array()?;
-            let (id, bytes, rows, deletions) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
-            let (first, last) = (key(&mut reader)?, key(&mut reader)?);
-            manifest.tables.push((level, TableMeta { id, bytes, rows, deletions, first, last }));
+            let (id, bytes, rows, tombstones) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+            let (first, last) = (read_key(&mut reader)?, read_key(&mut reader)?);
+            manifest.tables.push((level, TableMeta { id, bytes, rows, tombstones, first, last }));
         }
         reader.0.is_empty().then_some(manifest)
     }
 }
 
-/// A key with its length before it.
+/// Writes a key with its length before it.
 pub(super) fn put_key(out: &mut Vec<u8>, key: &[u8]) {
     // Keys are limited in size: the length fits.
     out.extend_from_slice(&(key.len() as u16).to_le_bytes());
@@ -154,13 +155,13 @@ pub(super) fn put_key(out: &mut Vec<u8>, key: &[u8]) {
 }
 
 /// Reads what [`put_key`] wrote.
-pub(super) fn key(bytes: &mut Reader<'_>) -> Option<Key> {
+pub(super) fn read_key(bytes: &mut ByteReader<'_>) -> Option<Key> {
     let length = bytes.u16()?;
     bytes.take(usize::from(length)).map(Key::copy_from_slice)
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> EngineError {
-    crate::store::io_error(error, &format!("cannot {what} the manifest: {error}: {}", path.display()))
+    crate::lsm_store::io_error(error, &format!("cannot {what} the manifest: {error}: {}", path.display()))
 }
 
 #[cfg(test)]
@@ -177,13 +178,13 @@ mod tests {
             id,
             bytes: id << 20,
             rows: id,
-            deletions: id / 2,
+            tombstones: id / 2,
             first: format!("first {id}").into(),
             last: format!("last {id}").into(),
         };
         let manifest = Manifest {
             flushed: 4711,
-            journal: JournalEnd { segment: 17, groups: Some(4) },
+            wal: WalPosition { segment: 17, groups: Some(4) },
             lost: vec![LostRange { start: "a".into(), end: "b".into() }],
             tables: (1..5).map(|id| ((id % 3) as u8, table(id))).collect(),
         };

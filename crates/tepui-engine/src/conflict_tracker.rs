@@ -1,26 +1,26 @@
-//! Which keys were written lately, and when: what a commit is checked against.
+//! The write history that commits are validated against (optimistic concurrency control).
 
 use crate::Version;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
-/// How many keys one generation remembers before the next one begins.
+/// How many keys a generation holds.
 const GENERATION: usize = 1 << 16;
 
-/// How many generations are kept: so many for snapshots that nobody has shown yet, and so many if commits with older
-/// snapshots wait. A generation takes some two megabytes.
+/// How many generations are kept always, and at most if commits with older snapshots are queued. A generation takes about
+/// two megabytes.
 const GENERATIONS: usize = 3;
 const MAX_GENERATIONS: usize = 32;
 
 /// The hashes of recently written keys with the version that wrote them.
 ///
-/// Two keys with one hash make a needless conflict at worst. What was written before the oldest generation
-/// is forgotten, and for snapshots from before then every key counts as changed.
-pub(crate) struct Recent {
+/// Two keys with one hash cause a needless conflict at worst. Writes before the oldest generation are forgotten: every
+/// commit with an older snapshot conflicts.
+pub(crate) struct ConflictTracker {
     hasher: RandomState,
     /// The newest first.
     generations: VecDeque<Generation>,
-    /// Nothing at or before this version is remembered.
+    /// Writes up to this version are forgotten.
     forgotten: Version,
 }
 
@@ -30,13 +30,13 @@ struct Generation {
     newest: Version,
 }
 
-/// A set of what [`Recent::hash`] returns.
-pub(crate) type Hashes = HashSet<u64, BuildHasherDefault<AlreadyHashed>>;
+/// A set of what [`ConflictTracker::hash`] returns.
+pub(crate) type KeyHashes = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
 
 /// Versions that keys have, by the hashes of the keys.
-pub(crate) type VersionsByHash = HashMap<u64, Version, BuildHasherDefault<AlreadyHashed>>;
+pub(crate) type VersionsByHash = HashMap<u64, Version, BuildHasherDefault<IdentityHasher>>;
 
-impl Recent {
+impl ConflictTracker {
     pub(crate) fn new(version: Version) -> Self {
         let generations = VecDeque::from([Generation::default()]);
         Self { hasher: RandomState::new(), generations, forgotten: version }
@@ -58,7 +58,7 @@ impl Recent {
         at < self.forgotten
     }
 
-    /// Remembers what was written. `oldest` is the oldest snapshot of the commits that wait.
+    /// Records a write. `oldest` is the oldest snapshot of the queued commits.
     pub(crate) fn record(
         &mut self,
         hashes: impl IntoIterator<Item = u64>,
@@ -84,11 +84,11 @@ impl Recent {
     }
 }
 
-/// The keys are hashes already.
+/// Hashes keys that are hashes already.
 #[derive(Default)]
-pub(crate) struct AlreadyHashed(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl Hasher for AlreadyHashed {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -109,23 +109,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remembers_what_changed_and_admits_what_it_forgot() {
-        let mut recent = Recent::new(Version(1));
-        let key = recent.hash(b"key");
-        recent.record([key], Version(2), None);
-        assert_eq!(recent.last_change(key), Some(Version(2)));
-        assert_eq!(recent.last_change(recent.hash(b"other")), None);
-        assert!(!recent.forgot_since(Version(1)));
+    fn remembers_what_changed_and_knows_what_it_forgot() {
+        let mut tracker = ConflictTracker::new(Version(1));
+        let key = tracker.hash(b"key");
+        tracker.record([key], Version(2), None);
+        assert_eq!(tracker.last_change(key), Some(Version(2)));
+        assert_eq!(tracker.last_change(tracker.hash(b"other")), None);
+        assert!(!tracker.forgot_since(Version(1)));
 
         let end = (GENERATIONS * GENERATION) as u64 + 3;
         for version in 3..=end {
-            recent.record([recent.hash(&version.to_be_bytes())], Version(version), Some(Version(1)));
+            tracker.record([tracker.hash(&version.to_be_bytes())], Version(version), Some(Version(1)));
         }
-        assert!(!recent.forgot_since(Version(1)), "a commit waits whose snapshot is as old");
+        assert!(!tracker.forgot_since(Version(1)), "a commit is queued whose snapshot is as old");
         for version in end..2 * end {
-            recent.record([recent.hash(&version.to_be_bytes())], Version(version), None);
+            tracker.record([tracker.hash(&version.to_be_bytes())], Version(version), None);
         }
-        assert!(recent.forgot_since(Version(2)), "a key may have changed after an old snapshot");
-        assert!(!recent.forgot_since(Version(2 * end - GENERATION as u64)));
+        assert!(tracker.forgot_since(Version(2)), "a key may have changed after an old snapshot");
+        assert!(!tracker.forgot_since(Version(2 * end - GENERATION as u64)));
     }
 }

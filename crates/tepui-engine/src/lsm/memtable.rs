@@ -1,61 +1,61 @@
-//! Memtables: what was written lately, in memory. One thread writes, others read at the same time.
+//! Memtables: recent writes, in memory. One thread writes, others read at the same time.
 //!
-//! Each write has the number of its batch. A reader sees, of each key, the newest write that is not newer
-//! than its own number.
+//! Each write has the sequence number of its batch. A reader sees, of each key, the newest write up to its own sequence
+//! number (MVCC).
 
-use super::Entry;
-use super::filter::{self, GrowingFilter};
+use super::bloom_filter::{self, ConcurrentBloomFilter};
+use super::{Entry, SeqNo};
 use crate::{Key, Write};
 use crossbeam_skiplist::map::{self, SkipMap};
 use std::cmp::Ordering as Order;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a row takes in memory besides its key and value, about.
+/// Approximate memory of a row besides its key and value.
 const ROW_OVERHEAD: u64 = 200;
 
-/// How many writes of one key a cursor passes one by one. There may be any number of them.
+/// How many versions of one key a cursor skips one by one before it seeks. There may be many.
 const STEPS: usize = 4;
 
 pub(crate) struct Memtable {
-    rows: SkipMap<Place, Entry>,
-    filter: GrowingFilter,
+    rows: SkipMap<InternalKey, Entry>,
+    filter: ConcurrentBloomFilter,
     bytes: AtomicU64,
-    /// The number of the last batch.
+    /// The sequence number of the last batch.
     newest: AtomicU64,
 }
 
-/// The newest write of a key comes first.
+/// Orders by key, then the newest write first.
 #[derive(PartialEq, Eq)]
-struct Place {
+struct InternalKey {
     key: Key,
-    number: u64,
+    seq_no: SeqNo,
 }
 
-impl Ord for Place {
+impl Ord for InternalKey {
     fn cmp(&self, other: &Self) -> Order {
-        self.key.cmp(&other.key).then_with(|| other.number.cmp(&self.number))
+        self.key.cmp(&other.key).then_with(|| other.seq_no.cmp(&self.seq_no))
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for InternalKey {
     fn partial_cmp(&self, other: &Self) -> Option<Order> {
         Some(self.cmp(other))
     }
 }
 
 impl Memtable {
-    /// One that counts as full at so many bytes.
+    /// The filter is sized for a memtable that is sealed at so many bytes.
     pub(super) fn new(full_bytes: u64) -> Self {
         Self {
             rows: SkipMap::new(),
-            filter: GrowingFilter::for_keys((full_bytes / ROW_OVERHEAD) as usize),
+            filter: ConcurrentBloomFilter::for_keys((full_bytes / ROW_OVERHEAD) as usize),
             bytes: AtomicU64::new(0),
             newest: AtomicU64::new(0),
         }
     }
 
-    pub(crate) fn insert(&self, number: u64, writes: Vec<Write>) {
+    pub(crate) fn insert(&self, seq_no: SeqNo, writes: Vec<Write>) {
         let mut bytes = 0;
         for write in writes {
             let (key, entry) = match write {
@@ -63,14 +63,14 @@ impl Memtable {
                 Write::Delete(key) => (key, None),
             };
             bytes += (key.len() + entry.as_ref().map_or(0, Key::len)) as u64 + ROW_OVERHEAD;
-            self.filter.add(filter::hash(&key));
-            self.rows.insert(Place { key, number }, entry);
+            self.filter.add(bloom_filter::hash(&key));
+            self.rows.insert(InternalKey { key, seq_no }, entry);
         }
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.newest.fetch_max(number, Ordering::Relaxed);
+        self.newest.fetch_max(seq_no, Ordering::Relaxed);
     }
 
-    /// How much memory it takes, about.
+    /// How much memory it takes, approximately.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -80,38 +80,38 @@ impl Memtable {
         self.rows.len() as u64
     }
 
-    pub(super) fn newest(&self) -> u64 {
+    pub(super) fn newest(&self) -> SeqNo {
         self.newest.load(Ordering::Relaxed)
     }
 
     /// `hash` is that of the key.
-    pub(super) fn get(&self, key: &[u8], hash: u64, number: u64) -> Option<Entry> {
-        if !self.filter.may_hold(hash) {
+    pub(super) fn get(&self, key: &[u8], hash: u64, seq_no: SeqNo) -> Option<Entry> {
+        if !self.filter.may_contain(hash) {
             return None;
         }
-        let place = Place { key: Key::copy_from_slice(key), number };
-        let found = self.at(&place)?;
-        (found.key().key == place.key).then(|| found.value().clone())
+        let target = InternalKey { key: Key::copy_from_slice(key), seq_no };
+        let found = self.seek(&target)?;
+        (found.key().key == target.key).then(|| found.value().clone())
     }
 
-    /// The first write that is not before the place.
-    fn at(&self, place: &Place) -> Option<map::Entry<'_, Place, Entry>> {
-        self.rows.lower_bound(Bound::Included(place))
+    /// The first write at or after `target`.
+    fn seek(&self, target: &InternalKey) -> Option<map::Entry<'_, InternalKey, Entry>> {
+        self.rows.lower_bound(Bound::Included(target))
     }
 }
 
-/// Goes through the rows of a memtable in the order of their keys.
+/// Iterates over the visible rows of a memtable in key order.
 pub(super) struct MemtableCursor<'a> {
     memtable: &'a Memtable,
-    at: Option<map::Entry<'a, Place, Entry>>,
-    number: u64,
+    at: Option<map::Entry<'a, InternalKey, Entry>>,
+    seq_no: SeqNo,
 }
 
 impl<'a> MemtableCursor<'a> {
-    /// Stands at the first key that is not before `from`.
-    pub(super) fn new(memtable: &'a Memtable, from: &[u8], number: u64) -> Self {
-        let place = Place { key: Key::copy_from_slice(from), number: u64::MAX };
-        let mut cursor = Self { memtable, at: memtable.at(&place), number };
+    /// Starts at the first key that is not before `from`.
+    pub(super) fn new(memtable: &'a Memtable, from: &[u8], seq_no: SeqNo) -> Self {
+        let target = InternalKey { key: Key::copy_from_slice(from), seq_no: SeqNo::MAX };
+        let mut cursor = Self { memtable, at: memtable.seek(&target), seq_no };
         cursor.skip_newer();
         cursor
     }
@@ -130,30 +130,30 @@ impl<'a> MemtableCursor<'a> {
 
     pub(super) fn advance(&mut self) {
         let Some(at) = self.at.take() else { return };
-        // No batch has this number.
-        let after = |key: &Key| Place { key: key.clone(), number: 0 };
+        // No batch has 0, so this sorts after every write of the key.
+        let after = |key: &Key| InternalKey { key: key.clone(), seq_no: 0 };
         self.at = self.skip_while(at, |from, to| from.key == to.key, after);
         self.skip_newer();
     }
 
-    /// Goes on to a write that is not newer than the reader.
+    /// Skips writes that are newer than the reader.
     fn skip_newer(&mut self) {
-        let number = self.number;
-        while let Some(at) = self.at.take_if(|at| at.key().number > number) {
-            let is_newer = |from: &Place, to: &Place| to.number > number && from.key == to.key;
-            let visible = |key: &Key| Place { key: key.clone(), number };
+        let seq_no = self.seq_no;
+        while let Some(at) = self.at.take_if(|at| at.key().seq_no > seq_no) {
+            let is_newer = |from: &InternalKey, to: &InternalKey| to.seq_no > seq_no && from.key == to.key;
+            let visible = |key: &Key| InternalKey { key: key.clone(), seq_no };
             self.at = self.skip_while(at, is_newer, visible);
         }
     }
 
-    /// The first write after `at` for which `skip` does not hold, step by step at first, for mostly there are few
-    /// before it. `place` says where it is for a key.
+    /// The first write after `at` for which `skip` does not hold. Goes step by step at first, because mostly there are few
+    /// to skip; then seeks `target`.
     fn skip_while(
         &self,
-        at: map::Entry<'a, Place, Entry>,
-        skip: impl Fn(&Place, &Place) -> bool,
-        place: impl Fn(&Key) -> Place,
-    ) -> Option<map::Entry<'a, Place, Entry>> {
+        at: map::Entry<'a, InternalKey, Entry>,
+        skip: impl Fn(&InternalKey, &InternalKey) -> bool,
+        target: impl Fn(&Key) -> InternalKey,
+    ) -> Option<map::Entry<'a, InternalKey, Entry>> {
         let mut next = at.next()?;
         for _ in 0..STEPS {
             if !skip(at.key(), next.key()) {
@@ -161,7 +161,7 @@ impl<'a> MemtableCursor<'a> {
             }
             next = next.next()?;
         }
-        self.memtable.at(&place(&at.key().key))
+        self.memtable.seek(&target(&at.key().key))
     }
 }
 
@@ -173,14 +173,14 @@ mod tests {
         Write::Put(key.into(), value.into())
     }
 
-    fn rows(memtable: &Memtable, from: &str, number: u64) -> Vec<(String, Option<String>)> {
+    fn rows(memtable: &Memtable, from: &str, seq_no: SeqNo) -> Vec<(String, Option<String>)> {
         let text = |bytes: &Key| String::from_utf8_lossy(bytes).into_owned();
-        let mut cursor = MemtableCursor::new(memtable, from.as_bytes(), number);
+        let mut cursor = MemtableCursor::new(memtable, from.as_bytes(), seq_no);
         let mut rows = Vec::new();
         while let Some((key, entry)) = cursor.row() {
             assert_eq!(cursor.key(), Some(&key[..]));
             assert_eq!(cursor.value(), entry.as_deref());
-            let found = memtable.get(&key, filter::hash(&key), number);
+            let found = memtable.get(&key, bloom_filter::hash(&key), seq_no);
             assert_eq!(found, Some(entry.clone()));
             rows.push((text(&key), entry.as_ref().map(text)));
             cursor.advance();
@@ -200,10 +200,10 @@ mod tests {
         assert_eq!(rows(&memtable, "b", 2), [row("b", Some("2")), row("c", Some("2"))]);
         let all = [row("a", None), row("b", Some("2")), row("c", Some("3")), row("d", Some("3"))];
         assert_eq!(rows(&memtable, "", 9), all);
-        assert_eq!(memtable.get(b"d", filter::hash(b"d"), 2), None);
+        assert_eq!(memtable.get(b"d", bloom_filter::hash(b"d"), 2), None);
         assert_eq!(memtable.newest(), 3);
         // A key that is written all the time.
-        (10..100).for_each(|number| memtable.insert(number, vec![put("c", "many")]));
+        (10..100).for_each(|seq_no| memtable.insert(seq_no, vec![put("c", "many")]));
         assert_eq!(rows(&memtable, "", 9), all);
         assert_eq!(rows(&memtable, "b", 50)[1..], [row("c", Some("many")), row("d", Some("3"))]);
         assert!(memtable.bytes() > 7 * ROW_OVERHEAD);

@@ -1,32 +1,32 @@
-//! Blocks: a few rows each, in the order of their keys. What is read from a table at once.
+//! Data blocks: a few rows each, in key order. The unit of reading from a table.
 //!
 //! ```text
-//! rows       length of the key: u16, length of the value: u32 (DELETED: there is none), key, value
-//! starts     where each row begins in the block: u32
+//! rows       length of the key: u16, length of the value: u32 (TOMBSTONE: there is none), key, value
+//! starts     the offset of each row in the block: u32
 //! count      how many rows: u32
 //! checksum   of all before it: u64
 //! ```
 //!
-//! Numbers are little endian. The checksum also depends on the table and the place in it, so that a block
-//! that was written to or read from the wrong place does not pass.
+//! Numbers are little endian. The checksum also covers the table's id and the offset, so that a block that was written
+//! to or read from the wrong place does not pass.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 use twox_hash::XxHash3_64;
 
-const ROW_HEAD: usize = 6;
-const DELETED: u32 = u32::MAX;
+const ROW_HEADER: usize = 6;
+const TOMBSTONE: u32 = u32::MAX;
 const COUNT_BYTES: usize = 4;
 const CHECKSUM_BYTES: usize = 8;
 
-/// Where a block is: a table and an offset in it.
+/// Where a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockAddress {
     pub(super) table: u64,
     pub(super) offset: u64,
 }
 
-impl Place {
+impl BlockAddress {
     pub(super) fn checksum(self, bytes: &[u8]) -> u64 {
         XxHash3_64::oneshot(bytes) ^ self.table.rotate_left(40) ^ self.offset
     }
@@ -34,18 +34,18 @@ impl Place {
 
 /// Collects the rows of a block.
 #[derive(Default)]
-pub(super) struct BlockWriter {
+pub(super) struct DataBlockWriter {
     bytes: Vec<u8>,
     starts: Vec<u32>,
 }
 
-impl BlockWriter {
-    /// The rows must come in the order of their keys.
+impl DataBlockWriter {
+    /// Rows must come in key order.
     pub(super) fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
         // Keys and commits are limited in size: the lengths fit.
         self.starts.push(self.bytes.len() as u32);
         self.bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
-        let length = value.map_or(DELETED, |value| value.len() as u32);
+        let length = value.map_or(TOMBSTONE, |value| value.len() as u32);
         self.bytes.extend_from_slice(&length.to_le_bytes());
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
@@ -55,46 +55,46 @@ impl BlockWriter {
         self.starts.is_empty()
     }
 
-    /// How long the block is by now.
+    /// The length of the block so far.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + self.starts.len() * 4 + COUNT_BYTES + CHECKSUM_BYTES
     }
 
-    /// Appends the block to `out`, and begins anew.
-    pub(super) fn finish(&mut self, place: Place, out: &mut Vec<u8>) {
+    /// Appends the block to `out`, and starts a new one.
+    pub(super) fn finish(&mut self, address: BlockAddress, out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&self.bytes);
         self.starts.iter().for_each(|start| out.extend_from_slice(&start.to_le_bytes()));
         out.extend_from_slice(&(self.starts.len() as u32).to_le_bytes());
-        out.extend_from_slice(&place.checksum(&out[begin..]).to_le_bytes());
+        out.extend_from_slice(&address.checksum(&out[begin..]).to_le_bytes());
         self.bytes.clear();
         self.starts.clear();
     }
 }
 
-/// A block that was read and is whole: a part of a buffer, which is handed to each call.
+/// A block that passed its checksum: a part of a buffer, which is passed to each call.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Block {
+pub(super) struct DataBlock {
     begin: usize,
-    /// Where in the buffer the starts are.
+    /// Where in the buffer the row offsets are.
     starts: usize,
     count: usize,
 }
 
 /// Where in the buffer a row is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct RowSpan {
     pub(super) key: Range<usize>,
-    /// `None`: the key was deleted.
+    /// `None`: a tombstone.
     pub(super) value: Option<Range<usize>>,
 }
 
-impl Block {
-    /// The block in this part of a buffer. `None`: it is not what was written.
-    pub(super) fn check(buffer: &[u8], part: Range<usize>, place: Place) -> Option<Self> {
+impl DataBlock {
+    /// Verifies the block in this part of a buffer. `None`: damaged.
+    pub(super) fn check(buffer: &[u8], part: Range<usize>, address: BlockAddress) -> Option<Self> {
         let end = part.end.checked_sub(CHECKSUM_BYTES)?;
         let checksum = u64::from_le_bytes(buffer.get(end..part.end)?.try_into().ok()?);
-        if place.checksum(buffer.get(part.start..end)?) != checksum {
+        if address.checksum(buffer.get(part.start..end)?) != checksum {
             return None;
         }
         let end = end.checked_sub(COUNT_BYTES)?;
@@ -107,18 +107,19 @@ impl Block {
         self.count
     }
 
-    pub(super) fn row(&self, buffer: &[u8], index: usize) -> Option<Row> {
+    pub(super) fn row(&self, buffer: &[u8], index: usize) -> Option<RowSpan> {
         if index >= self.count {
             return None;
         }
         let head = self.begin.checked_add(read_u32(buffer, self.starts + index * 4)? as usize)?;
-        let head_bytes: [u8; ROW_HEAD] = buffer.get(head..head.checked_add(ROW_HEAD)?)?.try_into().ok()?;
+        let head_bytes: [u8; ROW_HEADER] =
+            buffer.get(head..head.checked_add(ROW_HEADER)?)?.try_into().ok()?;
         let [a, b, c, d, e, f] = head_bytes;
-        let key = head + ROW_HEAD..head + ROW_HEAD + usize::from(u16::from_le_bytes([a, b]));
+        let key = head + ROW_HEADER..head + ROW_HEADER + usize::from(u16::from_le_bytes([a, b]));
         let length = u32::from_le_bytes([c, d, e, f]);
-        let value = (length != DELETED).then(|| key.end..key.end + length as usize);
+        let value = (length != TOMBSTONE).then(|| key.end..key.end + length as usize);
         let end = value.as_ref().map_or(key.end, |value| value.end);
-        (end <= self.starts).then_some(Row { key, value })
+        (end <= self.starts).then_some(RowSpan { key, value })
     }
 
     /// The first row whose key is not before `key`; the number of rows if there is none.
@@ -146,7 +147,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    const PLACE: Place = Place { table: 7, offset: 4711 };
+    const ADDRESS: BlockAddress = BlockAddress { table: 7, offset: 4711 };
 
     proptest! {
         #[test]
@@ -158,14 +159,14 @@ mod tests {
             probe in prop::collection::vec(0u8..5, 0..6),
         ) {
             let rows: BTreeMap<Vec<u8>, Option<Vec<u8>>> = rows;
-            let mut writer = BlockWriter::default();
+            let mut writer = DataBlockWriter::default();
             rows.iter().for_each(|(key, value)| writer.push(key, value.as_deref()));
             let (length, mut buffer) = (writer.len(), vec![1; before]);
-            writer.finish(PLACE, &mut buffer);
+            writer.finish(ADDRESS, &mut buffer);
             prop_assert!(writer.is_empty());
             let part = before..buffer.len();
             prop_assert_eq!(part.len(), length);
-            let block = Block::check(&buffer, part.clone(), PLACE).expect("it is as it was written");
+            let block = DataBlock::check(&buffer, part.clone(), ADDRESS).expect("it is as it was written");
             prop_assert_eq!(block.count(), rows.len());
             for (index, (key, value)) in rows.iter().enumerate() {
                 let row = block.row(&buffer, index).expect("there is a row");
@@ -176,18 +177,18 @@ mod tests {
             prop_assert_eq!(block.find(&buffer, &probe), Some(rows.range(..probe).count()));
             prop_assert_eq!(block.row(&buffer, rows.len()), None);
 
-            let elsewhere = Place { offset: 4712, ..PLACE };
-            prop_assert!(Block::check(&buffer, part.clone(), elsewhere).is_none());
+            let elsewhere = BlockAddress { offset: 4712, ..ADDRESS };
+            prop_assert!(DataBlock::check(&buffer, part.clone(), elsewhere).is_none());
             let at = before + flip.index(part.len());
             buffer[at] ^= 0x40;
-            prop_assert!(Block::check(&buffer, part, PLACE).is_none());
+            prop_assert!(DataBlock::check(&buffer, part, ADDRESS).is_none());
         }
 
         #[test]
         fn foreign_bytes_do_no_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            let sum = PLACE.checksum(&bytes).to_le_bytes();
+            let sum = ADDRESS.checksum(&bytes).to_le_bytes();
             bytes.extend(sum);
-            if let Some(block) = Block::check(&bytes, 0..bytes.len(), PLACE) {
+            if let Some(block) = DataBlock::check(&bytes, 0..bytes.len(), ADDRESS) {
                 for index in 0..block.count().min(100) {
                     let _ = block.row(&bytes, index);
                 }

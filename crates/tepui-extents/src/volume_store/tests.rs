@@ -1,16 +1,17 @@
+use super::reclaim::{FAST_HOLE_BYTES, coalesce};
 use super::*;
-use crate::{DiskExtents, ExtentWriter, Extents};
+use crate::{DiskExtents, Extent, ExtentWriter, Extents};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tepui_files::{CrashOutcome, SimulatedFiles};
 
 async fn write(extents: &DiskExtents, bytes: usize) -> Extent {
-    let extent = write_unsettled(extents, bytes).await;
-    extents.settle(extent);
+    let extent = write_pinned(extents, bytes).await;
+    extents.unpin(extent);
     extent
 }
 
-async fn write_unsettled(extents: &DiskExtents, bytes: usize) -> Extent {
+async fn write_pinned(extents: &DiskExtents, bytes: usize) -> Extent {
     let mut writer = extents.begin().await.expect("an extent can be begun");
     writer.write(vec![7; bytes].into()).await.expect("bytes can be written");
     writer.finish().await.expect("an extent can be finished")
@@ -18,34 +19,34 @@ async fn write_unsettled(extents: &DiskExtents, bytes: usize) -> Extent {
 
 /// Nobody but the sweep of the next start can find bytes that were finished and never kept.
 #[tokio::test]
-async fn a_volume_is_sealed_when_all_in_it_is_settled() {
+async fn a_volume_is_sealed_when_all_in_it_is_unpinned() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let mut options = DiskOptions::new(directory.path());
     options.volume_bytes = 100_000;
     let open = || DiskExtents::open(options.clone()).expect("the folder can be opened");
     let extents = open();
-    let small = write_unsettled(&extents, 10).await;
+    let small = write_pinned(&extents, 10).await;
     // Fills the volume.
     let large = write(&extents, 200_000).await;
-    let next = write_unsettled(&extents, 10).await;
+    let next = write_pinned(&extents, 10).await;
     let (first, second) = (small.volume, next.volume);
     assert!(large.volume == first && first < second);
     extents.close();
     drop(extents);
 
     let extents = open();
-    assert_eq!(extents.leftovers(), [first, second]);
+    assert_eq!(extents.unsealed_volumes(), [first, second]);
     extents.sweep(first, vec![large]).await.expect("a volume can be swept");
     extents.sweep(second, vec![]).await.expect("a volume can be swept");
     assert!(extents.read(large, 0..1000).await.is_ok(), "it is kept");
 
-    let late = write_unsettled(&extents, 10).await;
+    let late = write_pinned(&extents, 10).await;
     let full = write(&extents, 200_000).await;
     assert!(late.volume == full.volume && late.volume > second);
-    extents.settle(late);
+    extents.unpin(late);
     extents.close();
     drop(extents);
-    assert_eq!(open().leftovers(), []);
+    assert_eq!(open().unsealed_volumes(), []);
 }
 
 /// As on a file system that knows no holes.
@@ -75,61 +76,61 @@ fn without_holes_a_volume_is_deleted_when_all_of_it_is_freed() {
     });
 }
 
-/// A store, and the first volume of it with someone who writes to it.
-fn with_writer(folder: &Path, writers_patience: Duration) -> (Arc<Store>, Lease) {
-    let options = DiskOptions { writers_patience, ..DiskOptions::new(folder) };
-    let store = Store::open(options).expect("the folder can be opened");
-    let first = store.lease().expect("a volume can be had");
+/// A store, and its first volume with a writer.
+fn with_writer(folder: &Path, writer_timeout: Duration) -> (Arc<VolumeStore>, VolumeGuard) {
+    let options = DiskOptions { writer_timeout, ..DiskOptions::new(folder) };
+    let store = VolumeStore::open(options).expect("the folder can be opened");
+    let first = store.acquire().expect("a volume can be had");
     (store, first)
 }
 
 /// Much of a volume.
-fn much(lease: &Lease) -> Extent {
-    Extent { volume: lease.volume.number, offset: 0, bytes: 2 * QUICK_HOLE_BYTES }
+fn much(guard: &VolumeGuard) -> Extent {
+    Extent { volume: guard.volume.number, offset: 0, bytes: 2 * FAST_HOLE_BYTES }
 }
 
-/// Starts to free much in a volume, and returns once that waits for who writes to it.
-fn free_much(store: &Arc<Store>, lease: &Lease) -> JoinHandle<Result<(), ExtentError>> {
-    let (freeing, much) = (Arc::clone(store), much(lease));
+/// Starts to free much in a volume, and returns once that waits for its writer.
+fn free_much(store: &Arc<VolumeStore>, guard: &VolumeGuard) -> JoinHandle<Result<(), ExtentError>> {
+    let (freeing, much) = (Arc::clone(store), much(guard));
     let free = std::thread::spawn(move || freeing.free(&[much]));
-    while lock(&store.pool).wanted != [much.volume] {
-        assert!(!free.is_finished(), "it waits for nobody");
+    while lock(&store.pool).reserved != [much.volume] {
+        assert!(!free.is_finished(), "it does not wait");
         std::thread::yield_now();
     }
     free
 }
 
 #[test]
-fn large_holes_are_made_when_nobody_writes_to_the_volume() {
+fn large_holes_wait_for_the_writer_of_the_volume() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let (store, first) = with_writer(directory.path(), Duration::from_secs(60));
     let free = free_much(&store, &first);
     // Takes longer than the hole would.
-    store.give_back(store.lease().expect("a volume can be had"));
-    assert!(!free.is_finished(), "it waits for nobody");
-    store.give_back(first);
+    store.release(store.acquire().expect("a volume can be had"));
+    assert!(!free.is_finished(), "it does not wait");
+    store.release(first);
     free.join().expect("no panic").expect("extents can be freed");
-    assert!(lock(&store.pool).wanted.is_empty());
+    assert!(lock(&store.pool).reserved.is_empty());
 }
 
 #[test]
-fn a_volume_that_is_wanted_is_given_to_nobody() {
+fn a_reserved_volume_gets_no_writer() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let (store, first) = with_writer(directory.path(), Duration::from_secs(60));
     let oldest = first.volume.number;
-    store.give_back(first);
+    store.release(first);
     let number = || {
-        let lease = store.lease().expect("a volume can be had");
-        let number = lease.volume.number;
-        store.give_back(lease);
+        let guard = store.acquire().expect("a volume can be had");
+        let number = guard.volume.number;
+        store.release(guard);
         number
     };
-    let wanted = (store.want(oldest), store.want(oldest));
+    let reserved = (store.reserve(oldest), store.reserve(oldest));
     let next = number();
     assert_ne!(next, oldest);
-    drop(wanted.0);
+    drop(reserved.0);
     assert_eq!(number(), next, "someone wants it still");
-    drop(wanted.1);
+    drop(reserved.1);
     assert_eq!(number(), oldest, "the oldest");
 }
 
@@ -138,7 +139,7 @@ fn neither_who_writes_for_long_nor_a_closed_store_is_waited_for() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let (store, first) = with_writer(directory.path(), Duration::from_millis(20));
     store.free(&[much(&first)]).expect("extents can be freed");
-    store.give_back(first);
+    store.release(first);
 
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let (store, first) = with_writer(directory.path(), Duration::from_secs(60));
@@ -146,10 +147,10 @@ fn neither_who_writes_for_long_nor_a_closed_store_is_waited_for() {
     store.close();
     free.join().expect("no panic").expect("extents can be freed");
     assert!(begun.elapsed() < Duration::from_secs(30), "waited to the end");
-    store.give_back(first);
+    store.release(first);
 }
 
 #[test]
 fn ranges_that_touch_are_one() {
-    assert_eq!(merge([0..2, 2..3, 2..5, 3..4, 7..9].into_iter()), [0..5, 7..9]);
+    assert_eq!(coalesce([0..2, 2..3, 2..5, 3..4, 7..9].into_iter()), [0..5, 7..9]);
 }

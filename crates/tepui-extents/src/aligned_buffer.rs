@@ -1,18 +1,18 @@
-//! Bytes that begin at a multiple of a sector in memory: writing past the page cache asks for that.
+//! A buffer that is aligned in memory as direct I/O requires.
 
-use crate::frame::SECTOR;
+use crate::frame::SECTOR_BYTES;
 use std::ops::{Deref, DerefMut};
 
-pub(crate) struct Aligned {
+pub(crate) struct AlignedBuffer {
     bytes: Vec<u8>,
     /// Where they begin.
     start: usize,
-    /// How many there will be, if there are more than come at first.
+    /// The capacity, once more than the first bytes come.
     full: usize,
 }
 
-impl Aligned {
-    /// For few bytes that come at once, or else for `full` of them.
+impl AlignedBuffer {
+    /// For few bytes that come at once, or up to `full` of them.
     pub(crate) fn new(full: usize) -> Self {
         Self { bytes: Vec::new(), start: 0, full }
     }
@@ -22,9 +22,10 @@ impl Aligned {
         if length <= self.bytes.capacity().saturating_sub(self.start) && self.bytes.capacity() > 0 {
             return;
         }
-        let room = if self.is_empty() { length.next_multiple_of(SECTOR) } else { length.max(self.full) };
-        let mut bytes: Vec<u8> = Vec::with_capacity(room + SECTOR);
-        let start = bytes.as_ptr().align_offset(SECTOR);
+        let room =
+            if self.is_empty() { length.next_multiple_of(SECTOR_BYTES) } else { length.max(self.full) };
+        let mut bytes: Vec<u8> = Vec::with_capacity(room + SECTOR_BYTES);
+        let start = bytes.as_ptr().align_offset(SECTOR_BYTES);
         bytes.resize(start, 0);
         bytes.extend_from_slice(self);
         (self.bytes, self.start) = (bytes, start);
@@ -47,7 +48,7 @@ impl Aligned {
     }
 }
 
-impl Deref for Aligned {
+impl Deref for AlignedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -55,7 +56,7 @@ impl Deref for Aligned {
     }
 }
 
-impl DerefMut for Aligned {
+impl DerefMut for AlignedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..]
     }
