@@ -5,10 +5,11 @@
 use crate::EngineError;
 use crate::lsm::{LsmTree, WriteLoad};
 use crate::lsm_store::flush_blocked;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -140,8 +141,8 @@ impl Background {
             is_full(work) && work.progress.flush_error.is_none() && work.progress.panicked.is_none()
         };
         let timeout_after = if self.threads.is_empty() { Duration::ZERO } else { MAX_WRITE_STALL };
-        let waited = self.shared.changed.wait_timeout_while(self.shared.work(), timeout_after, wait);
-        let (work, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut work = self.shared.work();
+        self.shared.changed.wait_while_for(&mut work, wait, timeout_after);
         if !is_full(&work) {
             return Ok(());
         }
@@ -174,7 +175,7 @@ impl Drop for Background {
 
 impl BackgroundState {
     fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+        self.work.lock()
     }
 
     /// Flushes memtables until it is stopped.
@@ -229,8 +230,8 @@ impl BackgroundState {
                 Some(WriteLoad::Idle) => IDLE_AFTER,
                 None => Duration::MAX,
             };
-            let waited = self.changed.wait_timeout_while(self.work(), timeout_after, idle);
-            let (work, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let mut work = self.work();
+            let timeout = self.changed.wait_while_for(&mut work, idle, timeout_after);
             if work.stop {
                 return;
             }
@@ -284,15 +285,14 @@ impl BackgroundState {
 
     /// Waits after a failure. Returns the wait after the next one.
     fn wait_to_retry(&self, wait: Duration) -> Duration {
-        drop(self.changed.wait_timeout_while(self.work(), wait, |work| !work.stop));
+        self.changed.wait_while_for(&mut self.work(), |work| !work.stop, wait);
         (wait * 2).min(RETRY_BACKOFF.1)
     }
 
     /// Waits for work. Meanwhile removes obsolete tables and memtables that no reader holds any more.
-    fn wait_or_remove_obsolete<'a>(&'a self, work: MutexGuard<'a, Work>) -> MutexGuard<'a, Work> {
+    fn wait_or_remove_obsolete<'a>(&'a self, mut work: MutexGuard<'a, Work>) -> MutexGuard<'a, Work> {
         let wait = if self.tree.has_obsolete() { CLEANUP_WAIT } else { CLEANUP_INTERVAL };
-        let waited = self.changed.wait_timeout(work, wait).unwrap_or_else(PoisonError::into_inner);
-        let (work, timeout) = waited;
+        let timeout = self.changed.wait_for(&mut work, wait);
         if !timeout.timed_out() || !work.memtables.is_empty() || work.stop {
             return work;
         }

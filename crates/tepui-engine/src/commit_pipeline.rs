@@ -2,7 +2,8 @@
 
 use crate::Version;
 use crate::conflict_tracker::VersionsByHash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// An ordered sequence of commits, each of which may depend on those before it. See [`crate::Engine::commit_next`].
 ///
@@ -46,6 +47,6 @@ impl CommitPipeline {
     }
 
     fn state(&self) -> MutexGuard<'_, PipelineState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

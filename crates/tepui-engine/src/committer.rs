@@ -8,9 +8,10 @@ use crate::conflict_tracker::{ConflictTracker, KeyHashes};
 use crate::lsm_store::{BatchStore, Purpose, WriteFailure};
 use crate::published_view::{PublishedView, SnapshotView};
 use crate::{CommitError, CommitPipeline, EngineError, Key, Version, Write, changes_catalogue};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -178,7 +179,7 @@ impl CommitQueue {
     }
 
     fn status(&self, purpose: Purpose) -> Option<EngineError> {
-        let status = self.status.read().unwrap_or_else(PoisonError::into_inner);
+        let status = self.status.read();
         match purpose {
             Purpose::FreesSpace => status.all.clone(),
             Purpose::Ordinary => status.all.clone().or_else(|| status.ordinary.clone()),
@@ -186,7 +187,7 @@ impl CommitQueue {
     }
 
     fn set_status(&self, status: WriteStatus) {
-        let mut held = self.status.write().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.status.write();
         if *held == status {
             return;
         }
@@ -204,13 +205,13 @@ impl CommitQueue {
     }
 
     fn queued(&self) -> MutexGuard<'_, QueuedCommits> {
-        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queued.lock()
     }
 
     fn take_group(&self, wait: Duration) -> NextGroup {
         let mut queue = self.queued();
         if queue.commits.is_empty() && !queue.closed && !wait.is_zero() {
-            queue = self.wake.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
+            self.wake.wait_for(&mut queue, wait);
         }
         let mut group = Vec::with_capacity(queue.commits.len().min(MAX_GROUP_COMMITS));
         let mut bytes = 0;
@@ -483,7 +484,7 @@ impl<S: BatchStore> Drop for Committer<S> {
         drop(queue);
         let stopped = EngineError::Unavailable("the engine has stopped".into());
         let status = WriteStatus { all: Some(stopped.clone()), ordinary: None };
-        *self.queue.status.write().unwrap_or_else(PoisonError::into_inner) = status;
+        *self.queue.status.write() = status;
         reply_all(left, &Err(stopped.into()));
     }
 }

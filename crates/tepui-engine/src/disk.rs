@@ -21,8 +21,9 @@ use crate::{
     Commit, CommitError, CommitPipeline, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot,
     Value, Version, Write,
 };
+use parking_lot::Mutex;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tepui_files::{FileSystem, SystemFiles};
@@ -132,7 +133,7 @@ impl DiskEngine {
             .name("committer".into())
             .spawn(move || committer.run())
             .map_err(|error| EngineError::Failed(format!("cannot start the committer: {error}")))?;
-        *engine.inner.committer.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        *engine.inner.committer.lock() = Some(thread);
         Ok(engine)
     }
 
@@ -193,7 +194,7 @@ async fn outcome(answer: Answer, wait: Duration) -> Result<(), CommitError> {
 impl Inner {
     fn close(&self) {
         self.queue.close();
-        let thread = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.committer.lock().take();
         if let Some(thread) = thread {
             // A panic of the committer was reported to everyone who waited.
             let _ = thread.join();

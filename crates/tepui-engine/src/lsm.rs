@@ -41,14 +41,15 @@ pub(crate) use manifest::{ManifestError, WalPosition};
 pub(crate) use memtable::Memtable;
 use memtable::MemtableCursor;
 use merge_iterator::{MergeInput, MergeIterator};
+use parking_lot::Mutex;
 pub(crate) use read_view::ReadView;
 use sorted_table::{SortedTable, TableWriter};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use table_cache::TableCache;
 pub(crate) use table_cache::TableCacheLimits;
 use tepui_files::FileSystem;
@@ -226,17 +227,17 @@ impl LsmTree {
     }
 
     pub(crate) fn read_view(&self) -> Arc<ReadView> {
-        Arc::clone(&lock(&self.current))
+        Arc::clone(&self.current.lock())
     }
 
     /// The active memtable.
     pub(crate) fn memtable(&self) -> Arc<Memtable> {
-        Arc::clone(&lock(&self.current).active)
+        Arc::clone(&self.current.lock().active)
     }
 
     /// How many tables level 0 has.
     pub(crate) fn l0_tables(&self) -> usize {
-        lock(&self.current).levels.level0().len()
+        self.current.lock().levels.level0().len()
     }
 
     /// Whether the active memtable may shadow many rows of the tables, and no other memtable waits for its flush.
@@ -249,7 +250,7 @@ impl LsmTree {
     /// Replaces the active memtable by a new one, which is returned. The sealed one waits for [`LsmTree::flush`].
     pub(crate) fn seal(&self) -> Arc<Memtable> {
         let active = Arc::new(Memtable::new(self.sizes.memtable_bytes));
-        let mut current = lock(&self.current);
+        let mut current = self.current.lock();
         let mut sealed = vec![Arc::clone(&current.active)];
         sealed.extend_from_slice(&current.sealed);
         let levels = Arc::clone(&current.levels);
@@ -259,7 +260,7 @@ impl LsmTree {
 
     /// Records in the manifest which log there must be from here on. Durable when this returns.
     pub(crate) fn record_wal(&self, wal: WalPosition) -> Result<(), ManifestError> {
-        let mut recorded = lock(&self.recorded);
+        let mut recorded = self.recorded.lock();
         let (flushed, levels) = (recorded.flushed, Arc::clone(&self.read_view().levels));
         self.write_manifest(&mut recorded, flushed, wal, &levels)
     }
@@ -280,7 +281,7 @@ impl LsmTree {
         // Only now: until here a crash would leave the older manifest.
         recorded.flushed = flushed;
         recorded.wal = wal;
-        lock(&self.obsolete).tables.append(&mut recorded.pending_removal);
+        self.obsolete.lock().tables.append(&mut recorded.pending_removal);
         recorded.orphans.retain(|id| {
             let removed = self.files.remove_file(&SortedTable::path(&self.folder, *id));
             let is_left = removed.is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound);
@@ -300,7 +301,7 @@ impl LsmTree {
         if let Some(table) = &table {
             table.preload();
         }
-        let mut recorded = lock(&self.recorded);
+        let mut recorded = self.recorded.lock();
         let before = Arc::clone(&self.read_view().levels);
         let levels = match &table {
             Some(table) => before.with_flushed(Arc::clone(table)),
@@ -311,13 +312,13 @@ impl LsmTree {
             recorded.pending_removal.extend(table);
             return Err(error.into());
         }
-        let mut current = lock(&self.current);
+        let mut current = self.current.lock();
         let mut sealed = current.sealed.clone();
         let memtable = sealed.pop();
         *current =
             Arc::new(ReadView { active: Arc::clone(&current.active), sealed, levels: Arc::new(levels) });
         drop(current);
-        lock(&self.obsolete).memtables.extend(memtable);
+        self.obsolete.lock().memtables.extend(memtable);
         Ok(())
     }
 
@@ -393,7 +394,7 @@ impl LsmTree {
             return Err(EngineError::Unavailable("the tables are being closed".into()));
         }
         let dropped = DroppedTables { tables: tables.len(), left };
-        lock(&self.obsolete).tables.extend(tables);
+        self.obsolete.lock().tables.extend(tables);
         Ok(dropped)
     }
 
@@ -402,7 +403,7 @@ impl LsmTree {
         &self,
         choose: impl FnOnce(&Levels, &HashSet<u64>) -> Option<(T, Vec<u64>)>,
     ) -> Option<(T, Claim<'_>)> {
-        let mut busy = lock(&self.busy);
+        let mut busy = self.busy.lock();
         // Read while `busy` is locked: a claim is released only after its change of the levels.
         let levels = Arc::clone(&self.read_view().levels);
         let (chosen, ids) = choose(&levels, &busy)?;
@@ -412,14 +413,14 @@ impl LsmTree {
 
     /// Changes which tables there are, in the manifest first. Returns whether it has: not once the tree was stopped.
     fn edit_levels(&self, change: impl FnOnce(&Levels) -> Levels) -> Result<bool, EngineError> {
-        let mut recorded = lock(&self.recorded);
+        let mut recorded = self.recorded.lock();
         if self.stop.load(Ordering::Relaxed) {
             return Ok(false);
         }
         let levels = change(&self.read_view().levels);
         let (flushed, wal) = (recorded.flushed, recorded.wal);
         self.write_manifest(&mut recorded, flushed, wal, &levels)?;
-        let mut current = lock(&self.current);
+        let mut current = self.current.lock();
         let (active, sealed) = (Arc::clone(&current.active), current.sealed.clone());
         *current = Arc::new(ReadView { active, sealed, levels: Arc::new(levels) });
         Ok(true)
@@ -427,13 +428,13 @@ impl LsmTree {
 
     /// Whether something waits for its last reader to be removed.
     pub(crate) fn has_obsolete(&self) -> bool {
-        let obsolete = lock(&self.obsolete);
+        let obsolete = self.obsolete.lock();
         !obsolete.tables.is_empty() || !obsolete.memtables.is_empty()
     }
 
     /// Removes the obsolete tables and memtables that no reader holds any more.
     pub(crate) fn remove_obsolete(&self) {
-        let mut obsolete = lock(&self.obsolete);
+        let mut obsolete = self.obsolete.lock();
         let (tables, read): (Vec<_>, Vec<_>) =
             obsolete.tables.drain(..).partition(|table| Arc::strong_count(table) == 1);
         obsolete.tables = read;
@@ -455,7 +456,7 @@ impl LsmTree {
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         // Waits for a change under way; later ones see the flag.
-        drop(lock(&self.recorded));
+        drop(self.recorded.lock());
     }
 }
 
@@ -475,7 +476,7 @@ struct Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let mut busy = lock(&self.tree.busy);
+        let mut busy = self.tree.busy.lock();
         self.ids.iter().for_each(|id| {
             busy.remove(id);
         });
@@ -506,8 +507,4 @@ fn table_files(files: &dyn FileSystem, folder: &Path) -> Result<Vec<u64>, Engine
         }
     }
     Ok(ids)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

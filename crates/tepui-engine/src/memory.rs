@@ -8,10 +8,11 @@ use crate::{
     Value, Version, Write,
 };
 use crate::{changes_catalogue, limits};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// How many commits a tombstone is kept for, so that a commit that depends on the deleted key conflicts. A commit with an
 /// older snapshot conflicts with every key that is not there.
@@ -156,25 +157,24 @@ impl MemoryStore {
             state.apply(version, write);
         }
         state.drop_unseen(self.oldest_live(version - 1), version);
-        *self.published.write().unwrap_or_else(PoisonError::into_inner) =
-            PublishedVersions { version, catalogue_version };
+        *self.published.write() = PublishedVersions { version, catalogue_version };
         Ok(())
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 
     fn published(&self) -> PublishedVersions {
-        *self.published.read().unwrap_or_else(PoisonError::into_inner)
+        *self.published.read()
     }
 
     fn live(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.lock()
     }
 
     fn oldest_live(&self, published: u64) -> u64 {

@@ -5,7 +5,8 @@
 
 use crate::lsm::{LsmTree, ReadView, SeqNo};
 use crate::{EngineError, Version};
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 
 /// What a snapshot shows: everything up to its sequence number.
 pub(crate) struct SnapshotView {
@@ -29,7 +30,7 @@ impl PublishedView {
 
     /// The newest view.
     pub(crate) fn get(&self) -> Result<Arc<SnapshotView>, EngineError> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.read().clone()
     }
 
     pub(crate) fn set(&self, view: SnapshotView) {
@@ -42,7 +43,7 @@ impl PublishedView {
     }
 
     fn replace(&self, next: Result<Arc<SnapshotView>, EngineError>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         let previous = std::mem::replace(&mut *current, next);
         drop(current);
         // Without the lock: it may be the last to hold a memtable.

@@ -4,10 +4,10 @@
 //! there is no other state to keep consistent. Elsewhere freed ranges are remembered until the program ends, so that a file of
 //! which everything was freed can at least be deleted.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tepui_files::File;
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Holes {
     }
 
     fn remembered(&self) -> MutexGuard<'_, HashMap<u64, RangeSet>> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remembered.lock()
     }
 }
 

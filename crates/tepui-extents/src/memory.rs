@@ -3,9 +3,10 @@
 use crate::readers::{ReadGuard, Readers};
 use crate::{Extent, ExtentError, ExtentWriter, Extents};
 use bytes::{Buf, Bytes, BytesMut};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Bytes are kept in pieces of this size, the last one of an extent shorter.
 const PIECE_BYTES: usize = 256 << 10;
@@ -45,7 +46,7 @@ impl MemoryExtents {
 
     /// How many bytes are kept.
     pub fn bytes(&self) -> u64 {
-        lock(&self.store).extents.values().flatten().map(|piece| piece.len() as u64).sum()
+        self.store.lock().extents.values().flatten().map(|piece| piece.len() as u64).sum()
     }
 }
 
@@ -73,7 +74,7 @@ impl Extents for MemoryExtents {
 
     async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
         crate::check_range(extent, &range)?;
-        let store = lock(&self.store);
+        let store = self.store.lock();
         let pieces = store.extents.get(&extent.offset).filter(|pieces| length(pieces) == extent.bytes);
         let pieces = pieces.ok_or_else(|| ExtentError::Corrupt(format!("no such extent: {extent:?}")))?;
         let mut found = Vec::new();
@@ -88,7 +89,7 @@ impl Extents for MemoryExtents {
     }
 
     async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
-        let mut store = lock(&self.store);
+        let mut store = self.store.lock();
         for extent in extents {
             store.extents.remove(&extent.offset);
         }
@@ -129,7 +130,7 @@ impl ExtentWriter for MemoryWriter {
         if !self.last.is_empty() {
             self.pieces.push(Bytes::copy_from_slice(&self.last));
         }
-        let mut store = lock(&self.store);
+        let mut store = self.store.lock();
         let extent = Extent { volume: 1, offset: store.next, bytes: length(&self.pieces) };
         store.next += extent.bytes.max(1);
         store.extents.insert(extent.offset, self.pieces);
@@ -139,8 +140,4 @@ impl ExtentWriter for MemoryWriter {
 
 fn length(pieces: &[Bytes]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
-}
-
-fn lock(store: &Mutex<ExtentMap>) -> MutexGuard<'_, ExtentMap> {
-    store.lock().unwrap_or_else(PoisonError::into_inner)
 }

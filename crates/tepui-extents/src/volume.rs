@@ -6,11 +6,11 @@
 use crate::aligned_buffer::AlignedBuffer;
 use crate::frame::SECTOR_BYTES;
 use crate::holes::Holes;
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tepui_files::{Create, File, FileSystem, OpenOptions};
 
 /// The extension of a volume before it is sealed.
@@ -168,7 +168,7 @@ impl Volume {
     }
 
     fn syncing(&self) -> MutexGuard<'_, ()> {
-        self.syncing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.syncing.lock()
     }
 }
 

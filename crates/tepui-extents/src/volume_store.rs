@@ -15,13 +15,14 @@ use crate::open_files::OpenFiles;
 use crate::read_buffer::ReadBuffer;
 use crate::volume::{self, VolumeFile, open_path, sealed_path};
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
 use pool::Pool;
 pub(crate) use pool::VolumeGuard;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tepui_files::{File, FileSystem, OpenOptions, create_directories};
 use tokio::sync::oneshot;
 
@@ -82,7 +83,7 @@ impl VolumeStore {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), ExtentError> {
-        match lock(&self.pool).is_closed {
+        match self.pool.lock().is_closed {
             true => Err(ExtentError::Unavailable(format!("closed: {}", self.folder().display()))),
             false => Ok(()),
         }
@@ -127,11 +128,10 @@ impl VolumeStore {
     /// Seals all volumes, those in use as soon as their writers are done and their extents unpinned.
     pub(crate) fn close(&self) {
         let idle = {
-            let mut pool = lock(&self.pool);
+            let mut pool = self.pool.lock();
             pool.is_closed = true;
             self.changed.notify_all();
-            let wait = self.changed.wait_while(pool, |pool| pool.active_work > 0);
-            let mut pool = wait.unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_while(&mut pool, |pool| pool.active_work > 0);
             pool.take_unpinned()
         };
         if !idle.is_empty() {
@@ -176,11 +176,11 @@ impl VolumeStore {
 
     /// The file of a volume, for reading.
     fn file(&self, number: u64) -> io::Result<Arc<dyn File>> {
-        if let Some(file) = lock(&self.read_files).get(number) {
+        if let Some(file) = self.read_files.lock().get(number) {
             return Ok(file);
         }
         let file: Arc<dyn File> = Arc::from(self.open_file(number, OpenOptions::read())?);
-        lock(&self.read_files).insert(number, Arc::clone(&file));
+        self.read_files.lock().insert(number, Arc::clone(&file));
         Ok(file)
     }
 
@@ -211,14 +211,14 @@ pub(crate) struct WorkGuard(Arc<VolumeStore>);
 
 impl WorkGuard {
     fn new(store: &Arc<VolumeStore>) -> Self {
-        lock(&store.pool).active_work += 1;
+        store.pool.lock().active_work += 1;
         Self(Arc::clone(store))
     }
 }
 
 impl Drop for WorkGuard {
     fn drop(&mut self) {
-        let mut pool = lock(&self.0.pool);
+        let mut pool = self.0.pool.lock();
         pool.active_work -= 1;
         if pool.active_work == 0 {
             self.0.changed.notify_all();
@@ -248,10 +248,6 @@ fn prepare(options: &DiskOptions) -> Result<Vec<VolumeFile>, ExtentError> {
     };
     let found = prepare().map_err(|error| failed("open the folder of volumes", folder, &error))?;
     found.ok_or_else(|| corrupt("the folder of volumes is missing", folder))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn corrupt(what: &str, path: &Path) -> ExtentError {

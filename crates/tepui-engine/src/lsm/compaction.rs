@@ -6,7 +6,7 @@
 use super::levels::{LEVELS, Levels, SIZE_RATIO, total_bytes, total_rows};
 use super::merge_iterator::{LevelCursor, MergeInput, MergeIterator};
 use super::sorted_table::{LostRanges, SortedTable, TableWriter};
-use super::{LsmTree, Sizes, lock};
+use super::{LsmTree, Sizes};
 use crate::EngineError;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -191,18 +191,18 @@ impl LsmTree {
         );
         let gone = claim.ids.iter().copied().collect();
         let tables = if compaction.is_trivial_move { compaction.upper.clone() } else { output.clone() };
-        let lost = std::mem::take(&mut *lock(&lost));
+        let lost = std::mem::take(&mut *lost.lock());
         let changed = self.edit_levels(|levels| {
             levels.without(&gone).with(compaction.target_level, tables).with_lost(lost)
         });
         match changed {
             Ok(true) if !compaction.is_trivial_move => {
-                lock(&self.obsolete).tables.extend(compaction.tables().cloned());
+                self.obsolete.lock().tables.extend(compaction.tables().cloned());
             }
             Ok(true) => {}
             Ok(false) => self.discard(output),
             // A manifest that lists them may be on disk.
-            Err(_) => lock(&self.recorded).pending_removal.extend(output),
+            Err(_) => self.recorded.lock().pending_removal.extend(output),
         }
         changed
     }
@@ -243,7 +243,7 @@ impl LsmTree {
 
     /// Removes tables that no manifest lists.
     fn discard(&self, tables: Vec<Arc<SortedTable>>) {
-        lock(&self.obsolete).tables.extend(tables);
+        self.obsolete.lock().tables.extend(tables);
         self.remove_obsolete();
     }
 }

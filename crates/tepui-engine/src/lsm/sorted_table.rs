@@ -20,11 +20,12 @@ use super::{Entry, ReadError, ReadMode, bloom_filter};
 use crate::byte_reader::ByteReader;
 use crate::{EngineError, Key, Value};
 use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
 use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tepui_files::{Create, File, FileSystem, OpenOptions};
 
 const MAGIC: [u8; 8] = *b"tepuirow";
@@ -121,18 +122,18 @@ impl SortedTable {
 
     /// Opens the table if need be.
     fn contents(self: &Arc<Self>, mode: ReadMode) -> Result<Arc<OpenTable>, ReadError> {
-        if let Some(contents) = &*self.contents.read().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(contents) = &*self.contents.read() {
             return Ok(Arc::clone(contents));
         }
         if mode == ReadMode::Cached {
             return Err(ReadError::WouldBlock);
         }
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(contents) = &*self.contents.read().unwrap_or_else(PoisonError::into_inner) {
+        let _opening = self.opening.lock();
+        if let Some(contents) = &*self.contents.read() {
             return Ok(Arc::clone(contents));
         }
         let contents = Arc::new(self.load()?);
-        *self.contents.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&contents));
+        *self.contents.write() = Some(Arc::clone(&contents));
         self.cache.opened(self);
         Ok(contents)
     }
@@ -175,7 +176,7 @@ impl SortedTable {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.contents.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.contents.read().is_some()
     }
 
     /// Whether it was read from since the last call.
@@ -185,7 +186,7 @@ impl SortedTable {
 
     /// Closes the file once no reader holds it. It is opened again when needed.
     pub(super) fn close(&self) {
-        drop(self.contents.write().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.contents.write().take());
     }
 
     /// Removes the file. A damaged one is renamed instead, for analysis.
@@ -371,7 +372,7 @@ impl TableCursor {
             Err(ReadError::Engine(error @ EngineError::Corrupt(_))) => {
                 tracing::error!(%error, "a table cannot be read: its rows are lost");
                 let range = LostRange::up_to(table.meta.first.clone(), &table.meta.last);
-                lost.lock().unwrap_or_else(PoisonError::into_inner).push(range);
+                lost.lock().push(range);
                 return Ok(None);
             }
             contents => contents.map_err(EngineError::from)?,
@@ -477,7 +478,7 @@ impl TableCursor {
                 let error = self.damaged();
                 tracing::error!(%error, block = self.block_number, "a block cannot be read: its rows are lost");
                 let range = self.contents.index.range(self.block_number, &self.table.meta);
-                lost.lock().unwrap_or_else(PoisonError::into_inner).push(range);
+                lost.lock().push(range);
                 DataBlock::default()
             }
         };

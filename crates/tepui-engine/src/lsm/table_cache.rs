@@ -2,9 +2,10 @@
 //! When there are too many of either, tables that were not used lately are closed (a clock cache).
 
 use super::sorted_table::SortedTable;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// How many tables may be open, and how much memory their indexes and filters may take.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +48,7 @@ impl TableCache {
 
     /// Adds a table that was opened, and evicts others if there are too many.
     pub(super) fn opened(&self, table: &Arc<SortedTable>) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         queue.push_back(Arc::downgrade(table));
         // Each table is visited twice at most: those in use get a second chance.
         for _ in 0..2 * queue.len() {

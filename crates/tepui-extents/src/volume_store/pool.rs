@@ -1,6 +1,6 @@
 //! The pool of open volumes: who writes to which, and when they are sealed.
 
-use super::{VolumeStore, failed, lock};
+use super::{VolumeStore, failed};
 use crate::ExtentError;
 use crate::volume::{Volume, open_path};
 use std::collections::{HashMap, HashSet};
@@ -90,7 +90,7 @@ impl VolumeStore {
         self.check_open()?;
         self.release_failed();
         let number = {
-            let mut pool = lock(&self.pool);
+            let mut pool = self.pool.lock();
             if let Some(guard) = pool.take_idle() {
                 pool.busy.insert(guard.volume.number);
                 return Ok(guard);
@@ -114,7 +114,7 @@ impl VolumeStore {
         })?;
         let volume = Arc::new(volume);
         let before = {
-            let mut pool = lock(&self.pool);
+            let mut pool = self.pool.lock();
             pool.open.insert(number, Arc::downgrade(&volume));
             let before = pool.highest_on_disk;
             pool.highest_on_disk = before.max(number);
@@ -129,14 +129,14 @@ impl VolumeStore {
     /// Takes idle volumes out of use in which something has failed: a hole could not be synced.
     fn release_failed(self: &Arc<Self>) {
         let has_failed = |guard: &mut VolumeGuard| !guard.volume.is_good();
-        let failed: Vec<VolumeGuard> = lock(&self.pool).idle.extract_if(.., has_failed).collect();
+        let failed: Vec<VolumeGuard> = self.pool.lock().idle.extract_if(.., has_failed).collect();
         failed.into_iter().for_each(|guard| self.release(guard));
     }
 
     /// Returns a volume to the pool. Its bytes after `guard.end` were discarded already.
     pub(crate) fn release(self: &Arc<Self>, guard: VolumeGuard) {
         let is_done = !guard.volume.is_good() || guard.end >= self.options.volume_bytes;
-        let mut pool = lock(&self.pool);
+        let mut pool = self.pool.lock();
         pool.busy.remove(&guard.volume.number);
         if pool.reserved.contains(&guard.volume.number) {
             self.changed.notify_all();
@@ -156,20 +156,21 @@ impl VolumeStore {
 
     /// Keeps a volume from new writers, and waits for the current one, up to a timeout: some clients send slowly.
     pub(super) fn reserve(&self, number: u64) -> Reservation<'_> {
-        let mut pool = lock(&self.pool);
+        let mut pool = self.pool.lock();
         pool.reserved.push(number);
         let is_busy = |pool: &mut Pool| pool.busy.contains(&number) && !pool.is_closed;
-        drop(self.changed.wait_timeout_while(pool, self.options.writer_timeout, is_busy));
+        self.changed.wait_while_for(&mut pool, is_busy, self.options.writer_timeout);
+        drop(pool);
         Reservation { store: self, number }
     }
 
     /// The volume stays unsealed until [`VolumeStore::unpin`] was called as often.
     pub(crate) fn pin(&self, volume: u64) {
-        *lock(&self.pool).pins.entry(volume).or_default() += 1;
+        *self.pool.lock().pins.entry(volume).or_default() += 1;
     }
 
     pub(crate) fn unpin(self: &Arc<Self>, volume: u64) {
-        let mut pool = lock(&self.pool);
+        let mut pool = self.pool.lock();
         let Some(count) = pool.pins.get_mut(&volume) else { return };
         *count -= 1;
         if *count > 0 {
@@ -196,7 +197,7 @@ impl VolumeStore {
             tracing::warn!(%error, folder = %self.folder().display(), "cannot sync the folder of volumes");
         }
         for VolumeGuard { volume, .. } in guards {
-            lock(&self.pool).open.remove(&volume.number);
+            self.pool.lock().open.remove(&volume.number);
             self.try_remove_if_empty(volume.number);
         }
     }
@@ -210,7 +211,7 @@ pub(super) struct Reservation<'a> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        let reserved = &mut lock(&self.store.pool).reserved;
+        let reserved = &mut self.store.pool.lock().reserved;
         if let Some(at) = reserved.iter().position(|number| *number == self.number) {
             reserved.swap_remove(at);
         }

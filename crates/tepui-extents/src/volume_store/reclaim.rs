@@ -1,6 +1,6 @@
 //! Frees extents, sweeps volumes of earlier runs, and deletes volumes that are empty.
 
-use super::{VolumeStore, corrupt, failed, lock};
+use super::{VolumeStore, corrupt, failed};
 use crate::frame::{self, SECTOR_BYTES};
 use crate::volume::{open_path, sealed_path};
 use crate::{Extent, ExtentError};
@@ -27,7 +27,7 @@ impl VolumeStore {
         self.files().spawn_blocking(Box::new(move || {
             for number in sealed {
                 let Some(store) = store.upgrade() else { return };
-                if lock(&store.pool).is_closed {
+                if store.pool.lock().is_closed {
                     return;
                 }
                 store.try_remove_if_empty(number);
@@ -57,11 +57,11 @@ impl VolumeStore {
         // A file cannot be written while a hole is punched.
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         let _reservation = (bytes > FAST_HOLE_BYTES).then(|| self.reserve(number));
-        let open = lock(&self.pool).open.get(&number).and_then(Weak::upgrade);
+        let open = self.pool.lock().open.get(&number).and_then(Weak::upgrade);
         if let Some(volume) = open {
             return volume.free(&self.holes, ranges);
         }
-        let _freeing = lock(&self.freeing);
+        let _freeing = self.freeing.lock();
         let file = match self.open_file(number, OpenOptions::write()) {
             // Deleted, so everything in it was freed before.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -74,12 +74,12 @@ impl VolumeStore {
     }
 
     pub(crate) fn unsealed_volumes(&self) -> Vec<u64> {
-        lock(&self.unsealed).iter().copied().collect()
+        self.unsealed.lock().iter().copied().collect()
     }
 
     /// Frees everything in an unsealed volume of an earlier run but `kept`, and seals it.
     pub(crate) fn sweep(&self, number: u64, kept: &[Extent]) -> Result<(), ExtentError> {
-        if !lock(&self.unsealed).contains(&number) {
+        if !self.unsealed.lock().contains(&number) {
             return Err(crate::not_unsealed(number));
         }
         for extent in kept {
@@ -95,13 +95,13 @@ impl VolumeStore {
             return Err(corrupt("two extents that are kept overlap", &self.path(number)));
         }
         let kept = coalesce(kept.into_iter());
-        let _freeing = lock(&self.freeing);
+        let _freeing = self.freeing.lock();
         match self.sweep_file(number, &kept) {
             Ok(SweepOutcome::Done) => {}
             Ok(SweepOutcome::Refused(why)) => return Err(corrupt(why, &self.path(number))),
             Err(error) => return Err(failed("sweep a volume", &self.path(number), &error)),
         }
-        lock(&self.unsealed).remove(&number);
+        self.unsealed.lock().remove(&number);
         self.try_remove_if_empty(number);
         Ok(())
     }
@@ -140,7 +140,7 @@ impl VolumeStore {
     ///
     /// Called both after a volume was sealed and after something in it was freed: whichever comes second finds it empty.
     fn remove_if_empty(&self, number: u64) -> io::Result<()> {
-        if number >= lock(&self.pool).highest_on_disk {
+        if number >= self.pool.lock().highest_on_disk {
             return Ok(());
         }
         let path = sealed_path(self.folder(), number);
@@ -152,7 +152,7 @@ impl VolumeStore {
         if !is_empty {
             return Ok(());
         }
-        lock(&self.read_files).remove(number);
+        self.read_files.lock().remove(number);
         match self.files().remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

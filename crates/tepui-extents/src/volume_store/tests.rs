@@ -93,7 +93,7 @@ fn much(guard: &VolumeGuard) -> Extent {
 fn free_much(store: &Arc<VolumeStore>, guard: &VolumeGuard) -> JoinHandle<Result<(), ExtentError>> {
     let (freeing, much) = (Arc::clone(store), much(guard));
     let free = std::thread::spawn(move || freeing.free(&[much]));
-    while lock(&store.pool).reserved != [much.volume] {
+    while store.pool.lock().reserved != [much.volume] {
         assert!(!free.is_finished(), "it does not wait");
         std::thread::yield_now();
     }
@@ -110,7 +110,7 @@ fn large_holes_wait_for_the_writer_of_the_volume() {
     assert!(!free.is_finished(), "it does not wait");
     store.release(first);
     free.join().expect("no panic").expect("extents can be freed");
-    assert!(lock(&store.pool).reserved.is_empty());
+    assert!(store.pool.lock().reserved.is_empty());
 }
 
 #[test]
