@@ -3,7 +3,7 @@
 use crate::keyspace;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{Commit, CommitError, Engine, ScanLimit, Snapshot, Write};
+use tepui_storage::{Commit, CommitError, Engine, ScanLimit, Snapshot, Write};
 use tokio::sync::Notify;
 
 /// How often notes are looked for that nobody told of: those of another server, or of callers that left.

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use tepui_engine::{Engine, Snapshot, Write};
 use tepui_model::ServiceError;
 use tepui_model::blob::{BlobServiceProperties, BlobServicePropertiesChange};
 use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
+use tepui_storage::{Engine, Snapshot, Write};
 use tokio::time::Instant;
 
 /// How long service properties are remembered: another server on the same data may change them.

@@ -1,7 +1,7 @@
 //! Snapshot, decide, commit: the one loop in which conflicts are met.
 
-use tepui_engine::{Commit, CommitError, Engine, EngineError, Key, Snapshot, Write};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Commit, CommitError, Engine, EngineError, Key, Snapshot, Write};
 
 /// What a decision comes to: what to answer, and what to store for it to be true.
 pub(crate) struct Outcome<T> {

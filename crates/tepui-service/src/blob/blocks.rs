@@ -15,13 +15,13 @@ use crate::pace::ROW_WORK;
 use crate::record::{self, BlockContent, Content, Piece, Source, StoredBlob, StoredBlock};
 use crate::transact::Outcome;
 use std::collections::HashMap;
-use tepui_engine::Snapshot;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     self, BlobPath, BlobType, BlockId, BlockList, BlockListType, BlockSearch, Changed, CustomerKey,
     ListedBlock, OfType, Preconditions, PutBlock, PutBlockList, Reply, Revision,
 };
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 /// How many blocks a blob may have that are not committed.
 const MAX_UNCOMMITTED: usize = 100_000;

@@ -12,9 +12,8 @@ use crate::record::{
 use crate::transact::engine_error;
 use bytes::Bytes;
 use std::ops::Range;
-use tepui_engine::{ScanLimit, Snapshot};
-use tepui_extents::Extent;
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Extent, ScanLimit, Snapshot};
 
 /// How many pieces of a list of blocks are in one row.
 const PIECES_IN_ROW: usize = 128;

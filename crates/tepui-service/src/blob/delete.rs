@@ -9,9 +9,9 @@ use super::target::{More, Target};
 use crate::keyspace;
 use crate::record::{Deleted, StoredBlob};
 use crate::transact::Outcome;
-use tepui_engine::Snapshot;
 use tepui_model::blob::{BlobPath, DeleteBlob, DeleteSnapshots, Preconditions, Reply, Revision, Tags};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 /// How many snapshots are deleted in one commit: others have to wait for it.
 const AT_ONCE: usize = 2048;

@@ -10,11 +10,10 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use tepui_engine::Snapshot;
-use tepui_extents::{Extent, ExtentError, Extents, PIECE_BYTES};
 use tepui_model::blob::crc64::Crc64;
 use tepui_model::blob::{Checksums, Crc64Sum, CustomerSecret, Summing};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Extent, ExtentError, Extents, PIECE_BYTES, Snapshot};
 
 /// How much is read at a time, unless the caller wants less.
 pub const READ_BYTES: u64 = 256 * 1024;

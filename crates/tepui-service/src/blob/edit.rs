@@ -2,8 +2,8 @@
 
 use crate::transact::{Outcome, engine_error};
 use std::collections::BTreeMap;
-use tepui_engine::{Key, KeyRange, ScanLimit, Snapshot, Value, Write};
 use tepui_model::ServiceError;
+use tepui_storage::{Key, KeyRange, ScanLimit, Snapshot, Value, Write};
 
 /// A snapshot and the changes to it that are to be committed together.
 pub(super) struct Edit<'s, S> {

@@ -12,11 +12,11 @@ use crate::keyspace::{self, Edge, Incarnation};
 use crate::pace::ROW_WORK;
 use crate::record::{StoredBlob, StoredContainer};
 use crate::transact::engine_error;
-use tepui_engine::{Key, KeyRange, Snapshot};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
     FindBlobsByTags, FoundBlob, FoundMarker, FoundPage, Revision, TagComparison, TagFilter, Tags,
 };
+use tepui_storage::{Key, KeyRange, Snapshot};
 
 /// How many rows are looked at for one page. A page that is not full then says where to go on.
 const MAX_LOOKS: usize = 20_000;

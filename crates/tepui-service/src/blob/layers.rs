@@ -13,8 +13,8 @@ use crate::keyspace::{self, ContentId};
 use crate::record::{Content, ContentHead, Piece, Pieces, Source, StoredBlob};
 use crate::transact::engine_error;
 use std::ops::Range;
-use tepui_engine::{Key, ScanLimit, Snapshot};
 use tepui_model::ServiceError;
+use tepui_storage::{Key, ScanLimit, Snapshot};
 
 /// How many layers a content has at most.
 pub(super) const MAX_LAYERS: usize = 32;

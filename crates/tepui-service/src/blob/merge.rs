@@ -13,9 +13,8 @@ use crate::record::{Content, ContentHead, Source, encode_number};
 use crate::transact::{Attempt, Space, commit, engine_error};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tepui_engine::{Engine, Snapshot};
-use tepui_extents::Extents;
 use tepui_model::ServiceError;
+use tepui_storage::{Engine, Extents, Snapshot};
 
 /// How many layers become one.
 const MERGED: usize = MAX_LAYERS / 2;

@@ -6,11 +6,11 @@ use super::precondition::{check_key, require_not_archived};
 use super::service::{Context, Located, shape};
 use super::target::Target;
 use crate::record::StoredBlob;
-use tepui_engine::Snapshot;
 use tepui_model::blob::{
     BlobPath, BlobProperties, Checksums, Content, Encryption, GetBlob, Preconditions, Revision,
 };
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 /// The longest range whose checksum is computed.
 const MAX_SUMMED_BYTES: u64 = 4 * 1024 * 1024;

@@ -11,9 +11,8 @@ use crate::pace::Paced;
 use crate::record::{self, Content, Pieces, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
 use crate::transact::{Attempt, Outcome, Space, commit, engine_error};
 use std::time::Duration;
-use tepui_engine::{Engine, Key, KeyRange, ScanLimit, Snapshot};
-use tepui_extents::{Extent, ExtentError, Extents};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_storage::{Engine, Extent, ExtentError, Extents, Key, KeyRange, ScanLimit, Snapshot};
 use tokio::time::Instant;
 
 /// How often notes are looked for.

@@ -16,8 +16,6 @@ use crate::transact::{Attempt, Failure, NO_SPACE, Outcome, Space, Written, commi
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{Engine, EngineError};
-use tepui_extents::{ExtentError, Extents};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
@@ -25,6 +23,7 @@ use tepui_model::blob::{
     CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply, Summing,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
+use tepui_storage::{Engine, EngineError, ExtentError, Extents};
 
 /// How the Blob service behaves where there is a choice.
 #[derive(Debug, Clone)]

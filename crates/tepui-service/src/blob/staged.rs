@@ -10,9 +10,9 @@ use super::edit::{Edit, Rows};
 use super::target::Target;
 use crate::keyspace;
 use crate::record;
-use tepui_engine::{Key, Snapshot, Value};
 use tepui_model::blob::BlockId;
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Key, Snapshot, Value};
 
 /// What the note says when no block may be put without changing it.
 const CLOSED: u64 = 0;

@@ -12,9 +12,9 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tepui_engine::{Commit, CommitError, CommitPipeline, Engine, Snapshot, Version, Write};
 use tepui_model::Timestamp;
 use tepui_model::queue::{Operation, Reply};
+use tepui_storage::{Commit, CommitError, CommitPipeline, Engine, Snapshot, Version, Write};
 
 /// How many turns are decided on one snapshot, for how long, and about how many bytes they may change: what
 /// they have changed is kept in memory until then.

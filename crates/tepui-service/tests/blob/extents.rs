@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use tepui_extents::{Extent, ExtentError, ExtentWriter, Extents};
+use tepui_storage::{Extent, ExtentError, ExtentWriter, Extents};
 
 #[derive(Default, Clone)]
 pub(crate) struct PlainExtents {

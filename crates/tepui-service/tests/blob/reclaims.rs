@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::TestEngine;
 use BlockSearch::*;
 use std::collections::HashMap;
-use tepui_engine::{Key, KeyRange, ScanLimit, Snapshot};
+use tepui_storage::{Key, KeyRange, ScanLimit, Snapshot};
 
 #[tokio::test]
 async fn nothing_is_left_of_what_was_deleted() {

@@ -3,7 +3,7 @@
 use super::*;
 use std::pin::Pin;
 use std::task::Poll;
-use tepui_engine::{Commit, CommitError, CommitPipeline, EngineError, KeyRange, Snapshot};
+use tepui_storage::{Commit, CommitError, CommitPipeline, EngineError, KeyRange, Snapshot};
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Reply, ServiceError>> + 'a>>;
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use tepui_engine::{
+use tepui_storage::{
     Commit, CommitError, CommitPipeline, Engine, EngineError, KeyRange, MemoryEngine, ScanLimit, ScanPage,
     Snapshot, Value, Version,
 };
