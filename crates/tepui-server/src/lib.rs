@@ -29,13 +29,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{DiskEngine, DiskOptions, Engine, EngineError, MemoryEngine};
-use tepui_extents::{DiskExtents, ExtentError, Extents, MemoryExtents};
+use tepui_local::{DiskEngine, DiskExtents, EngineOptions};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
 use tepui_service::{
     BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, TableOptions, TableService,
 };
+use tepui_storage::{Engine, EngineError, ExtentError, Extents, MemoryEngine, MemoryExtents};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 
@@ -216,13 +216,13 @@ impl Data {
         }
         let directory = config.data_dir().map_err(StartError::Config)?;
         let open = move || {
-            let engine = DiskOptions::new(&directory);
-            let mut extents = tepui_extents::DiskOptions::new(directory.join("extents"));
+            let engine = EngineOptions::new(&directory);
+            let mut extents = tepui_local::ExtentsOptions::new(directory.join("extents"));
             // Both are made before the engine says that everything is there: from then on, what is missing is damage.
-            extents.must_exist = tepui_engine::is_used(&*engine.files, &directory).unwrap_or(true);
+            extents.must_exist = tepui_local::is_initialized(&*engine.files, &directory).unwrap_or(true);
             let is_new = !extents.must_exist;
             let extents = DiskExtents::open(extents).map_err(StartError::Extents)?;
-            if is_new && !extents.leftovers().is_empty() {
+            if is_new && !extents.unsealed_volumes().is_empty() {
                 let message = format!(
                     "there are bytes of blobs, but the file FORMAT is missing, and perhaps more: {}",
                     directory.display()

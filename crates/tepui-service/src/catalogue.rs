@@ -5,8 +5,8 @@ use crate::record;
 use crate::transact::engine_error;
 use parking_lot::RwLock;
 use std::collections::HashMap;
-use tepui_engine::{Key, Snapshot, Value, Version, Write};
 use tepui_model::ServiceError;
+use tepui_storage::{Key, Snapshot, Value, Version, Write};
 
 /// The most rows in the cache.
 const MAX_ROWS: usize = 4096;
@@ -74,7 +74,7 @@ pub(crate) async fn next_incarnation<S: Snapshot>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tepui_engine::{Engine, MemoryEngine};
+    use tepui_storage::{Engine, MemoryEngine};
 
     #[tokio::test]
     async fn every_snapshot_gets_its_own_rows() {

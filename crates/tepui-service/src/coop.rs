@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
-use tepui_engine::{EngineError, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version};
+use tepui_storage::{EngineError, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version};
 use tokio::time::Instant;
 
 /// The length of a time slice.

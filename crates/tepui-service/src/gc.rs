@@ -3,7 +3,7 @@
 use crate::keyspace;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{Commit, CommitError, Engine, ScanLimit, Snapshot, Write};
+use tepui_storage::{Commit, CommitError, Engine, ScanLimit, Snapshot, Write};
 use tokio::sync::Notify;
 
 /// The time between two scans for GC records without a wake-up: of another process, or of cancelled requests.

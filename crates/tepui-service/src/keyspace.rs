@@ -11,9 +11,9 @@ pub(crate) use queue::*;
 
 use bytes::Bytes;
 use std::borrow::Cow;
-use tepui_engine::{Key, KeyRange};
 use tepui_model::table::{Continuation, EntityKey};
 use tepui_model::text::{utf8_of_rank, utf16_rank};
+use tepui_storage::{Key, KeyRange};
 
 mod space {
     /// Counters; one key each.

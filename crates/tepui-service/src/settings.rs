@@ -8,10 +8,10 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{Engine, Snapshot, Write};
 use tepui_model::ServiceError;
 use tepui_model::blob::{BlobServiceProperties, BlobServicePropertiesChange};
 use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
+use tepui_storage::{Engine, Snapshot, Write};
 use tokio::time::Instant;
 
 /// How long service properties are cached: another process may change them.

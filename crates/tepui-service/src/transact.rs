@@ -1,7 +1,7 @@
 //! Optimistic concurrency: snapshot, decide, commit, and the one loop that retries after a conflict.
 
-use tepui_engine::{Commit, CommitError, Engine, EngineError, Key, Snapshot, Write};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Commit, CommitError, Engine, EngineError, Key, Snapshot, Write};
 
 /// Attempts before the caller gets `ServerBusy`. Each failed one means that another commit changed something that
 /// this one depends on, so the store as a whole makes progress.

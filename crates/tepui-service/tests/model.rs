@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{DiskEngine, DiskOptions, Engine, MemoryEngine};
+use tepui_local::{DiskEngine, EngineOptions};
 use tepui_model::condition::Condition;
 use tepui_model::grant::KeyBounds;
 use tepui_model::table::{
@@ -16,6 +16,7 @@ use tepui_model::table::{
 use tepui_model::time::ManualClock;
 use tepui_model::{ErrorCode, Timestamp};
 use tepui_service::{GarbageCollector, TableOptions, TableService};
+use tepui_storage::{Engine, MemoryEngine};
 
 const ACCOUNT: &str = "account";
 const TABLE: &str = "People";
@@ -360,6 +361,6 @@ proptest! {
     #[test]
     fn on_disk(steps in prop::collection::vec(any_step(), 1..60)) {
         let folder = tempfile::tempdir().unwrap();
-        run(DiskEngine::open(DiskOptions::new(folder.path())).unwrap(), &steps);
+        run(DiskEngine::open(EngineOptions::new(folder.path())).unwrap(), &steps);
     }
 }

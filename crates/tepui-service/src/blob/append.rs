@@ -11,12 +11,12 @@ use super::write_set::WriteSet;
 use crate::keyspace::{self, ContentId};
 use crate::record::{Content, ContentHead, PieceRow, StoredBlob, StoredPiece};
 use crate::transact::Outcome;
-use tepui_engine::Snapshot;
 use tepui_model::blob::block::MAX_COMMITTED_BLOCKS;
 use tepui_model::blob::{
     self, AppendBlock, AppendConditions, BlobPath, BlobType, Changed, OfType, Preconditions, Reply,
 };
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 pub(super) async fn append_block<S: Snapshot>(
     context: &Context<'_, S>,

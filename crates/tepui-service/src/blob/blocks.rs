@@ -16,13 +16,13 @@ use crate::keyspace::{self, ContentId};
 use crate::record::{self, BlockContent, Content, PieceSource, StoredBlob, StoredBlock, StoredPiece};
 use crate::transact::Outcome;
 use std::collections::HashMap;
-use tepui_engine::Snapshot;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     self, BlobPath, BlobType, BlockId, BlockList, BlockListType, BlockSearch, Changed, CustomerKey,
     ListedBlock, OfType, Preconditions, PutBlock, PutBlockList, Reply, Revision,
 };
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 /// The most uncommitted blocks of a blob.
 const MAX_UNCOMMITTED: usize = 100_000;

@@ -12,13 +12,13 @@ use super::tier;
 use super::write_set::WriteSet;
 use crate::record::StoredBlob;
 use crate::transact::Outcome;
-use tepui_engine::Snapshot;
 use tepui_model::blob::{
     AccessTier, BlobPath, BlobType, Changed, Conditions, Encryption, LeaseAction, LeaseId, OfType,
     Preconditions, RehydratePriority, Reply, Revision, SetBlobProperties, Tags,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 pub(super) async fn set_metadata<S: Snapshot>(
     context: &Context<'_, S>,

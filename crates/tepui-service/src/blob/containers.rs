@@ -12,7 +12,6 @@ use crate::record::{self, Protection, SoftDelete, StoredBlob, StoredContainer};
 use crate::transact::{Outcome, engine_error};
 use crate::{MAX_PAGE_BYTES, MAX_PAGE_TIME};
 use std::time::Duration;
-use tepui_engine::{Key, Snapshot};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::name::LOGS;
@@ -23,6 +22,7 @@ use tepui_model::blob::{
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_storage::{Key, Snapshot};
 
 /// About the size of an entry without its name and metadata.
 const ENTRY_BYTES: usize = 512;
@@ -136,7 +136,7 @@ pub(super) async fn create<S: Snapshot>(
     let mut writes = WriteSet::new(context.snapshot);
     check_name_available(context, &mut writes, name).await?;
     let (incarnation, numbered) = next_incarnation(context.snapshot).await?;
-    if let tepui_engine::Write::Put(key, value) = numbered {
+    if let tepui_storage::Write::Put(key, value) = numbered {
         writes.put(key, value);
     }
     let container = StoredContainer {

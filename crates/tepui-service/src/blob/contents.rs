@@ -13,9 +13,8 @@ use crate::record::{
 use crate::transact::engine_error;
 use bytes::Bytes;
 use std::ops::Range;
-use tepui_engine::{ScanLimit, Snapshot};
-use tepui_extents::Extent;
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Extent, ScanLimit, Snapshot};
 
 /// Pieces of a block list in one row.
 const PIECES_IN_ROW: usize = 128;

@@ -13,7 +13,6 @@ use super::write_set::WriteSet;
 use crate::keyspace::ContentId;
 use crate::record::{StoredBlob, StoredTier};
 use crate::transact::Outcome;
-use tepui_engine::Snapshot;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     AccessTier, BlobPath, BlobType, Checksums, ContentMd5, CopyBlob, CopyPace, CopySource, CopyState,
@@ -22,6 +21,7 @@ use tepui_model::blob::{
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, guid};
+use tepui_storage::Snapshot;
 
 /// The longest blob that is copied synchronously.
 const MAX_WAITING_BYTES: u64 = 256 * 1024 * 1024;

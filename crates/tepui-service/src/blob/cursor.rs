@@ -1,8 +1,8 @@
 //! A cursor over the rows of a range.
 
 use crate::transact::engine_error;
-use tepui_engine::{Key, KeyRange, ScanLimit, Snapshot, Value};
 use tepui_model::ServiceError;
+use tepui_storage::{Key, KeyRange, ScanLimit, Snapshot, Value};
 
 /// Iterates over the rows of a range, read in chunks.
 pub(super) struct RowCursor<'s, S> {

@@ -10,9 +10,9 @@ use super::write_set::WriteSet;
 use crate::keyspace;
 use crate::record::{SoftDelete, StoredBlob};
 use crate::transact::Outcome;
-use tepui_engine::Snapshot;
 use tepui_model::blob::{BlobPath, DeleteBlob, DeleteSnapshots, Preconditions, Reply, Revision, Tags};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 /// Snapshots that are deleted in one commit. Large commits delay others.
 const AT_ONCE: usize = 2048;

@@ -10,11 +10,10 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use tepui_engine::Snapshot;
-use tepui_extents::{Extent, ExtentError, Extents, PIECE_BYTES};
 use tepui_model::blob::crc64::Crc64;
 use tepui_model::blob::{Checksums, Crc64Sum, CustomerSecret, Summing};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Extent, ExtentError, Extents, PIECE_BYTES, Snapshot};
 
 /// The length of one read, unless the caller wants less.
 pub const READ_BYTES: u64 = 256 * 1024;
@@ -24,7 +23,7 @@ pub const READ_BYTES: u64 = 256 * 1024;
 pub struct Download<S, X: Extents> {
     extents: Arc<X>,
     /// Keeps extents from being freed.
-    reading: X::Reading,
+    reading: X::ReadGuard,
     slices: VecDeque<ContentSlice>,
     /// The rest of a list of pieces that was not read yet.
     rest: Option<(S, ContentId, Range<u64>)>,
@@ -55,7 +54,7 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
     /// `reading` must be older than `snapshot`.
     pub(super) async fn open(
         extents: Arc<X>,
-        reading: X::Reading,
+        reading: X::ReadGuard,
         snapshot: S,
         (content, layout): (Content, Layout),
         range: Range<u64>,
@@ -225,7 +224,7 @@ fn read_end(start: u64, end: u64, bytes: u64, piece: u64) -> u64 {
 
 async fn read<X: Extents>(
     extents: &X,
-    reading: &X::Reading,
+    reading: &X::ReadGuard,
     extent: Extent,
     range: Range<u64>,
 ) -> Result<Vec<Bytes>, ServiceError> {
@@ -233,9 +232,9 @@ async fn read<X: Extents>(
 }
 
 /// Bytes that are missing to an expired reader were deleted meanwhile; to others they are lost.
-fn read_error<X: Extents>(extents: &X, reading: &X::Reading, error: ExtentError) -> ServiceError {
+fn read_error<X: Extents>(extents: &X, reading: &X::ReadGuard, error: ExtentError) -> ServiceError {
     match error {
-        ExtentError::Corrupt(_) if extents.is_over(reading) => {
+        ExtentError::Corrupt(_) if extents.expired(reading) => {
             ServiceError::new(ErrorCode::OperationTimedOut).with_cause("deleted long before it was read")
         }
         error => extent_error(error),

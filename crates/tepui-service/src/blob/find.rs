@@ -12,11 +12,11 @@ use crate::coop::ROW_COST;
 use crate::keyspace::{self, Edge, Incarnation};
 use crate::record::{StoredBlob, StoredContainer};
 use crate::transact::engine_error;
-use tepui_engine::{Key, KeyRange, Snapshot};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
     FindBlobsByTags, FoundBlob, FoundMarker, FoundPage, Revision, TagComparison, TagFilter, Tags,
 };
+use tepui_storage::{Key, KeyRange, Snapshot};
 
 /// Rows examined for one page. A page that is not full then has a continuation marker.
 const MAX_EXAMINED: usize = 20_000;

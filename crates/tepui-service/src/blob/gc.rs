@@ -14,9 +14,8 @@ use crate::keyspace::{self, ContentId, Incarnation};
 use crate::record::{self, Content, PieceRow, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
 use crate::transact::{Attempt, Outcome, SpaceUse, commit, engine_error};
 use std::time::Duration;
-use tepui_engine::{Engine, Key, KeyRange, ScanLimit, Snapshot};
-use tepui_extents::{Extent, ExtentError, Extents};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_storage::{Engine, Extent, ExtentError, Extents, Key, KeyRange, ScanLimit, Snapshot};
 use tokio::time::Instant;
 
 /// The time between two scans for GC records.
@@ -94,7 +93,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     /// Frees extents that an earlier process wrote and nothing refers to. To be called once, after a start.
     pub async fn free_orphaned_extents(&self) -> Result<(), ServiceError> {
-        for volume in self.extents.leftovers() {
+        for volume in self.extents.unsealed_volumes() {
             let snapshot = self.snapshot().await?;
             // A container is created before any extent is written. So if there is no row at all, the rows are lost.
             if snapshot.first(&keyspace::everything()).await.map_err(engine_error)?.is_none() {

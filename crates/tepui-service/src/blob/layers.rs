@@ -14,8 +14,8 @@ use crate::keyspace::{self, ContentId};
 use crate::record::{Content, ContentHead, PieceRow, PieceSource, StoredBlob, StoredPiece};
 use crate::transact::engine_error;
 use std::ops::Range;
-use tepui_engine::{Key, ScanLimit, Snapshot};
 use tepui_model::ServiceError;
+use tepui_storage::{Key, ScanLimit, Snapshot};
 
 /// The most layers of a content.
 pub(super) const MAX_LAYERS: usize = 32;

@@ -5,8 +5,6 @@ use crate::blob::{BlobOptions, BlobService, Caller};
 use crate::keyspace::Incarnation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tepui_engine::{Engine, MemoryEngine};
-use tepui_extents::MemoryExtents;
 use tepui_model::blob::{
     BlobName, BlobPath, ByteRange, Checksums, ContainerEncryption, ContainerName, CustomerKey,
     CustomerSecret, DeleteBlob, Encryption, GetBlob, GetPageRanges, NewBlob, NewContent, Operation,
@@ -16,6 +14,7 @@ use tepui_model::blob::{
 use tepui_model::metadata::Metadata;
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, Timestamp};
+use tepui_storage::{Engine, MemoryEngine, MemoryExtents};
 
 const PAGE: u64 = 512;
 const PAGES: u64 = 400;

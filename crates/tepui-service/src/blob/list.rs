@@ -9,13 +9,13 @@ use crate::record::ListedState;
 use crate::transact::engine_error;
 use crate::{MAX_PAGE_BYTES, MAX_PAGE_TIME};
 use std::ops::ControlFlow;
-use tepui_engine::{Key, KeyRange, Snapshot, Value};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
     BlobEntry, BlobInclude, BlobMarker, BlobName, BlobSink, LeaseView, ListBlobs, ListedBlob, ListedContent,
     Revision,
 };
 use tepui_model::text::utf16_cmp;
+use tepui_storage::{Key, KeyRange, Snapshot, Value};
 
 /// The most rows per scan.
 const CHUNK: usize = 1000;

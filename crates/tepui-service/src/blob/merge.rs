@@ -14,9 +14,8 @@ use crate::transact::{SpaceUse, commit, engine_error, retry};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
-use tepui_engine::{Engine, Snapshot};
-use tepui_extents::Extents;
 use tepui_model::ServiceError;
+use tepui_storage::{Engine, Extents, Snapshot};
 
 /// Layers that are merged into one.
 const MERGED: usize = MAX_LAYERS / 2;

@@ -13,12 +13,12 @@ use crate::keyspace::{self, ContentId};
 use crate::record::{Content, PieceSource, StoredBlob};
 use crate::transact::Outcome;
 use std::ops::Range;
-use tepui_engine::Snapshot;
 use tepui_model::blob::{
     self, BlobType, ByteRange, Changed, Checksums, GetPageRanges, OfType, PageRanges, PageState, PageWrite,
     PreviousSnapshot, PutPages, Reply, Revision,
 };
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 /// The most ranges in one page of the reply.
 const MAX_RANGES: usize = 10_000;

@@ -19,10 +19,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tepui_engine::{Engine, Snapshot};
-use tepui_extents::Extents;
 use tepui_model::blob::{BlobPath, CopyState, CopyStatus, Preconditions, Reply, Revision};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Engine, Extents, Snapshot};
 use tokio::sync::Notify;
 
 /// The most active copies, most of them queued.

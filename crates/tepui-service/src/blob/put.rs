@@ -12,11 +12,11 @@ use crate::coop::CoopBudget;
 use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob, StoredPiece};
 use crate::transact::Outcome;
-use tepui_engine::Snapshot;
 use tepui_model::blob::{
     BlobState, BlobType, Checksums, ContentMd5, NewBlob, NewContent, OfType, PutBlob, Reply,
 };
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 pub(super) async fn put_blob<S: Snapshot>(
     context: &Context<'_, S>,

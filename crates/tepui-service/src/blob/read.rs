@@ -6,11 +6,11 @@ use super::service::{Context, LocatedContent, layout};
 use super::slot::BlobSlot;
 use super::write_set::WriteSet;
 use crate::record::StoredBlob;
-use tepui_engine::Snapshot;
 use tepui_model::blob::{
     BlobPath, BlobProperties, Checksums, Content, Encryption, GetBlob, Preconditions, Revision,
 };
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::Snapshot;
 
 /// The longest range with a checksum.
 const MAX_SUMMED_BYTES: u64 = 4 * 1024 * 1024;

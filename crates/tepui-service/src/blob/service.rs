@@ -18,8 +18,6 @@ use crate::transact::{
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{Engine, EngineError, Snapshot};
-use tepui_extents::{ExtentError, Extents};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
@@ -27,6 +25,7 @@ use tepui_model::blob::{
     CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply, Summing,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
+use tepui_storage::{Engine, EngineError, ExtentError, Extents, Snapshot};
 
 /// Options of the Blob service.
 #[derive(Debug, Clone)]
@@ -170,7 +169,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         source: &CopySource,
         range: Option<ByteRange>,
     ) -> Result<Download<E::Snapshot, X>, ServiceError> {
-        let reading = self.extents.reading();
+        let reading = self.extents.read_guard();
         let snapshot = self.snapshot().await?;
         let context = self.context(&snapshot, caller).await?;
         let found = copy::find_source(&context, source, SourceErrorStyle::AsCopySource).await?;
@@ -201,7 +200,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     pub async fn discard(&self, uploaded: Uploaded) {
         let UploadLocation::Extent(extent) = uploaded.location else { return };
         match self.extents.free(vec![extent]).await {
-            Ok(()) => self.extents.settle(extent),
+            Ok(()) => self.extents.unpin(extent),
             Err(error) => {
                 tracing::warn!(%error, "cannot free the bytes of a failed upload; the next start will")
             }
@@ -211,7 +210,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// To be called when a blob refers to the received bytes.
     pub(super) fn mark_referenced(&self, uploaded: &Uploaded) {
         if let UploadLocation::Extent(extent) = uploaded.location {
-            self.extents.settle(extent);
+            self.extents.unpin(extent);
         }
     }
 
@@ -273,7 +272,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let space = SpaceUse::frees_if(operation.frees_space());
         retry(None, |merged: Option<Merged>| async move {
             // Before the snapshot: what it sees stays readable.
-            let reading = self.extents.reading();
+            let reading = self.extents.read_guard();
             let snapshot = self.snapshot().await?;
             let context = self.context(&snapshot, caller).await?;
             let context = Context { starting, merged: merged.as_ref(), ..context };
@@ -319,7 +318,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         mut content: blob::Content,
         located: LocatedContent,
         snapshot: E::Snapshot,
-        reading: X::Reading,
+        reading: X::ReadGuard,
     ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
         let (wanted, secret) = match operation {
             Operation::GetBlob(get) => (get.range_checksum, get.encryption.secret.clone()),

@@ -12,12 +12,12 @@ use super::write_set::WriteSet;
 use crate::keyspace::{self, Incarnation};
 use crate::record::{self, SoftDelete, StoredBlob, StoredBlock, StoredContainer};
 use std::time::Duration;
-use tepui_engine::{Key, KeyRange, Snapshot};
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     BlobPath, BlobProperties, Changed, Preconditions, Revision, Tags, VersionView, Written,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_storage::{Key, KeyRange, Snapshot};
 
 /// Blocks that are discarded in one commit.
 const DISCARDED_AT_ONCE: usize = 1000;

@@ -10,9 +10,9 @@ use super::slot::BlobSlot;
 use super::write_set::WriteSet;
 use crate::keyspace;
 use crate::record;
-use tepui_engine::{Key, Snapshot, Value};
 use tepui_model::blob::BlockId;
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Key, Snapshot, Value};
 
 /// The value of a closed marker: Put Block has to write it.
 const CLOSED: u64 = 0;

@@ -9,13 +9,12 @@ use crate::blob::service::extent_error;
 use crate::record::PieceSource;
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
-use tepui_engine::Snapshot;
-use tepui_extents::{Extent, ExtentWriter, Extents};
 use tepui_model::blob::crc64::{Crc64, sum_of_zeros};
 use tepui_model::blob::{
     Checksums, CopyPace, CopySource, Crc64Sum, CustomerSecret, Operation, PageWrite, Piece, SourcePlace,
 };
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Extent, ExtentWriter, Extents, Snapshot};
 
 /// The longest blob that is fetched from another server synchronously.
 const MAX_FETCHED_BYTES: u64 = 5000 * 1024 * 1024;

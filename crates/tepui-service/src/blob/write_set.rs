@@ -2,8 +2,8 @@
 
 use crate::transact::{Outcome, engine_error};
 use std::collections::BTreeMap;
-use tepui_engine::{Key, Snapshot, Value, Write};
 use tepui_model::ServiceError;
+use tepui_storage::{Key, Snapshot, Value, Write};
 
 /// A snapshot and the writes to be committed on it, which reads through it see.
 pub(super) struct WriteSet<'s, S> {

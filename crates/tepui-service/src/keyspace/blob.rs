@@ -5,10 +5,9 @@
 
 use super::{Edge, Incarnation, KeyWriter, read_text, space};
 use std::borrow::Cow;
-use tepui_engine::{Key, KeyRange};
-use tepui_extents::Extent;
 use tepui_model::Timestamp;
 use tepui_model::blob::{BlockId, Revision};
+use tepui_storage::{Extent, Key, KeyRange};
 
 const SNAPSHOT: u8 = 0x01;
 const VERSION: u8 = 0x02;

@@ -2,7 +2,7 @@
 
 use super::{Incarnation, KeyWriter, read_text, space, two_texts};
 use std::borrow::Cow;
-use tepui_engine::{Key, KeyRange};
+use tepui_storage::{Key, KeyRange};
 
 /// The position of a message in the order of its queue: ticks at which it is visible (or expires), sequence.
 pub(crate) type QueuePosition = (u64, u64);

@@ -12,9 +12,9 @@ use crate::transact::engine_error;
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
-use tepui_engine::{Key, ScanLimit, Snapshot, Value, Write};
 use tepui_model::queue::{Claimed, MessageId, Operation, PopReceipt, Reply, Stamp};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_storage::{Key, ScanLimit, Snapshot, Value, Write};
 
 /// Rows per scan when visible messages are looked for.
 const PAGE_ROWS: usize = 64;
@@ -320,7 +320,7 @@ impl<S: Snapshot> PendingView<S> {
             let Some(start) = self.unread.take() else { return Ok(()) };
             let range = keyspace::messages_between(self.state.messages, (0, 0), self.now.ticks());
             let limit = ScanLimit { max_rows: PAGE_ROWS, max_bytes: 1024 * 1024 };
-            let range = tepui_engine::KeyRange { start, end: range.end };
+            let range = tepui_storage::KeyRange { start, end: range.end };
             let page = self.snapshot.scan(&range, limit).await.map_err(engine_error)?;
             self.prefetched = page.rows.into();
             self.unread = page.next;

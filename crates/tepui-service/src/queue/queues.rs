@@ -5,10 +5,10 @@ use crate::catalogue::{CatalogueCache, next_incarnation};
 use crate::keyspace;
 use crate::record::{self, StoredQueue};
 use crate::transact::{Outcome, engine_error};
-use tepui_engine::{Key, ScanLimit, Snapshot, Value, Write};
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::{ListQueues, ListedQueue, QueuePage, Reply};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_storage::{Key, ScanLimit, Snapshot, Value, Write};
 
 /// The catalogue row of a queue, and its key.
 pub(super) async fn find<S: Snapshot>(

@@ -5,9 +5,9 @@ use crate::keyspace::{self, Incarnation};
 use crate::record::{self, QueueState, StoredMessage};
 use crate::transact::engine_error;
 use bytes::Bytes;
-use tepui_engine::{ScanLimit, Snapshot};
 use tepui_model::queue::{Peeked, Stamp};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_storage::{ScanLimit, Snapshot};
 
 /// The state of a queue. A queue that was never used has no record.
 pub(super) async fn state<S: Snapshot>(snapshot: &S, queue: Incarnation) -> Result<QueueState, ServiceError> {

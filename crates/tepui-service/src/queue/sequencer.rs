@@ -12,9 +12,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tepui_engine::{Chain, Commit, CommitError, Engine, Snapshot, Version, Write};
 use tepui_model::Timestamp;
 use tepui_model::queue::{Operation, Reply};
+use tepui_storage::{Commit, CommitError, CommitPipeline, Engine, Snapshot, Version, Write};
 
 /// Limits on what is decided on one snapshot: steps, age, and bytes changed, which are held in memory meanwhile.
 const MAX_STEPS: u64 = 1024;
@@ -111,7 +111,7 @@ impl<S> Drop for SequencerHandle<'_, S> {
 pub(super) struct PendingCommits<S> {
     pub(super) view: PendingView<S>,
     at: Version,
-    chain: Chain,
+    chain: CommitPipeline,
     began: Timestamp,
     bytes: usize,
     submitted: u64,
@@ -120,14 +120,22 @@ pub(super) struct PendingCommits<S> {
 
 impl<S: Snapshot> PendingCommits<S> {
     pub(super) fn new(view: PendingView<S>, at: Version, began: Timestamp) -> Self {
-        Self { view, at, chain: Chain::new(), began, bytes: 0, submitted: 0, committed: Arc::default() }
+        Self {
+            view,
+            at,
+            chain: CommitPipeline::new(),
+            began,
+            bytes: 0,
+            submitted: 0,
+            committed: Arc::default(),
+        }
     }
 
     /// Whether another step may be decided on this snapshot.
     pub(super) fn can_continue(&self, now: Timestamp) -> bool {
         let age = Duration::from_nanos(now.ticks().saturating_sub(self.began.ticks()).saturating_mul(100));
         !self.view.is_deleted()
-            && !self.chain.is_broken()
+            && !self.chain.is_poisoned()
             && age < MAX_AGE
             && self.submitted < MAX_STEPS
             && self.bytes < MAX_BYTES
@@ -163,7 +171,7 @@ impl<S: Snapshot> PendingCommits<S> {
     /// Waits until every submitted commit has succeeded or failed.
     pub(super) async fn drain<E: Engine>(self, engine: &E) {
         if self.committed.load(Ordering::Acquire) < self.submitted {
-            let _ = engine.commit_in(&self.chain, self.at, Vec::new(), Vec::new()).await;
+            let _ = engine.commit_next(&self.chain, self.at, Vec::new(), Vec::new()).await;
         }
     }
 }

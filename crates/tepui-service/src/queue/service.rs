@@ -12,11 +12,11 @@ use crate::settings::Settings;
 use crate::transact::{Attempt, Outcome, SpaceUse, attempt, commit, engine_error, retry};
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{Engine, EngineError, ScanLimit, Snapshot};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::queue::{Operation, QueueName, Reply};
 use tepui_model::service_properties::ServiceProperties;
 use tepui_model::{Clock, ErrorCode, ServiceError};
+use tepui_storage::{Engine, EngineError, ScanLimit, Snapshot};
 
 /// How the Queue service behaves where there is a choice.
 #[derive(Debug, Clone, Copy, Default)]

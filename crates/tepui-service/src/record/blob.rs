@@ -7,7 +7,6 @@ use crate::keyspace::{ContentId, Incarnation};
 use bytes::Bytes;
 use std::ops::{Deref, DerefMut, Range};
 use std::time::Duration;
-use tepui_extents::Extent;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::{
     AccessTier, BlobState, BlockId, ContainerEncryption, ContentMd5, CopyState, CopyStatus, CustomerKey,
@@ -16,6 +15,7 @@ use tepui_model::blob::{
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ServiceError, Timestamp};
+use tepui_storage::Extent;
 
 /// The catalogue row of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]

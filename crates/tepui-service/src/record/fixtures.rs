@@ -6,7 +6,6 @@ use crate::blob::lease::Lease;
 use crate::keyspace::ContentId;
 use std::fmt::Debug;
 use std::time::Duration;
-use tepui_extents::Extent;
 use tepui_model::blob::{
     AccessTier, BlobServiceProperties, BlobState, BlockId, ContainerEncryption, ContentMd5, CopyState,
     CopyStatus, CustomerKey, DeleteRetention, Encryption, HttpProperties, ImmutabilityMode,
@@ -14,6 +13,7 @@ use tepui_model::blob::{
     StaticWebsite, Tags,
 };
 use tepui_model::table::{PropertiesBuilder, ValueRef};
+use tepui_storage::Extent;
 
 const LEASE: LeaseId = LeaseId(0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF);
 const EXTENT: Extent = Extent { volume: 1, offset: 4096, bytes: 3 };

@@ -7,10 +7,10 @@
 use crate::keyspace::{self, Edge, Incarnation};
 use std::cmp::Ordering;
 use std::ops::Bound;
-use tepui_engine::{Key, KeyRange};
 use tepui_model::grant::KeyBounds;
 use tepui_model::table::{Comparison, Filter, Literal, PlanKind, ValueRef};
 use tepui_model::text::utf16_cmp;
+use tepui_storage::{Key, KeyRange};
 
 /// More boxes than this are not worth telling apart.
 const MAX_BOXES: usize = 1000;

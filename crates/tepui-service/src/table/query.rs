@@ -6,9 +6,9 @@ use crate::keyspace;
 use crate::record;
 use crate::transact::engine_error;
 use std::time::Duration;
-use tepui_engine::{Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value};
 use tepui_model::table::{Continuation, EntityPage, EntitySink, EntityView, Filter, QueryCost};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_storage::{Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value};
 
 /// When a page of a query ends even though it is not full.
 #[derive(Debug, Clone, Copy)]
@@ -153,10 +153,10 @@ mod tests {
     use super::*;
     use crate::keyspace::Incarnation;
     use std::cell::Cell;
-    use tepui_engine::{Engine, MemoryEngine, Write};
     use tepui_model::Timestamp;
     use tepui_model::grant::KeyBounds;
     use tepui_model::table::{Comparison, Literal, PropertiesBuilder, ValueRef};
+    use tepui_storage::{Engine, MemoryEngine, Write};
 
     const TABLE: Incarnation = Incarnation(7);
 

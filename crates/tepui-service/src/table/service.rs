@@ -11,7 +11,6 @@ use crate::settings::Settings;
 use crate::transact::{Outcome, SpaceUse, commit, engine_error, retry};
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{Engine, EngineError, Key, Snapshot, Write};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::grant::KeyBounds;
 use tepui_model::service_properties::ServiceProperties;
@@ -19,6 +18,7 @@ use tepui_model::table::{
     Change, ChangeSet, Entity, EntityKey, EntityPage, EntitySink, Operation, QueryEntities, Reply, Written,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError};
+use tepui_storage::{Engine, EngineError, Key, Snapshot, Write};
 
 /// Options of the Table service.
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,12 +7,12 @@ use crate::coop::{CoopBudget, ROW_COST};
 use crate::keyspace;
 use crate::record::{self, StoredTable};
 use crate::transact::{Outcome, engine_error};
-use tepui_engine::{ScanLimit, Snapshot, Write};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::table::{
     EntityView, Filter, Literal, PropertiesBuilder, QueryTables, Reply, TableName, TablePage, ValueRef,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_storage::{ScanLimit, Snapshot, Write};
 
 /// The catalogue row of a table, and its key.
 pub(super) async fn find<S: Snapshot>(
@@ -20,7 +20,7 @@ pub(super) async fn find<S: Snapshot>(
     snapshot: &S,
     account: &str,
     table: &str,
-) -> Result<Option<(tepui_engine::Key, tepui_engine::Value)>, ServiceError> {
+) -> Result<Option<(tepui_storage::Key, tepui_storage::Value)>, ServiceError> {
     let key = keyspace::table(account, &table.to_ascii_lowercase());
     let value = catalogue.get(snapshot, &key).await?;
     Ok(value.map(|value| (key, value)))

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use tepui_extents::{Extent, ExtentError, ExtentWriter, Extents};
+use tepui_storage::{Extent, ExtentError, ExtentWriter, Extents};
 
 #[derive(Default, Clone)]
 pub(crate) struct PlainExtents {
@@ -26,17 +26,17 @@ impl PlainExtents {
 
 impl Extents for PlainExtents {
     type Writer = PlainWriter;
-    type Reading = ();
+    type ReadGuard = ();
 
     async fn begin(&self) -> Result<PlainWriter, ExtentError> {
         Ok(PlainWriter { extents: self.clone(), bytes: Vec::new() })
     }
 
-    fn settle(&self, _: Extent) {}
+    fn unpin(&self, _: Extent) {}
 
-    fn reading(&self) {}
+    fn read_guard(&self) {}
 
-    fn is_over(&self, (): &()) -> bool {
+    fn expired(&self, (): &()) -> bool {
         false
     }
 
@@ -54,7 +54,7 @@ impl Extents for PlainExtents {
         Ok(())
     }
 
-    fn leftovers(&self) -> Vec<u64> {
+    fn unsealed_volumes(&self) -> Vec<u64> {
         vec![1]
     }
 

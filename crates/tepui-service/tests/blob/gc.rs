@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::TestEngine;
 use BlockSearch::*;
 use std::collections::HashMap;
-use tepui_engine::{Key, KeyRange, ScanLimit, Snapshot};
+use tepui_storage::{Key, KeyRange, ScanLimit, Snapshot};
 
 #[tokio::test]
 async fn nothing_is_left_of_what_was_deleted() {
@@ -138,7 +138,7 @@ async fn blocks_do_not_wait_for_ever() {
 }
 
 #[tokio::test]
-async fn leftovers_are_swept() {
+async fn unsealed_volumes_are_swept() {
     let bench = Bench::new().await;
     bench.put("kept", &bytes(LARGE, 1)).await;
     let put = Operation::PutBlob(Bench::put_operation("a", Preconditions::default()));

@@ -27,14 +27,13 @@ use extents::PlainExtents;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tepui_engine::{Engine, MemoryEngine};
-use tepui_extents::Extents;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::*;
 use tepui_model::metadata::Metadata;
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_service::blob::{BlobOptions, BlobService, BytesOrHole, Caller, CopyUnderWay, Uploaded};
+use tepui_storage::{Engine, Extents, MemoryEngine};
 use yields::yields_during;
 
 const ACCOUNT: &str = "account";

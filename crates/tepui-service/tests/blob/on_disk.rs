@@ -2,13 +2,12 @@
 
 use super::*;
 use std::path::Path;
-use tepui_engine::{DiskEngine, DiskOptions};
-use tepui_extents::DiskExtents;
+use tepui_local::{DiskEngine, DiskExtents, EngineOptions};
 
 fn open(path: &Path) -> Bench<DiskEngine, DiskExtents> {
-    let engine = DiskEngine::open(DiskOptions::new(path)).unwrap();
-    let mut options = tepui_extents::DiskOptions::new(path.join("extents"));
-    options.readers_patience = Duration::from_millis(50);
+    let engine = DiskEngine::open(EngineOptions::new(path)).unwrap();
+    let mut options = tepui_local::ExtentsOptions::new(path.join("extents"));
+    options.reader_timeout = Duration::from_millis(50);
     let extents = DiskExtents::open(options).unwrap();
     Bench::on(engine, extents, BlobOptions::default())
 }
@@ -72,7 +71,7 @@ async fn bytes_survive_and_space_comes_back() {
 async fn bytes_that_nobody_kept_are_found_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    let open_extents = || DiskExtents::open(tepui_extents::DiskOptions::new(path.join("extents"))).unwrap();
+    let open_extents = || DiskExtents::open(tepui_local::ExtentsOptions::new(path.join("extents"))).unwrap();
     let bench = open(path);
     bench.create().await.unwrap();
     bench.put("kept", &bytes(1, 1 << 20)).await;
@@ -83,7 +82,7 @@ async fn bytes_that_nobody_kept_are_found_after_a_restart() {
     let uploaded = upload.finish().await.unwrap();
     assert!(bench.service.execute(Caller::owner(ACCOUNT), &refused, Some(uploaded)).await.is_err());
     drop(bench);
-    assert_eq!(open_extents().leftovers(), [], "what was kept and what was discarded is settled");
+    assert_eq!(open_extents().unsealed_volumes(), [], "what was kept and what was discarded is settled");
 
     let bench = open(path);
     let operation = Operation::PutBlob(Bench::put_operation("half", Preconditions::default()));
@@ -127,8 +126,8 @@ async fn a_slow_reader_does_not_keep_what_was_deleted() {
 #[tokio::test]
 async fn an_upload_that_the_disk_has_no_space_for_is_told_so() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = DiskEngine::open(DiskOptions::new(directory.path())).unwrap();
-    let mut options = tepui_extents::DiskOptions::new(directory.path().join("extents"));
+    let engine = DiskEngine::open(EngineOptions::new(directory.path())).unwrap();
+    let mut options = tepui_local::ExtentsOptions::new(directory.path().join("extents"));
     options.free_space_reserve_bytes = u64::MAX;
     let bench = Bench::on(engine, DiskExtents::open(options).unwrap(), BlobOptions::default());
     bench.create().await.unwrap();

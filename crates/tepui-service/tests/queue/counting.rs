@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::TestEngine;
 use crate::yields::yields_during;
-use tepui_engine::Snapshot;
+use tepui_storage::Snapshot;
 
 /// Messages were deleted, so these rows may be markers of deletions that a scan has to step over.
 #[tokio::test]

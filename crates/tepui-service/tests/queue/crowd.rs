@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tepui_engine::{DiskEngine, DiskOptions};
+use tepui_local::{DiskEngine, EngineOptions};
 
 const PRODUCERS: usize = 8;
 const CONSUMERS: usize = 8;
@@ -61,7 +61,7 @@ async fn in_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_disk() {
     let directory = tempfile::tempdir().unwrap();
-    crowd(DiskEngine::open(DiskOptions::new(directory.path())).unwrap(), 50).await;
+    crowd(DiskEngine::open(EngineOptions::new(directory.path())).unwrap(), 50).await;
 }
 
 /// Takers of one message at a time, who give up at random, and the same count in the end.

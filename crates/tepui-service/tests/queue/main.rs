@@ -16,12 +16,12 @@ mod yields;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_engine::{Engine, MemoryEngine};
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::{Claimed, MessageId, Operation, Peeked, PopReceipt, QueueName, Reply};
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_service::{GarbageCollector, QueueOptions, QueueService};
+use tepui_storage::{Engine, MemoryEngine};
 
 const ACCOUNT: &str = "account";
 const QUEUE: &str = "jobs";

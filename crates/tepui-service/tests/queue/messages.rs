@@ -2,7 +2,7 @@
 
 use super::*;
 use ErrorCode::*;
-use tepui_engine::{DiskEngine, DiskOptions};
+use tepui_local::{DiskEngine, EngineOptions};
 
 #[tokio::test]
 async fn a_taken_message_comes_back_when_its_time_is_up() {
@@ -138,7 +138,7 @@ async fn a_restart_keeps_visibility() {
     let directory = tempfile::tempdir().unwrap();
     let now = Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap();
     let open = |now| {
-        let engine = DiskEngine::open(DiskOptions::new(directory.path())).unwrap();
+        let engine = DiskEngine::open(EngineOptions::new(directory.path())).unwrap();
         Bench::with(engine, QueueOptions::default(), now)
     };
     let bench = open(now);

@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use tepui_engine::{DiskEngine, DiskOptions};
+use tepui_local::{DiskEngine, EngineOptions};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -193,6 +193,6 @@ proptest! {
     #[test]
     fn on_disk(steps in steps()) {
         let directory = tempfile::tempdir().unwrap();
-        run(DiskEngine::open(DiskOptions::new(directory.path())).unwrap(), &steps);
+        run(DiskEngine::open(EngineOptions::new(directory.path())).unwrap(), &steps);
     }
 }

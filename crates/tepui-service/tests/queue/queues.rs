@@ -1,9 +1,9 @@
 //! Queues themselves, and what is left of them.
 
 use super::*;
-use tepui_engine::{Key, KeyRange, ScanLimit, Snapshot};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::queue::ListQueues;
+use tepui_storage::{Key, KeyRange, ScanLimit, Snapshot};
 
 fn metadata(pairs: &[(&str, &str)]) -> Metadata {
     Metadata::new(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())

@@ -3,7 +3,7 @@
 use super::*;
 use std::pin::Pin;
 use std::task::Poll;
-use tepui_engine::{Chain, Commit, CommitError, EngineError, KeyRange, Snapshot};
+use tepui_storage::{Commit, CommitError, CommitPipeline, EngineError, KeyRange, Snapshot};
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Reply, ServiceError>> + 'a>>;
 
@@ -19,7 +19,7 @@ impl Engine for Late {
 
     fn submit(
         &self,
-        chain: Option<&Chain>,
+        chain: Option<&CommitPipeline>,
         commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
         let is_late = chain.is_some();

@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use tepui_engine::{
-    Chain, Commit, CommitError, Engine, EngineError, KeyRange, MemoryEngine, ScanLimit, ScanPage, Snapshot,
-    Value, Version,
+use tepui_storage::{
+    Commit, CommitError, CommitPipeline, Engine, EngineError, KeyRange, MemoryEngine, ScanLimit, ScanPage,
+    Snapshot, Value, Version,
 };
 
 #[derive(Clone)]
@@ -60,7 +60,7 @@ impl Engine for TestEngine {
 
     fn submit(
         &self,
-        chain: Option<&Chain>,
+        chain: Option<&CommitPipeline>,
         commit: Commit,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
         let engine = Arc::clone(&self.inner);

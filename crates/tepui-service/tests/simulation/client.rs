@@ -5,8 +5,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use tepui_engine::DiskEngine;
-use tepui_extents::DiskExtents;
+use tepui_local::{DiskEngine, DiskExtents};
 use tepui_model::blob::{
     BlobName, BlobPath, BlockId, BlockSearch, Checksums, ChosenBlock, ContainerEncryption, ContainerName,
     DeleteBlob, DeleteSnapshots, Encryption, GetBlob, NewBlob, NewContent, Piece, Preconditions, PutBlob,

@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use tepui_engine::{DiskEngine, DiskOptions, EngineError, Stepper};
-use tepui_extents::{DiskExtents, ExtentError};
 use tepui_files::{CrashOutcome, DirectWrites, Failure, SimulatedFiles};
+use tepui_local::{DiskEngine, DiskExtents, EngineOptions, Stepper};
 use tepui_model::blob::Revision;
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, Timestamp};
 use tepui_service::{
     BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, TableOptions, TableService,
 };
+use tepui_storage::{EngineError, ExtentError};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -159,15 +159,15 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.unwrap();
         let entered = runtime.enter();
-        let mut options = DiskOptions::new(DIRECTORY);
+        let mut options = EngineOptions::new(DIRECTORY);
         options.files = Arc::new(self.files.clone());
         options.memtable_bytes = 24 << 10;
         options.block_bytes = 512;
-        options.journal_bytes = 256 << 10;
+        options.wal_bytes = 256 << 10;
         options.free_space_reserve_bytes = RESERVE;
         options.commit_wait = Duration::from_secs(36_000);
-        let is_used = tepui_engine::is_used(&self.files, std::path::Path::new(DIRECTORY));
-        let mut kept = tepui_extents::DiskOptions::new(format!("{DIRECTORY}/extents"));
+        let is_used = tepui_local::is_initialized(&self.files, std::path::Path::new(DIRECTORY));
+        let mut kept = tepui_local::ExtentsOptions::new(format!("{DIRECTORY}/extents"));
         kept.files = Arc::new(self.files.clone());
         kept.volume_bytes = 128 << 10;
         kept.free_space_reserve_bytes = RESERVE;
@@ -238,10 +238,10 @@ impl World {
             77..82 => {
                 let leisure = self.random.bool();
                 self.inside(|life| {
-                    life.stepper.merge(leisure);
+                    life.stepper.compact(leisure);
                 });
             }
-            82..85 => self.inside(|life| life.stepper.tidy()),
+            82..85 => self.inside(|life| life.stepper.remove_obsolete()),
             85..91 => self.begin_background(),
             91..95 => self.look()?,
             95..98 => {
@@ -491,8 +491,8 @@ impl World {
             if is_idle {
                 self.inside(|life| {
                     life.stepper.flush();
-                    life.stepper.merge(true);
-                    life.stepper.tidy();
+                    life.stepper.compact(true);
+                    life.stepper.remove_obsolete();
                 });
                 self.advance(Duration::from_millis(if turn < 100 { 50 } else { 2000 }));
             }

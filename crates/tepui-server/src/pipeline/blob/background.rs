@@ -13,12 +13,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tepui_engine::Engine;
-use tepui_extents::Extents;
 use tepui_model::blob::{Operation, OperationKind};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::BlobService;
 use tepui_service::blob::{Caller, CopyUnderWay, Upload, Uploaded};
+use tepui_storage::{Engine, Extents};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 

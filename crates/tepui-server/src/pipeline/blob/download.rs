@@ -11,11 +11,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::pin::pin;
 use std::task::{Context, Poll};
-use tepui_engine::Snapshot;
-use tepui_extents::Extents;
 use tepui_model::blob::OperationKind;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Download, READ_BYTES};
+use tepui_storage::{Extents, Snapshot};
 use tepui_wire::blob::structured::{self, Encoder};
 
 /// Room for two large pieces that hyper has queued and another that is read meanwhile. Who comes too late is sent

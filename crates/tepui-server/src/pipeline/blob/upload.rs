@@ -9,11 +9,10 @@ use hyper::header::EXPECT;
 use hyper::http::{Response, request};
 use std::pin::pin;
 use std::sync::Arc;
-use tepui_engine::Engine;
-use tepui_extents::Extents;
 use tepui_model::blob::{Operation, OperationKind};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller, Upload, Uploaded};
+use tepui_storage::{Engine, Extents};
 use tepui_wire::blob::structured::{self, Decoder};
 
 /// How much of an upload is in memory: what the store gathers, and what it writes meanwhile.

@@ -1,0 +1,120 @@
+//! The data directory: its format and its lock.
+//!
+//! ```text
+//! FORMAT     the version of the directory's format
+//! LOCK       locked while a process has the directory open
+//! journal/   the write-ahead log
+//! rows/      sorted tables and their manifest
+//! ```
+//!
+//! FORMAT is written last. Where it is, everything else was complete once; anything missing is damage.
+
+use crate::io_error::io_error;
+use crate::lsm::DirectoryState;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tepui_files::{FileSystem, Lock, LockError, create_directories, read_file, replace_file};
+use tepui_storage::EngineError;
+
+/// The format that this version writes, and the only one that it reads.
+const FORMAT: u32 = 4;
+
+pub(crate) struct DataDirectory {
+    files: Arc<dyn FileSystem>,
+    path: PathBuf,
+    state: DirectoryState,
+    /// Unlocked when dropped.
+    _lock: Box<dyn Lock>,
+}
+
+impl DataDirectory {
+    /// Creates the directory if need be, locks it and checks its format.
+    pub(crate) fn open(files: &Arc<dyn FileSystem>, path: &Path) -> Result<Self, EngineError> {
+        let failed = |what: &str, error: io::Error| {
+            EngineError::Failed(format!("cannot {what} the data directory: {error}: {}", path.display()))
+        };
+        create_directories(&**files, path).map_err(|error| failed("create", error))?;
+        let lock = files.lock(&path.join("LOCK")).map_err(|error| match error {
+            LockError::Taken => EngineError::Unavailable(format!(
+                "the data directory is in use by another process: {}",
+                path.display()
+            )),
+            LockError::Failed(error) => failed("lock", error),
+        })?;
+        let state = check_format(&**files, path)?;
+        let directory = Self { files: Arc::clone(files), path: path.to_owned(), state, _lock: lock };
+        for folder in [directory.rows(), directory.wal()] {
+            match state {
+                DirectoryState::New => {
+                    create_directories(&**files, &folder).map_err(|error| failed("create", error))?;
+                    // It may be there since an earlier attempt, but not durable.
+                    files.sync_directory(path).map_err(|error| failed("sync", error))?;
+                }
+                DirectoryState::Existing
+                    if !files.exists(&folder).map_err(|error| failed("read", error))? =>
+                {
+                    return Err(EngineError::Corrupt(format!("the folder is missing: {}", folder.display())));
+                }
+                DirectoryState::Existing => {}
+            }
+        }
+        if state == DirectoryState::Existing {
+            // The process that wrote FORMAT may have been killed before it was durable.
+            files.sync_directory(path).map_err(|error| failed("sync", error))?;
+        }
+        Ok(directory)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn wal(&self) -> PathBuf {
+        self.path.join("journal")
+    }
+
+    pub(crate) fn rows(&self) -> PathBuf {
+        self.path.join("rows")
+    }
+
+    /// Whether it was complete before it was opened.
+    pub(crate) fn state(&self) -> DirectoryState {
+        self.state
+    }
+
+    /// Records that the directory is complete.
+    pub(crate) fn set_complete(&mut self) -> Result<(), EngineError> {
+        if self.state == DirectoryState::New {
+            let file = self.path.join("FORMAT");
+            let written = replace_file(&*self.files, &file, format!("{FORMAT}\n").as_bytes());
+            written.map_err(|error| {
+                let error = io::Error::from(error);
+                io_error::<EngineError>(&error, format!("cannot write: {error}: {}", file.display()))
+            })?;
+            self.state = DirectoryState::Existing;
+        }
+        Ok(())
+    }
+}
+
+/// Whether this directory was completely created once, so that anything missing is damage.
+pub fn is_initialized(files: &dyn FileSystem, path: &Path) -> io::Result<bool> {
+    files.exists(&path.join("FORMAT"))
+}
+
+fn check_format(files: &dyn FileSystem, path: &Path) -> Result<DirectoryState, EngineError> {
+    let file = path.join("FORMAT");
+    match read_file(files, &file) {
+        Ok(text) => match String::from_utf8_lossy(&text).trim().parse::<u32>() {
+            Ok(FORMAT) => Ok(DirectoryState::Existing),
+            Ok(other) => Err(EngineError::Failed(format!(
+                "the data directory has format {other}, this version reads format {FORMAT}: {}",
+                path.display()
+            ))),
+            Err(_) => Err(EngineError::Corrupt(format!("not a format number: {}", file.display()))),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DirectoryState::New),
+        Err(error) => Err(EngineError::Failed(format!("cannot read: {error}: {}", file.display()))),
+    }
+}

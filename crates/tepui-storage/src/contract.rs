@@ -1,0 +1,4 @@
+//! The suites that every implementation passes.
+
+pub mod engine;
+pub mod extents;

@@ -1,0 +1,142 @@
+//! Extents in memory, for tests and for data that may be lost.
+
+use crate::{Extent, ExtentError, ExtentWriter, Extents, ReadGuard, Readers};
+use bytes::{Buf, Bytes, BytesMut};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes are kept in pieces of this size, the last one of an extent shorter.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Keeps everything in memory. A clone is the same store.
+///
+/// ```
+/// # use tepui_storage::{ExtentWriter, Extents, MemoryExtents};
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let extents = MemoryExtents::new();
+/// let mut writer = extents.begin().await?;
+/// writer.write("some ".into()).await?;
+/// writer.write("bytes".into()).await?;
+/// let extent = writer.finish().await?;
+/// assert_eq!(extents.read(extent, 3..7).await?.concat(), b"e by");
+/// extents.free(vec![extent]).await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct MemoryExtents {
+    store: Arc<Mutex<ExtentMap>>,
+    readers: Arc<Readers>,
+}
+
+#[derive(Default)]
+struct ExtentMap {
+    /// By their offset in the only volume.
+    extents: HashMap<u64, Vec<Bytes>>,
+    next: u64,
+}
+
+impl MemoryExtents {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many bytes are kept.
+    pub fn bytes(&self) -> u64 {
+        self.store.lock().extents.values().flatten().map(|piece| piece.len() as u64).sum()
+    }
+}
+
+impl Extents for MemoryExtents {
+    type Writer = MemoryWriter;
+    type ReadGuard = ReadGuard;
+
+    async fn begin(&self) -> Result<MemoryWriter, ExtentError> {
+        Ok(MemoryWriter { store: Arc::clone(&self.store), pieces: Vec::new(), last: BytesMut::new() })
+    }
+
+    fn unpin(&self, _: Extent) {}
+
+    fn read_guard(&self) -> ReadGuard {
+        self.readers.enter()
+    }
+
+    fn expired(&self, guard: &ReadGuard) -> bool {
+        self.readers.expired(guard)
+    }
+
+    async fn wait_for_readers(&self) {
+        self.readers.wait().await;
+    }
+
+    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
+        extent.check_range(&range)?;
+        let store = self.store.lock();
+        let pieces = store.extents.get(&extent.offset).filter(|pieces| length(pieces) == extent.bytes);
+        let pieces = pieces.ok_or_else(|| ExtentError::Corrupt(format!("no such extent: {extent:?}")))?;
+        let mut found = Vec::new();
+        for (piece, begins) in pieces.iter().zip((0..).step_by(PIECE_BYTES)) {
+            let from = range.start.saturating_sub(begins).min(piece.len() as u64) as usize;
+            let to = range.end.saturating_sub(begins).min(piece.len() as u64) as usize;
+            if from < to {
+                found.push(piece.slice(from..to));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
+        let mut store = self.store.lock();
+        for extent in extents {
+            store.extents.remove(&extent.offset);
+        }
+        Ok(())
+    }
+
+    fn unsealed_volumes(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    async fn sweep(&self, volume: u64, _: Vec<Extent>) -> Result<(), ExtentError> {
+        Err(ExtentError::not_unsealed(volume))
+    }
+}
+
+/// An extent that is being written to a [`MemoryExtents`].
+pub struct MemoryWriter {
+    store: Arc<Mutex<ExtentMap>>,
+    pieces: Vec<Bytes>,
+    last: BytesMut,
+}
+
+impl ExtentWriter for MemoryWriter {
+    async fn write(&mut self, mut bytes: Bytes) -> Result<(), ExtentError> {
+        while !bytes.is_empty() {
+            // Copied: they may be a slice of a larger buffer.
+            let count = bytes.len().min(PIECE_BYTES - self.last.len());
+            self.last.extend_from_slice(&bytes[..count]);
+            bytes.advance(count);
+            if self.last.len() == PIECE_BYTES {
+                self.pieces.push(std::mem::take(&mut self.last).freeze());
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<Extent, ExtentError> {
+        if !self.last.is_empty() {
+            self.pieces.push(Bytes::copy_from_slice(&self.last));
+        }
+        let mut store = self.store.lock();
+        let extent = Extent { volume: 1, offset: store.next, bytes: length(&self.pieces) };
+        store.next += extent.bytes.max(1);
+        store.extents.insert(extent.offset, self.pieces);
+        Ok(extent)
+    }
+}
+
+fn length(pieces: &[Bytes]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
+}
