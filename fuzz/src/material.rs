@@ -12,6 +12,7 @@ use tepui_model::Timestamp;
 use tepui_model::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::{Signed, SigningKeys, decode_key};
+use tepui_wire::head::Head;
 use tepui_wire::query::Query;
 use tepui_wire::version::ServiceVersion;
 
@@ -73,6 +74,17 @@ impl<'a> Request<'a> {
             headers.append(name, value);
         }
         Some(Self { method, uri, headers, body: rest })
+    }
+
+    /// Its head, as it is read in this version.
+    pub(crate) fn head<'s>(
+        &'s self,
+        version: ServiceVersion,
+        query: &'s Query,
+        target: &'s Target,
+    ) -> Head<'s> {
+        let Self { method, headers, .. } = self;
+        Head { method, target, path: &target.path, query, headers, case: None, version }
     }
 
     /// What signatures of it are checked against.

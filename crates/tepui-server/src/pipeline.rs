@@ -40,6 +40,7 @@ use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, Signed, SigningKeys};
 use tepui_wire::cors;
 use tepui_wire::error_body::{self, ErrorDress, Exchange};
+use tepui_wire::head::{BodyUse, Head};
 use tepui_wire::parameters;
 use tepui_wire::query::Query;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
@@ -118,7 +119,7 @@ pub struct Known<'a, K> {
     request_id: &'a str,
     head: &'a request::Parts,
     now: Timestamp,
-    query: Query,
+    query: &'a Query,
     version: Option<ServiceVersion>,
     kind: Option<K>,
     /// What the answer cost, for the log.
@@ -201,7 +202,7 @@ impl<S: Served> FrontDoor<S> {
         }
         let grant = self.authenticate(known, target, peer).await?;
         let version = known.version.ok_or(ErrorCode::InvalidHeaderValue)?;
-        let time = time_limit(&known.query)?;
+        let time = time_limit(known.query)?;
         let admitted = Admitted { target, grant, version, peer, time };
         if let Some(body) = body {
             body.charge(&target.account);
@@ -227,12 +228,12 @@ impl<S: Served> FrontDoor<S> {
     ) -> Result<Grant, ServiceError> {
         let head = known.head;
         self.keys_of(target)?;
-        let sas_version = auth::sas_version(&known.query);
+        let sas_version = auth::sas_version(known.query);
         let unsaid = sas_version.is_none() && !head.headers.contains_key(error_body::VERSION);
         let chosen = if unsaid { self.served.default_version(&target.account).await? } else { None };
         let version = match chosen {
             Some(version) => Ok(version),
-            None => version::negotiate(&head.headers, &known.query, sas_version, self.versions),
+            None => version::negotiate(&head.headers, known.query, sas_version, self.versions),
         };
         if S::VERSION_FIRST {
             known.version = Some(version.clone()?);
@@ -240,7 +241,7 @@ impl<S: Served> FrontDoor<S> {
         let presented = Presented {
             method: &head.method,
             headers: &head.headers,
-            query: &known.query,
+            query: known.query,
             target,
             version: *version.as_ref().unwrap_or(&ServiceVersion::NEWEST),
             peer,
@@ -372,12 +373,13 @@ impl<S: Served> Handler for FrontDoor<S> {
         let started = Instant::now();
         let peer = self.proxies.client(peer, &head.headers);
         let request_id = self.ids.next();
+        let query = Query::parse(head.uri.query());
         let mut body = Some(body);
         let mut known = Known {
             request_id: &request_id,
             head: &head,
             now: self.clock.now(),
-            query: Query::parse(head.uri.query()),
+            query: &query,
             version: None,
             kind: None,
             plan: None,
@@ -437,6 +439,20 @@ impl<S: Served> Handler for FrontDoor<S> {
 }
 
 impl Admitted<'_> {
+    /// What services read of the request.
+    fn head<'a, K>(&'a self, known: &Known<'a, K>) -> Head<'a> {
+        let request::Parts { method, headers, extensions, .. } = known.head;
+        Head {
+            method,
+            target: self.target,
+            path: &self.target.path,
+            query: known.query,
+            headers,
+            case: extensions.get(),
+            version: self.version,
+        }
+    }
+
     /// Ends an answer that takes too long. It is pinned, for it is large, and every hand that it passes through
     /// would copy it.
     async fn in_time<T>(
@@ -487,16 +503,14 @@ fn time_limit(query: &Query) -> Result<Duration, ServiceError> {
     }
 }
 
-/// Reads the whole body. Operations that `want` one need to say how long it is.
+/// Reads the body, if it is one that is read whole.
 async fn read_body(
-    wants_body: bool,
-    max_bytes: usize,
+    body_use: BodyUse,
     head: &request::Parts,
     body: &mut Option<Body>,
 ) -> Result<Bytes, ServiceError> {
-    if wants_body
-        && !head.headers.contains_key(CONTENT_LENGTH)
-        && !head.headers.contains_key(TRANSFER_ENCODING)
+    let BodyUse::Whole { max_bytes, required } = body_use else { return Ok(Bytes::new()) };
+    if required && !head.headers.contains_key(CONTENT_LENGTH) && !head.headers.contains_key(TRANSFER_ENCODING)
     {
         return Err(ErrorCode::MissingContentLengthHeader.into());
     }

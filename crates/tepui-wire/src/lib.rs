@@ -5,6 +5,7 @@ pub mod auth;
 pub mod blob;
 pub mod cors;
 pub mod error_body;
+pub mod head;
 pub mod metadata;
 mod multipart;
 pub mod parameters;

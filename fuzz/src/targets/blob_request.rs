@@ -7,10 +7,11 @@ use tepui_model::ServiceError;
 use tepui_model::blob::{ContainerPage, FoundPage, NewContent, Operation, PageWrite, Piece, Reply, Upload};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::blob::classify::classify;
-use tepui_wire::blob::decode::{self, BodyUse, body_of, prepare};
+use tepui_wire::blob::decode::{self, body_of, prepare};
 use tepui_wire::blob::encode::{BlobListWriter, Context, encode, overrides};
 use tepui_wire::blob::resource::Resource;
 use tepui_wire::error_body::{self, ErrorDress};
+use tepui_wire::head::BodyUse;
 use tepui_wire::query::Query;
 use tepui_wire::request_headers::RequestHeaders;
 use tepui_wire::version::{self, VersionPolicy};
@@ -119,7 +120,7 @@ fn answer(
     let prepared =
         prepare(&decode::Request { kind, resource: &resource, query, headers, version, target, rules })?;
     let body = match body_of(kind) {
-        BodyUse::Whole { max_bytes } => request.body.get(..max_bytes).unwrap_or(request.body),
+        BodyUse::Whole { max_bytes, .. } => request.body.get(..max_bytes).unwrap_or(request.body),
         BodyUse::Nothing | BodyUse::Streamed => b"",
     };
     let operation = prepared.decode(body)?;

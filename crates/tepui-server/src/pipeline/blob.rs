@@ -38,10 +38,11 @@ use tepui_service::{BlobService, Pace};
 use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::{self, SasToken};
 use tepui_wire::blob::classify::classify;
-use tepui_wire::blob::decode::{BodyUse, Prepared, Request, body_of, prepare, too_large};
+use tepui_wire::blob::decode::{Prepared, Request, body_of, prepare, too_large};
 use tepui_wire::blob::encode::{self, BlobListWriter, BlockListWriter, Context, encode};
 use tepui_wire::blob::resource::Resource;
 use tepui_wire::error_body::ErrorDress;
+use tepui_wire::head::BodyUse;
 use tepui_wire::request_headers::RequestHeaders;
 use tepui_wire::version::ServiceVersion;
 
@@ -73,7 +74,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         body: &mut Option<Body>,
     ) -> Result<(Operation, bytes::Bytes), ServiceError> {
         let container = prepared.operation().container().cloned();
-        let decoded = match read_body(true, max_bytes, known.head, body).await {
+        let decoded = match read_body(BodyUse::Whole { max_bytes, required: true }, known.head, body).await {
             Ok(bytes) => decode_in_turns(prepared, &bytes).await.map(|operation| (operation, bytes)),
             Err(error) if error.code == ErrorCode::RequestBodyTooLarge => Err(too_large(max_bytes as u64)),
             Err(error) => Err(error),
@@ -204,7 +205,7 @@ fn context<'a>(
     Context {
         base: &admitted.target.base,
         account: &admitted.target.account,
-        query: &known.query,
+        query: known.query,
         version: admitted.version,
         overrides,
         may_read_tags: access::check_tags(&admitted.grant).is_ok(),
@@ -246,16 +247,16 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let Admitted { target, grant, version, .. } = admitted;
         let head = known.head;
-        let resource = Resource::parse(&target.path, &known.query)?;
+        let resource = Resource::parse(&target.path, known.query)?;
         let headers = RequestHeaders::with_case(&head.headers, head.extensions.get());
-        let kind = classify(&head.method, &resource, &known.query, &headers)?;
+        let kind = classify(&head.method, &resource, known.query, &headers)?;
         known.kind = Some(kind);
         door.check_secondary(target, kind)?;
         let allowed = allowed(grant, kind, &resource, &head.headers, *version)?;
         let request = Request {
             kind,
             resource: &resource,
-            query: &known.query,
+            query: known.query,
             headers: &headers,
             version: *version,
             target,
@@ -272,7 +273,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
         check_details(&prepared, grant).map_err(|error| told(error, grant, &head.headers, *version))?;
         let caller = caller(target, allowed);
         let answered = match body_of(kind) {
-            BodyUse::Whole { max_bytes } => {
+            BodyUse::Whole { max_bytes, .. } => {
                 let (operation, bytes) = self.decode(known, admitted, prepared, max_bytes, body).await?;
                 match operation {
                     Operation::Batch { container } => {
@@ -384,5 +385,5 @@ fn is_about_length(error: &ServiceError) -> bool {
 
 /// What a SAS says instead of the blob. That of an account cannot: such words are not signed with it.
 fn overrides(known: &Known<'_, OperationKind>, grant: &Grant) -> Option<HttpProperties> {
-    matches!(grant, Grant::BlobSas { .. }).then(|| encode::overrides(&known.query))
+    matches!(grant, Grant::BlobSas { .. }).then(|| encode::overrides(known.query))
 }

@@ -17,6 +17,7 @@ use tepui_service::{QueueService, access};
 use tepui_wire::address::Service;
 use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
+use tepui_wire::head::BodyUse;
 use tepui_wire::queue::classify::classify;
 use tepui_wire::queue::decode::{Request, prepare};
 use tepui_wire::queue::encode::{Context, encode};
@@ -86,21 +87,23 @@ impl<E: Engine> Served for Queues<E> {
         let Admitted { target, grant, version, .. } = admitted;
         let head = known.head;
         let resource = Resource::parse(&target.path)?;
-        let kind = classify(&head.method, &resource, &known.query)?;
+        let kind = classify(&head.method, &resource, known.query)?;
         known.kind = Some(kind);
         door.check_secondary(target, kind)?;
         access::check_queue(grant, kind, resource.queue())?;
         let request = Request {
             kind,
             resource: &resource,
-            query: &known.query,
+            query: known.query,
             headers: &head.headers,
             case: head.extensions.get(),
             version: *version,
         };
         let prepared = prepare(&request)?;
         let wants_body = matches!(kind, PutMessage | SetAcl | SetServiceProperties);
-        let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await.map_err(limited);
+        let bytes = read_body(BodyUse::Whole { max_bytes: MAX_BODY_BYTES, required: wants_body }, head, body)
+            .await
+            .map_err(limited);
         let answer = async {
             let queue = prepared.queue().cloned();
             let operation = match bytes.and_then(|bytes| prepared.decode(&bytes)) {
@@ -117,7 +120,7 @@ impl<E: Engine> Served for Queues<E> {
             let context = Context {
                 base: &target.base,
                 account: &target.account,
-                query: &known.query,
+                query: known.query,
                 version: *version,
             };
             let response = encode(&context, &operation, reply)?;

@@ -19,14 +19,10 @@ use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
 use tepui_wire::payload::Payload;
-use tepui_wire::table::classify::classify;
-use tepui_wire::table::decode::{Request, decode, is_about_body};
-use tepui_wire::table::encode::{Context, PREFERENCE_APPLIED, PageWriter, encode};
-use tepui_wire::table::presentation::{Presentation, error_dress, prefer};
-use tepui_wire::table::resource::Resource;
+use tepui_wire::table::reply::{PREFERENCE_APPLIED, PageWriter, encode};
+use tepui_wire::table::request::presentation::{error_dress, prefer};
+use tepui_wire::table::request::{Prepared, Request};
 use tepui_wire::version::ServiceVersion;
-
-const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// The Table service behind the front door.
 pub struct Tables<E> {
@@ -43,31 +39,35 @@ impl<E: Engine> Tables<E> {
     pub(super) async fn carry_out(
         &self,
         known: &mut Known<'_, OperationKind>,
-        context: &Context<'_>,
+        request: &Prepared<'_>,
         operation: &Operation,
         admitted: &Admitted<'_>,
     ) -> Result<Response<Payload>, ServiceError> {
         let bounds = access::bounds(&admitted.grant);
+        let (account, now) = (&admitted.target.account, known.now);
         if let Operation::QueryEntities(query) = operation {
-            let memory = self.replies.reserve_page(&admitted.target.account).await?;
-            let mut writer = PageWriter::new(context, &query.table);
-            let page = self
-                .service
-                .query_entities(context.account, query, bounds, admitted.time, &mut writer)
-                .await?;
+            let memory = self.replies.reserve_page(account).await?;
+            let mut writer = PageWriter::new(request, now, &query.table);
+            let page =
+                self.service.query_entities(account, query, bounds, admitted.time, &mut writer).await?;
             let response = writer.finish(&page);
             known.plan = Some(page.cost);
             known.memory = ReplyMemory::keep(memory, response.body().len());
             return Ok(response);
         }
-        let reply = self.service.execute(context.account, operation, bounds).await?;
-        Ok(encode(context, operation, reply)?.map(Payload::from))
+        let reply = self.service.execute(account, operation, bounds).await?;
+        Ok(encode(request, now, operation, reply)?.map(Payload::from))
     }
 
     /// Which error wins when a body is not right. Fidelity: a missing table does. scenario: insert-bad-body-missing-table
-    async fn table_first(&self, target: &Target, request: &Request<'_>, error: ServiceError) -> ServiceError {
-        match request.resource.table() {
-            Some(table) if is_about_body(request) => {
+    async fn table_first(
+        &self,
+        target: &Target,
+        request: &Prepared<'_>,
+        error: ServiceError,
+    ) -> ServiceError {
+        match request.table() {
+            Some(table) if request.is_about_body() => {
                 self.service.require_table(&target.account, table).await.err().unwrap_or(error)
             }
             _ => error,
@@ -103,49 +103,34 @@ impl<E: Engine> Served for Tables<E> {
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         use OperationKind::*;
-        let Admitted { target, grant, version, .. } = admitted;
-        let (head, version) = (known.head, *version);
-        let resource = Resource::parse(&target.path, &target.account)?;
-        let kind = classify(&head.method, &resource, &known.query, &head.headers)?;
+        let Admitted { target, grant, .. } = admitted;
+        let head = admitted.head(known);
+        let request = Request::read(&head)?;
+        let kind = request.kind();
         known.kind = Some(kind);
         // What a batch does is known once it is decoded.
         door.check_secondary(target, if kind == EntityGroupTransaction { QueryEntities } else { kind })?;
-        access::check(grant, kind, resource.table())?;
-        resource.check_name()?;
-        let presentation = Presentation::negotiate(kind, &known.query, &head.headers, version, None)?;
-        let wants_body = kind.effect() == Effect::Write && !matches!(kind, DeleteEntity | DeleteTable);
-        let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await?;
+        access::check(grant, kind, request.table())?;
+        request.check_name()?;
+        let body_use = request.body();
+        let request = request.prepare()?;
+        let bytes = read_body(body_use, known.head, body).await?;
         // Before anything is done: what is changed must be told. An answer that repeats a body is about as long.
         let echo = match kind {
             InsertEntity | EntityGroupTransaction if bytes.len() > SMALL_BODY_BYTES => {
-                Some(self.replies.reserve(&admitted.target.account, 2 * bytes.len()).await?)
+                Some(self.replies.reserve(&target.account, 2 * bytes.len()).await?)
             }
             _ => None,
         };
         let answer = async {
             if kind == EntityGroupTransaction {
-                return Ok(self.answer_batch(door, known, admitted, &bytes).await?.map(Payload::from));
+                return Ok(self.answer_batch(door, known, admitted, &head, &bytes).await?.map(Payload::from));
             }
-            let request = Request {
-                kind,
-                resource: &resource,
-                query: &known.query,
-                headers: &head.headers,
-                version,
-                presentation: &presentation,
-            };
-            let operation = match decode(&request, &bytes) {
+            let operation = match request.decode(&bytes) {
                 Ok(operation) => operation,
                 Err(error) => return Err(self.table_first(target, &request, error).await),
             };
-            let context = Context {
-                base: &target.base,
-                account: &target.account,
-                presentation: &presentation,
-                version,
-                now: known.now,
-            };
-            self.carry_out(known, &context, &operation, admitted).await
+            self.carry_out(known, &request, &operation, admitted).await
         };
         let response = admitted.in_time(pin!(answer)).await?;
         let bytes = response.body().len();
@@ -161,7 +146,7 @@ impl<E: Engine> Served for Tables<E> {
     }
 
     fn error_dress(&self, known: &Known<'_, OperationKind>, version: ServiceVersion) -> ErrorDress {
-        error_dress(known.kind, &known.query, &known.head.headers, version)
+        error_dress(known.kind, known.query, &known.head.headers, version)
     }
 
     fn dress_refusal(

@@ -6,6 +6,7 @@ use super::headers as header;
 use super::resource::Resource;
 use super::{block_list_xml, conditions, delegation_xml, source, structured, tags_text};
 use crate::address::{AddressRules, Target};
+use crate::head::BodyUse;
 use crate::parameters::{given, invalid_value, missing};
 use crate::query::Query;
 use crate::request_headers::RequestHeaders;
@@ -47,26 +48,15 @@ pub struct Request<'a> {
     pub rules: &'a AddressRules,
 }
 
-/// What is done with the body of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyUse {
-    /// There should be none. What is there is not looked at.
-    Nothing,
-    /// Read whole, and handed to [`Prepared::decode`] or to the parser of batches.
-    Whole { max_bytes: usize },
-    /// Not decoded: the operation says how many bytes there are and what their checksums should be.
-    Streamed,
-}
-
 /// What is done with the body of an operation of this kind.
 pub fn body_of(kind: OperationKind) -> BodyUse {
     use OperationKind::*;
     match kind {
         SetServiceProperties | GetUserDelegationKey | SetContainerAcl | SetBlobTags => {
-            BodyUse::Whole { max_bytes: MAX_XML_BYTES }
+            BodyUse::Whole { max_bytes: MAX_XML_BYTES, required: true }
         }
-        PutBlockList => BodyUse::Whole { max_bytes: block_list_xml::MAX_BODY_BYTES },
-        Batch | ContainerBatch => BodyUse::Whole { max_bytes: MAX_BATCH_BYTES },
+        PutBlockList => BodyUse::Whole { max_bytes: block_list_xml::MAX_BODY_BYTES, required: true },
+        Batch | ContainerBatch => BodyUse::Whole { max_bytes: MAX_BATCH_BYTES, required: true },
         PutBlob | PutBlock | AppendBlock | PutPages => BodyUse::Streamed,
         _ => BodyUse::Nothing,
     }

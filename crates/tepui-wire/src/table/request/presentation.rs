@@ -1,10 +1,13 @@
 //! What a request wants its answer to look like, apart from what it asks for.
 
 use super::classify::{answers_xml, names_xml};
-use super::format::{self, BodyFormat, DataServiceVersion, ErrorFormat, Format, MetadataLevel, VersionGates};
-use super::select::Select;
+use super::{Content, content};
 use crate::error_body::ErrorDress;
 use crate::query::Query;
+use crate::table::format::{
+    self, BodyFormat, DataServiceVersion, ErrorFormat, Format, MetadataLevel, VersionGates,
+};
+use crate::table::select::Select;
 use crate::version::ServiceVersion;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
@@ -70,16 +73,7 @@ impl Presentation {
             InsertEntity | CreateTable => prefer != Prefer::ReturnNoContent,
             _ => false,
         };
-        let has_body = matches!(
-            kind,
-            CreateTable
-                | InsertEntity
-                | UpdateEntity
-                | MergeEntity
-                | InsertOrReplaceEntity
-                | InsertOrMergeEntity
-        );
-        let body_format = if has_body {
+        let body_format = if content(kind) == Content::OData {
             format::request_format(text(headers, &CONTENT_TYPE)?, gates)?
         } else {
             BodyFormat::Json
