@@ -32,3 +32,49 @@ pub enum BodyUse {
     /// Not decoded: the operation says how many bytes there are and what their checksums should be.
     Streamed,
 }
+
+/// Heads for tests, written as text.
+#[cfg(test)]
+pub(crate) mod sent {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+
+    /// What a head borrows from.
+    pub(crate) struct Sent {
+        method: Method,
+        pub(crate) target: Target,
+        query: Query,
+        pub(crate) headers: HeaderMap,
+    }
+
+    impl Sent {
+        /// `METHOD /path?query`, the path after the account `a`, then a line `name: value` for each header.
+        pub(crate) fn parse(text: &str) -> Self {
+            let mut lines = text.lines().map(str::trim);
+            let (method, target) = lines.next().unwrap().split_once(' ').unwrap();
+            let (path, query) =
+                target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                let (name, value) = line.split_once(':').unwrap();
+                let value = HeaderValue::from_bytes(value.trim().as_bytes()).unwrap();
+                headers.append(HeaderName::try_from(name).unwrap(), value);
+            }
+            let target = Target {
+                account: "a".to_owned(),
+                secondary: false,
+                base: "http://127.0.0.1:10000/a".to_owned(),
+                raw_path: format!("/a{path}"),
+                path: path[1..].to_owned(),
+                host_style: false,
+            };
+            Self { method: method.parse().unwrap(), target, query: Query::parse(query), headers }
+        }
+
+        pub(crate) fn head(&self, version: &str) -> Head<'_> {
+            let Self { method, target, query, headers } = self;
+            let version = ServiceVersion::parse(version).unwrap();
+            Head { method, target, path: &target.path, query, headers, case: None, version }
+        }
+    }
+}

@@ -63,8 +63,7 @@ pub fn batch(data: &[u8]) {
     };
     let (method, query, headers) = (&Method::POST, &Query::default(), &HeaderMap::new());
     for (account_in_path, version) in [(Some(ACCOUNT), ServiceVersion::NEWEST), (None, some_version(data))] {
-        let head =
-            Head { method, target: &target, path: &target.path, query, headers, case: None, version };
+        let head = Head { method, target: &target, path: &target.path, query, headers, case: None, version };
         match wire::decode(content_type, body, account_in_path) {
             Ok(Batch::ChangeSet(parts)) => change_set(&head, &parts, body),
             Ok(Batch::Query(inner)) => {

@@ -17,15 +17,9 @@ use tepui_service::{QueueService, access};
 use tepui_wire::address::Service;
 use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
-use tepui_wire::head::BodyUse;
-use tepui_wire::queue::classify::classify;
-use tepui_wire::queue::decode::{Request, prepare};
-use tepui_wire::queue::encode::{Context, encode};
-use tepui_wire::queue::resource::Resource;
+use tepui_wire::queue::reply::encode;
+use tepui_wire::queue::request::Request;
 use tepui_wire::version::ServiceVersion;
-
-/// A text of the largest size whose every character is escaped, and what is around it.
-const MAX_BODY_BYTES: usize = 6 * MAX_TEXT_BYTES + 1024;
 
 /// A message in an answer: a text of the largest size that is nothing but `&amp;`, and what is around it.
 const MAX_MESSAGE_BYTES: usize = 5 * MAX_TEXT_BYTES + 1024;
@@ -83,27 +77,14 @@ impl<E: Engine> Served for Queues<E> {
         admitted: &Admitted<'_>,
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        use OperationKind::*;
-        let Admitted { target, grant, version, .. } = admitted;
-        let head = known.head;
-        let resource = Resource::parse(&target.path)?;
-        let kind = classify(&head.method, &resource, known.query)?;
-        known.kind = Some(kind);
-        door.check_secondary(target, kind)?;
-        access::check_queue(grant, kind, resource.queue())?;
-        let request = Request {
-            kind,
-            resource: &resource,
-            query: known.query,
-            headers: &head.headers,
-            case: head.extensions.get(),
-            version: *version,
-        };
-        let prepared = prepare(&request)?;
-        let wants_body = matches!(kind, PutMessage | SetAcl | SetServiceProperties);
-        let bytes = read_body(BodyUse::Whole { max_bytes: MAX_BODY_BYTES, required: wants_body }, head, body)
-            .await
-            .map_err(limited);
+        let Admitted { target, grant, .. } = admitted;
+        let head = admitted.head(known);
+        let request = Request::read(&head)?;
+        known.kind = Some(request.kind());
+        door.check_secondary(target, request.kind())?;
+        access::check_queue(grant, request.kind(), request.queue())?;
+        let prepared = request.prepare()?;
+        let bytes = read_body(request.body(), known.head, body).await.map_err(limited);
         let answer = async {
             let queue = prepared.queue().cloned();
             let operation = match bytes.and_then(|bytes| prepared.decode(&bytes)) {
@@ -117,13 +98,7 @@ impl<E: Engine> Served for Queues<E> {
             };
             let reply = self.service.execute(&target.account, &operation).await;
             let reply = reply.map_err(|error| request.quoted(error))?;
-            let context = Context {
-                base: &target.base,
-                account: &target.account,
-                query: known.query,
-                version: *version,
-            };
-            let response = encode(&context, &operation, reply)?;
+            let response = encode(&head, reply)?;
             let memory = memory.and_then(|memory| ReplyMemory::keep(memory, response.body().len()));
             Ok((response.map(ReplyBody::from), memory))
         };

@@ -6,7 +6,7 @@ use super::{Signed, failed};
 use crate::address::Service;
 use crate::blob::resource::Resource;
 use crate::query::Query;
-use crate::queue::resource::queue_of;
+use crate::queue::request::resource::queue_of;
 use crate::version::ServiceVersion;
 use std::net::IpAddr;
 use std::time::Duration;
