@@ -22,7 +22,7 @@ use super::reply_memory::ReplyMemory;
 use super::{Admitted, FrontDoor, Known, Served, read_body};
 use crate::body::{Body, ReplyBody};
 use crate::limits::{Limits, PAGE_BYTES};
-use hyper::http::{HeaderMap, Response};
+use hyper::http::Response;
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_engine::Engine;
@@ -37,13 +37,10 @@ use tepui_service::blob::{Answer, Caller};
 use tepui_service::{BlobService, Pace};
 use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::{self, SasToken};
-use tepui_wire::blob::classify::classify;
-use tepui_wire::blob::decode::{Prepared, Request, body_of, prepare, too_large};
-use tepui_wire::blob::encode::{self, BlobListWriter, BlockListWriter, Context, encode};
-use tepui_wire::blob::resource::Resource;
+use tepui_wire::blob::reply::{self, BlobListWriter, BlockListWriter, Context, encode};
+use tepui_wire::blob::request::{Prepared, Request, too_large};
 use tepui_wire::error_body::ErrorDress;
-use tepui_wire::head::BodyUse;
-use tepui_wire::request_headers::RequestHeaders;
+use tepui_wire::head::{BodyUse, Head};
 use tepui_wire::version::ServiceVersion;
 
 /// The Blob service behind the front door.
@@ -70,11 +67,11 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         known: &Known<'_, OperationKind>,
         admitted: &Admitted<'_>,
         prepared: Prepared,
-        max_bytes: usize,
+        (body_use, max_bytes): (BodyUse, usize),
         body: &mut Option<Body>,
     ) -> Result<(Operation, bytes::Bytes), ServiceError> {
         let container = prepared.operation().container().cloned();
-        let decoded = match read_body(BodyUse::Whole { max_bytes, required: true }, known.head, body).await {
+        let decoded = match read_body(body_use, known.head, body).await {
             Ok(bytes) => decode_in_turns(prepared, &bytes).await.map(|operation| (operation, bytes)),
             Err(error) if error.code == ErrorCode::RequestBodyTooLarge => Err(too_large(max_bytes as u64)),
             Err(error) => Err(error),
@@ -125,7 +122,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             let answer = admitted.in_time(pin!(answer)).await?;
             // There is no other answer that is read whole and may be longer than a page.
             let Reply::BlockList(list) = &answer.reply else { break (memory, answer) };
-            bytes = encode::most_block_list_bytes(list);
+            bytes = reply::most_block_list_bytes(list);
             if self.memory.is_enough(&memory, bytes) {
                 break (memory, answer);
             }
@@ -202,14 +199,8 @@ fn context<'a>(
     admitted: &'a Admitted<'_>,
     overrides: Option<&'a HttpProperties>,
 ) -> Context<'a> {
-    Context {
-        base: &admitted.target.base,
-        account: &admitted.target.account,
-        query: known.query,
-        version: admitted.version,
-        overrides,
-        may_read_tags: access::check_tags(&admitted.grant).is_ok(),
-    }
+    let may_read_tags = access::check_tags(&admitted.grant).is_ok();
+    Context { head: admitted.head(known), overrides, may_read_tags }
 }
 
 impl<E: Engine, X: Extents> Served for Blobs<E, X> {
@@ -245,36 +236,26 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
         admitted: &Admitted<'_>,
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let Admitted { target, grant, version, .. } = admitted;
-        let head = known.head;
-        let resource = Resource::parse(&target.path, known.query)?;
-        let headers = RequestHeaders::with_case(&head.headers, head.extensions.get());
-        let kind = classify(&head.method, &resource, known.query, &headers)?;
-        known.kind = Some(kind);
-        door.check_secondary(target, kind)?;
-        let allowed = allowed(grant, kind, &resource, &head.headers, *version)?;
-        let request = Request {
-            kind,
-            resource: &resource,
-            query: known.query,
-            headers: &headers,
-            version: *version,
-            target,
-            rules: &door.addresses,
-        };
-        let prepared = match prepare(&request) {
+        let Admitted { target, grant, .. } = admitted;
+        let head = admitted.head(known);
+        let request = Request::read(&head, &door.addresses)?;
+        known.kind = Some(request.kind());
+        door.check_secondary(target, request.kind())?;
+        let allowed = allowed(grant, &request)?;
+        let prepared = match request.prepare() {
             Ok(prepared) => prepared,
             Err(error) if is_about_length(&error) => {
-                let container = resource.container_name().ok();
+                let container = request.container_name().ok();
                 return Err(self.container_first(admitted, container.as_ref(), error).await);
             }
             Err(error) => return Err(error),
         };
-        check_details(&prepared, grant).map_err(|error| told(error, grant, &head.headers, *version))?;
+        check_details(&prepared, grant).map_err(|error| told(error, grant, &head))?;
         let caller = caller(target, allowed);
-        let answered = match body_of(kind) {
-            BodyUse::Whole { max_bytes, .. } => {
-                let (operation, bytes) = self.decode(known, admitted, prepared, max_bytes, body).await?;
+        let answered = match request.body() {
+            body_use @ BodyUse::Whole { max_bytes, .. } => {
+                let read = self.decode(known, admitted, prepared, (body_use, max_bytes), body);
+                let (operation, bytes) = read.await?;
                 match operation {
                     Operation::Batch { container } => {
                         // Boxed: it is large, and rare.
@@ -310,7 +291,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
                 }
             }
         };
-        answered.map_err(|error| told(error, grant, &head.headers, *version))
+        answered.map_err(|error| told(error, grant, &head))
     }
 
     fn error_dress(&self, _known: &Known<'_, OperationKind>, _version: ServiceVersion) -> ErrorDress {
@@ -327,25 +308,20 @@ fn caller(target: &Target, allowed: Allowed) -> Caller<'_> {
 }
 
 /// How far the caller may go with an operation.
-fn allowed(
-    grant: &Grant,
-    kind: OperationKind,
-    resource: &Resource,
-    headers: &HeaderMap,
-    version: ServiceVersion,
-) -> Result<Allowed, ServiceError> {
+fn allowed(grant: &Grant, request: &Request<'_>) -> Result<Allowed, ServiceError> {
+    let kind = request.kind();
     // Only who comes with a token of a directory gets a key of their own, and tokens are not served.
     if kind == OperationKind::GetUserDelegationKey && *grant != Grant::Anonymous {
         let error = ServiceError::new(ErrorCode::AuthenticationFailed);
         let reason = "Only authentication scheme Bearer is supported";
         return Err(error.with_detail("AuthenticationErrorDetail", reason));
     }
-    let checked = access::check(grant, kind, resource.container()).map_err(ServiceError::from);
-    let allowed = checked.map_err(|error| told(error, grant, headers, version))?;
+    let checked = access::check(grant, kind, request.container()).map_err(ServiceError::from);
+    let allowed = checked.map_err(|error| told(error, grant, request.head()))?;
     match kind {
         // Fidelity: `c` did not always do for blocks. scenario: blob-sas-create-blocks
         OperationKind::PutBlock | OperationKind::PutBlockFromUrl | OperationKind::PutBlockList
-            if allowed == Allowed::IfAbsent && !version.creates_from_blocks() =>
+            if allowed == Allowed::IfAbsent && !request.head().version.creates_from_blocks() =>
         {
             Err(ErrorCode::AuthorizationPermissionMismatch.into())
         }
@@ -368,10 +344,10 @@ fn check_details(prepared: &Prepared, grant: &Grant) -> Result<(), ServiceError>
 }
 
 /// What a caller is told: without credentials, not whether there is something that is not open to everybody.
-fn told(error: ServiceError, grant: &Grant, headers: &HeaderMap, version: ServiceVersion) -> ServiceError {
+fn told(error: ServiceError, grant: &Grant, head: &Head<'_>) -> ServiceError {
     match (grant, error.code) {
-        (Grant::Anonymous, ErrorCode::ResourceNotFound) => auth::deny_anonymous(headers, version),
-        (_, ErrorCode::CannotVerifyCopySource) if !version.tells_of_copy_source() => {
+        (Grant::Anonymous, ErrorCode::ResourceNotFound) => auth::deny_anonymous(head.headers, head.version),
+        (_, ErrorCode::CannotVerifyCopySource) if !head.version.tells_of_copy_source() => {
             error.without_copy_source()
         }
         _ => error,
@@ -385,5 +361,5 @@ fn is_about_length(error: &ServiceError) -> bool {
 
 /// What a SAS says instead of the blob. That of an account cannot: such words are not signed with it.
 fn overrides(known: &Known<'_, OperationKind>, grant: &Grant) -> Option<HttpProperties> {
-    matches!(grant, Grant::BlobSas { .. }).then(|| encode::overrides(known.query))
+    matches!(grant, Grant::BlobSas { .. }).then(|| reply::overrides(known.query))
 }

@@ -4,7 +4,7 @@ use super::keys::{Delegation, Signature};
 use super::sas_layout::{self, Kind};
 use super::{Signed, failed};
 use crate::address::Service;
-use crate::blob::resource::Resource;
+use crate::blob::request::resource::Resource;
 use crate::query::Query;
 use crate::queue::request::resource::queue_of;
 use crate::version::ServiceVersion;

@@ -2,7 +2,7 @@
 
 use super::Signed;
 use crate::address::Service;
-use crate::blob::resource::Resource as BlobResource;
+use crate::blob::request::resource::Resource as BlobResource;
 use crate::queue::request::resource::queue_of;
 use crate::version::ServiceVersion;
 use Line::{Account, Nothing, P, Resource, Snapshot};

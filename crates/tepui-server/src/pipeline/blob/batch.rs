@@ -15,12 +15,9 @@ use tepui_model::blob::{ContainerName, OperationKind};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_wire::address::Service;
 use tepui_wire::blob::batch::{self, Inner, PartAnswer};
-use tepui_wire::blob::classify::classify;
-use tepui_wire::blob::decode::{Request, prepare};
-use tepui_wire::blob::encode::{Context, encode};
+use tepui_wire::blob::reply::{Context, encode};
+use tepui_wire::blob::request::Request;
 use tepui_wire::error_body::{self, ErrorDress, Exchange};
-use tepui_wire::query::Query;
-use tepui_wire::request_headers::RequestHeaders;
 
 /// How many requests of a batch are under way at a time: they share what it costs to wait for the disk.
 const AT_A_TIME: usize = 16;
@@ -39,16 +36,16 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let content_type = known.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let parts = batch::decode(content_type, body, admitted.target)?;
-        let kinds = parts.iter().map(kind_of).collect::<Result<Vec<_>, _>>()?;
-        batch::check_kinds(&kinds)?;
+        let read = |part| Request::read(&Inner::head(part, admitted.version), &door.addresses);
+        let requests = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        batch::check_kinds(&requests.iter().map(Request::kind).collect::<Vec<_>>())?;
         let memory = self.memory.reserve(&admitted.target.account, parts.len() * MAX_ANSWER_BYTES).await?;
         let answers = async {
             let mut answers = Vec::with_capacity(parts.len());
-            for some in parts.iter().zip(&kinds).collect::<Vec<_>>().chunks(AT_A_TIME) {
-                let parts = some
-                    .iter()
-                    .map(|(part, kind)| self.answer_part(door, known, admitted, container, part, **kind));
-                answers.extend(together(parts).await);
+            for (parts, requests) in parts.chunks(AT_A_TIME).zip(requests.chunks(AT_A_TIME)) {
+                let answer =
+                    |(part, request)| self.answer_part(door, known, admitted, container, part, request);
+                answers.extend(together(parts.iter().zip(requests).map(answer)).await);
             }
             Ok(answers)
         };
@@ -65,10 +62,10 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         admitted: &Admitted<'_>,
         container: Option<&ContainerName>,
         part: &Inner,
-        kind: OperationKind,
+        request: &Request<'_>,
     ) -> PartAnswer {
         let request_id = door.ids.next();
-        let answered = self.carry_out_part(door, known, admitted, container, part, kind).await;
+        let answered = self.carry_out_part(door, known, admitted, container, request).await;
         let (mut response, reason) = match answered {
             Ok(response) => (response, None),
             Err(error) => {
@@ -96,47 +93,32 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         known: &Known<'_, OperationKind>,
         admitted: &Admitted<'_>,
         container: Option<&ContainerName>,
-        part: &Inner,
-        kind: OperationKind,
+        request: &Request<'_>,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
-        let Inner { method, target, headers, .. } = part;
-        let query = Query::parse(part.raw_query.as_deref());
-        let version = admitted.version;
+        let head = request.head();
         let presented = Presented {
-            method,
-            headers,
-            query: &query,
-            target,
-            version,
+            method: head.method,
+            headers: head.headers,
+            query: head.query,
+            target: head.target,
+            version: head.version,
             peer: admitted.peer,
             now: known.now,
         };
         let grant = door.grant(&presented).await?;
-        let resource = part.resource()?;
-        let allowed = allowed(&grant, kind, &resource, headers, version)?;
-        if container.is_some_and(|container| resource.container() != Some(container.as_str())) {
+        let allowed = allowed(&grant, request)?;
+        if container.is_some_and(|container| request.container() != Some(container.as_str())) {
             let error = ServiceError::new(ErrorCode::InvalidInput);
             return Err(error.with_cause("not in the container of the batch"));
         }
-        let rules = &door.addresses;
-        let listed = RequestHeaders::new(headers);
-        let request =
-            Request { kind, resource: &resource, query: &query, headers: &listed, version, target, rules };
-        let prepared = prepare(&request)?;
-        check_details(&prepared, &grant).map_err(|error| told(error, &grant, headers, version))?;
+        let prepared = request.prepare()?;
+        check_details(&prepared, &grant).map_err(|error| told(error, &grant, head))?;
         let operation = prepared.decode(b"")?;
-        let answer = self.service.execute(caller(target, allowed), &operation, None).await;
-        let answer = answer.map_err(|error| told(error, &grant, headers, version))?;
-        let (base, account) = (&target.base, &target.account);
-        let context =
-            Context { base, account, query: &query, version, overrides: None, may_read_tags: false };
+        let answer = self.service.execute(caller(head.target, allowed), &operation, None).await;
+        let answer = answer.map_err(|error| told(error, &grant, head))?;
+        let context = Context { head: *head, overrides: None, may_read_tags: false };
         encode(&context, &operation, answer.reply)
     }
-}
-
-fn kind_of(part: &Inner) -> Result<OperationKind, ServiceError> {
-    let query = Query::parse(part.raw_query.as_deref());
-    classify(&part.method, &part.resource()?, &query, &RequestHeaders::new(&part.headers))
 }
 
 /// Runs futures side by side, and has their outcomes in order.
