@@ -4,7 +4,6 @@
 //! carried out on one snapshot of the engine: read, decide, commit, and again if what was read has
 //! changed meanwhile. The decisions themselves are pure functions.
 
-pub mod access;
 pub mod blob;
 mod catalogue;
 mod keyspace;

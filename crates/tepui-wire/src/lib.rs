@@ -1,5 +1,6 @@
 //! The protocol's types as HTTP, both directions. No sockets and nothing asynchronous.
 
+pub mod access;
 pub mod address;
 pub mod auth;
 pub mod blob;

@@ -7,7 +7,7 @@ use tepui_engine::Engine;
 use tepui_model::grant::Grant;
 use tepui_model::table::{Change, ChangeSet, Operation, OperationKind, Reply};
 use tepui_model::{ErrorCode, ServiceError, Stage};
-use tepui_service::access;
+use tepui_wire::access::table::bounds;
 use tepui_wire::head::Head;
 use tepui_wire::payload::Payload;
 use tepui_wire::table::batch::{self, Batch, Boundaries, ChangeAnswer, Inner};
@@ -89,7 +89,7 @@ impl<E: Engine> Tables<E> {
             }
         }
         let operation = Operation::EntityGroupTransaction(ChangeSet::new(changes)?);
-        let reply = self.service.execute(&target.account, &operation, access::bounds(grant)).await?;
+        let reply = self.service.execute(&target.account, &operation, bounds(grant)).await?;
         let (Operation::EntityGroupTransaction(set), Reply::Transaction(written)) = (&operation, reply)
         else {
             return Err(ErrorCode::InternalError.into());
@@ -118,7 +118,7 @@ impl<E: Engine> Tables<E> {
         inner: &Inner,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
         let request = inner.read_query(head)?;
-        access::check(&admitted.grant, request.kind(), request.table())?;
+        request.check_access(&admitted.grant)?;
         request.check_name()?;
         let request = request.prepare_part(&batch::part_accept(head), None)?;
         let operation = request.decode(&[])?;
@@ -141,7 +141,7 @@ fn decode_part<'a>(
 ) -> Result<(Prepared<'a>, (String, Change)), Refusal> {
     let unclear = |error: ServiceError| Box::new((None, error));
     let request = part.read_change(batch).map_err(unclear)?;
-    access::check(grant, request.kind(), request.table()).map_err(|code| unclear(code.into()))?;
+    request.check_access(grant).map_err(unclear)?;
     request.check_name().map_err(unclear)?;
     let table = request.table().unwrap_or_default().to_owned();
     let refused = |error: ServiceError| Box::new((Some(table.clone()), error));

@@ -28,19 +28,20 @@ use std::sync::Arc;
 use tepui_engine::Engine;
 use tepui_extents::Extents;
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::blob::access::{self, Allowed};
+use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{ContainerName, HttpProperties, ListBlobs, Operation, OperationKind, Reply};
 use tepui_model::grant::Grant;
 use tepui_model::service_properties::CorsRule;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller};
 use tepui_service::{BlobService, Pace};
+use tepui_wire::access::blob as access;
 use tepui_wire::address::{Service, Target};
-use tepui_wire::auth::{self, SasToken};
+use tepui_wire::auth::SasToken;
 use tepui_wire::blob::reply::{self, BlobListWriter, BlockListWriter, Context, encode};
 use tepui_wire::blob::request::{Prepared, Request, too_large};
 use tepui_wire::error_body::ErrorDress;
-use tepui_wire::head::{BodyUse, Head};
+use tepui_wire::head::BodyUse;
 use tepui_wire::version::ServiceVersion;
 
 /// The Blob service behind the front door.
@@ -241,7 +242,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
         let request = Request::read(&head, &door.addresses)?;
         known.kind = Some(request.kind());
         door.check_secondary(target, request.kind())?;
-        let allowed = allowed(grant, &request)?;
+        let allowed = request.check_access(grant)?;
         let prepared = match request.prepare() {
             Ok(prepared) => prepared,
             Err(error) if is_about_length(&error) => {
@@ -250,7 +251,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
             }
             Err(error) => return Err(error),
         };
-        check_details(&prepared, grant).map_err(|error| told(error, grant, &head))?;
+        access::check_details(grant, &prepared, &head)?;
         let caller = caller(target, allowed);
         let answered = match request.body() {
             body_use @ BodyUse::Whole { max_bytes, .. } => {
@@ -291,7 +292,7 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
                 }
             }
         };
-        answered.map_err(|error| told(error, grant, &head))
+        answered.map_err(|error| access::redact_error(error, grant, &head))
     }
 
     fn error_dress(&self, _known: &Known<'_, OperationKind>, _version: ServiceVersion) -> ErrorDress {
@@ -305,53 +306,6 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
 
 fn caller(target: &Target, allowed: Allowed) -> Caller<'_> {
     Caller { allowed, ..Caller::owner(&target.account) }
-}
-
-/// How far the caller may go with an operation.
-fn allowed(grant: &Grant, request: &Request<'_>) -> Result<Allowed, ServiceError> {
-    let kind = request.kind();
-    // Only who comes with a token of a directory gets a key of their own, and tokens are not served.
-    if kind == OperationKind::GetUserDelegationKey && *grant != Grant::Anonymous {
-        let error = ServiceError::new(ErrorCode::AuthenticationFailed);
-        let reason = "Only authentication scheme Bearer is supported";
-        return Err(error.with_detail("AuthenticationErrorDetail", reason));
-    }
-    let checked = access::check(grant, kind, request.container()).map_err(ServiceError::from);
-    let allowed = checked.map_err(|error| told(error, grant, request.head()))?;
-    match kind {
-        // Fidelity: `c` did not always do for blocks. scenario: blob-sas-create-blocks
-        OperationKind::PutBlock | OperationKind::PutBlockFromUrl | OperationKind::PutBlockList
-            if allowed == Allowed::IfAbsent && !request.head().version.creates_from_blocks() =>
-        {
-            Err(ErrorCode::AuthorizationPermissionMismatch.into())
-        }
-        _ => Ok(allowed),
-    }
-}
-
-/// What an operation needs beside the right to do it at all: whoever asks for tags must be allowed to know of
-/// them, and whoever protects a new blob must be allowed to protect one that is there.
-fn check_details(prepared: &Prepared, grant: &Grant) -> Result<(), ServiceError> {
-    // In lists, everybody who is let in without credentials has no tags.
-    let leaves_out = *grant == Grant::Anonymous && matches!(prepared.operation(), Operation::ListBlobs(_));
-    if prepared.asks_for_tags && !leaves_out {
-        access::check_tags(grant)?;
-    }
-    if prepared.operation().sets_protection() {
-        access::check_protection(grant)?;
-    }
-    Ok(())
-}
-
-/// What a caller is told: without credentials, not whether there is something that is not open to everybody.
-fn told(error: ServiceError, grant: &Grant, head: &Head<'_>) -> ServiceError {
-    match (grant, error.code) {
-        (Grant::Anonymous, ErrorCode::ResourceNotFound) => auth::deny_anonymous(head.headers, head.version),
-        (_, ErrorCode::CannotVerifyCopySource) if !head.version.tells_of_copy_source() => {
-            error.without_copy_source()
-        }
-        _ => error,
-    }
 }
 
 /// Errors that a missing container comes before.

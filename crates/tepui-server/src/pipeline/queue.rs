@@ -13,7 +13,7 @@ use tepui_model::queue::message::MAX_TEXT_BYTES;
 use tepui_model::queue::{Operation, OperationKind, QueueName};
 use tepui_model::service_properties::CorsRule;
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_service::{QueueService, access};
+use tepui_service::QueueService;
 use tepui_wire::address::Service;
 use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
@@ -82,7 +82,7 @@ impl<E: Engine> Served for Queues<E> {
         let request = Request::read(&head)?;
         known.kind = Some(request.kind());
         door.check_secondary(target, request.kind())?;
-        access::check_queue(grant, request.kind(), request.queue())?;
+        request.check_access(grant)?;
         let prepared = request.prepare()?;
         let bytes = read_body(request.body(), known.head, body).await.map_err(limited);
         let answer = async {

@@ -14,7 +14,8 @@ use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::CorsRule;
 use tepui_model::table::{Operation, OperationKind};
 use tepui_model::{ServiceError, Stage};
-use tepui_service::{TableService, access};
+use tepui_service::TableService;
+use tepui_wire::access::table::bounds;
 use tepui_wire::address::{Service, Target};
 use tepui_wire::auth::SasToken;
 use tepui_wire::error_body::ErrorDress;
@@ -43,7 +44,7 @@ impl<E: Engine> Tables<E> {
         operation: &Operation,
         admitted: &Admitted<'_>,
     ) -> Result<Response<Payload>, ServiceError> {
-        let bounds = access::bounds(&admitted.grant);
+        let bounds = bounds(&admitted.grant);
         let (account, now) = (&admitted.target.account, known.now);
         if let Operation::QueryEntities(query) = operation {
             let memory = self.replies.reserve_page(account).await?;
@@ -110,7 +111,7 @@ impl<E: Engine> Served for Tables<E> {
         known.kind = Some(kind);
         // What a batch does is known once it is decoded.
         door.check_secondary(target, if kind == EntityGroupTransaction { QueryEntities } else { kind })?;
-        access::check(grant, kind, request.table())?;
+        request.check_access(grant)?;
         request.check_name()?;
         let body_use = request.body();
         let request = request.prepare()?;

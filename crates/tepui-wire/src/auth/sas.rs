@@ -12,13 +12,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::grant::{BlobReach, Grant, KeyBounds};
+use tepui_model::permissions::{Permissions, ResourceTypes, Services};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// A SAS whose signature is good.
 #[derive(Debug)]
 pub struct SasToken {
     reach: Reach,
-    permissions: Option<String>,
+    permissions: Option<Permissions>,
     start: Option<Timestamp>,
     expiry: Option<Timestamp>,
     addresses: Option<(IpAddr, IpAddr)>,
@@ -31,8 +32,8 @@ pub struct SasToken {
 #[derive(Debug)]
 enum Reach {
     Account {
-        services: String,
-        resource_types: String,
+        services: Services,
+        resource_types: ResourceTypes,
     },
     Table {
         name: String,
@@ -144,11 +145,13 @@ fn mandatory(name: &str) -> ServiceError {
 fn read(request: &Signed<'_>, kind: Kind, version: ServiceVersion) -> Result<SasToken, ServiceError> {
     let query = request.query;
     let owned = |name: &str| given(query, name).map(str::to_owned);
-    let required = |name: &str| owned(name).ok_or_else(|| mandatory(name));
     let reach = match (kind, request.service) {
-        (Kind::Account, _) => Reach::Account { services: required("ss")?, resource_types: required("srt")? },
+        (Kind::Account, _) => Reach::Account {
+            services: given(query, "ss").map(Services::parse).ok_or_else(|| mandatory("ss"))?,
+            resource_types: given(query, "srt").map(ResourceTypes::parse).ok_or_else(|| mandatory("srt"))?,
+        },
         (Kind::Service, Service::Table) => Reach::Table {
-            name: required("tn")?,
+            name: owned("tn").ok_or_else(|| mandatory("tn"))?,
             bounds: bounds(query)?,
             modern_errors: version.has_sas_mismatch_errors(),
         },
@@ -173,7 +176,7 @@ fn read(request: &Signed<'_>, kind: Kind, version: ServiceVersion) -> Result<Sas
     let restricts = version.signs_ip_and_protocol();
     Ok(SasToken {
         reach,
-        permissions: owned("sp"),
+        permissions: given(query, "sp").map(Permissions::parse),
         start: time("st")?,
         expiry: time("se")?,
         addresses: given(query, "sip").filter(|_| restricts).map(parse_addresses).transpose()?,
@@ -281,7 +284,7 @@ impl SasToken {
         request: &Signed<'_>,
     ) -> Result<Grant, ServiceError> {
         self.merge(policy)?;
-        let permissions = self.permissions.take().ok_or_else(|| mandatory("sp"))?;
+        let permissions = self.permissions.ok_or_else(|| mandatory("sp"))?;
         self.check_lifetime(request.now)?;
         self.check_caller(request)?;
         match self.reach {
@@ -306,7 +309,7 @@ impl SasToken {
         let identifier = policy.filter(|policy| policy.id == *id).ok_or_else(|| failed("no such policy"))?;
         let Some(policy) = &identifier.policy else { return Ok(()) };
         // An empty permission is none.
-        let permission = policy.permission.as_ref().filter(|letters| !letters.is_empty());
+        let permission = policy.permission.as_deref().filter(|letters| !letters.is_empty());
         let said_twice = (self.start.is_some() && policy.start.is_some())
             || (self.expiry.is_some() && policy.expiry.is_some())
             || (self.permissions.is_some() && permission.is_some());
@@ -317,7 +320,7 @@ impl SasToken {
         }
         self.start = self.start.or(policy.start);
         self.expiry = self.expiry.or(policy.expiry);
-        self.permissions = self.permissions.take().or_else(|| permission.cloned());
+        self.permissions = self.permissions.or_else(|| permission.map(Permissions::parse));
         Ok(())
     }
 

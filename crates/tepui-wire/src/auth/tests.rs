@@ -12,6 +12,7 @@ use tepui_model::Stage;
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
 use tepui_model::account::{Account, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 use tepui_model::grant::{Grant, KeyBounds};
+use tepui_model::permissions::{Permissions, ResourceTypes, Services};
 
 mod blob;
 
@@ -451,7 +452,7 @@ fn sas_vectors() {
 fn grants_say_what_was_signed() {
     let table_grant = |permissions: &str, bounds, modern_errors| Grant::TableSas {
         table: "Orders".to_owned(),
-        permissions: permissions.to_owned(),
+        permissions: Permissions::parse(permissions),
         bounds,
         modern_errors,
     };
@@ -475,9 +476,9 @@ fn grants_say_what_was_signed() {
          &spr=https,http&sv=2019-02-02&sig=z9vcB/wpaH7u1XOYYOA8SSyNfiPpNZHxf9zz4xNA6ig=",
     );
     let expected = Grant::AccountSas {
-        services: "t".to_owned(),
-        resource_types: "sco".to_owned(),
-        permissions: "rwdlacu".to_owned(),
+        services: Services::TABLE,
+        resource_types: ResourceTypes::parse("sco"),
+        permissions: Permissions::parse("rwdlacu"),
     };
     assert_eq!(account.grant(None), Ok(expected));
 }
@@ -617,8 +618,11 @@ fn a_queue_sas_is_for_the_queue_of_the_path() {
         let uri = format!("/devstoreaccount1/{path}?sp=rp&se=2026-04-01&sv=2019-02-02&sig={signature}");
         table("GET", &uri).service(Service::Queue)
     };
-    let expected =
-        Grant::QueueSas { queue: "jobs".to_owned(), permissions: "rp".to_owned(), modern_errors: true };
+    let expected = Grant::QueueSas {
+        queue: "jobs".to_owned(),
+        permissions: Permissions::parse("rp"),
+        modern_errors: true,
+    };
     for path in ["jobs", "jobs/", "/jobs", "jobs/messages", "jobs/messages/1", "j%6Fbs/messages"] {
         assert_eq!(request(path).grant(None), Ok(expected.clone()), "{path}");
     }
@@ -640,8 +644,11 @@ fn policies_of_queues_fill_their_sas() {
         permission: Some("raup".to_owned()),
     };
     let stored = SignedIdentifier { id: "p".to_owned(), policy: Some(policy) };
-    let expected =
-        Grant::QueueSas { queue: "jobs".to_owned(), permissions: "raup".to_owned(), modern_errors: true };
+    let expected = Grant::QueueSas {
+        queue: "jobs".to_owned(),
+        permissions: Permissions::parse("raup"),
+        modern_errors: true,
+    };
     assert_eq!(request.grant(Some(&stored)), Ok(expected));
     assert!(request.grant(None).is_err());
     request.run(|signed| match authenticate(signed) {

@@ -22,6 +22,7 @@ pub use pieces::too_large;
 use self::resource::Resource;
 use super::headers as header;
 use super::{block_list_xml, conditions, delegation_xml, source, structured, tags_text};
+use crate::access;
 use crate::address::AddressRules;
 use crate::head::{BodyUse, Head};
 use crate::parameters::{given, invalid_value, missing};
@@ -30,12 +31,14 @@ use crate::request_headers::RequestHeaders;
 use crate::version::ServiceVersion;
 use crate::xml;
 use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     BlobPath, BlockListType, Checksums, ContainerEncryption, ContainerName, Crc64Sum, DelegationKeyRequest,
     DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode, Md5Sum, NotImplemented, Operation,
     OperationKind, PreviousSnapshot, PublicAccess, Revision, SequenceNumberAction, SetBlobProperties, Tags,
     TierConditions,
 };
+use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// What a stored access policy of a container can allow.
@@ -105,6 +108,11 @@ impl<'a> Request<'a> {
     /// The same, if it can be the name of one.
     pub fn container_name(&self) -> Result<ContainerName, ServiceError> {
         self.resource.container_name()
+    }
+
+    /// How far the caller may go with this.
+    pub fn check_access(&self, grant: &Grant) -> Result<Allowed, ServiceError> {
+        access::blob::check_request(grant, self)
     }
 
     /// What is done with the body.

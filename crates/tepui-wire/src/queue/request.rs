@@ -11,6 +11,7 @@ pub(crate) mod resource;
 
 use self::resource::Resource;
 use super::{message_xml, receipt};
+use crate::access;
 use crate::head::{BodyUse, Head};
 use crate::metadata;
 use crate::parameters::{given, integer, invalid_value, missing, ranged};
@@ -20,6 +21,7 @@ use crate::xml;
 use bytes::Bytes;
 use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::grant::Grant;
 use tepui_model::queue::message::{MAX_MESSAGES, MAX_TEXT_BYTES};
 use tepui_model::queue::{ListQueues, MessageId, Operation, OperationKind, PopReceipt, QueueName};
 use tepui_model::service_properties::ServicePropertiesChange;
@@ -58,6 +60,11 @@ impl<'a> Request<'a> {
     /// The queue that the request is about, as the caller spells it.
     pub fn queue(&self) -> Option<&str> {
         self.resource.queue()
+    }
+
+    /// Whether the caller may do this at all.
+    pub fn check_access(&self, grant: &Grant) -> Result<(), ServiceError> {
+        Ok(access::queue::check(grant, self.kind, self.queue())?)
     }
 
     /// What is done with the body. Those of operations that have none are read, too, and then ignored.

@@ -16,11 +16,13 @@ use self::resource::Resource;
 use super::format::BodyFormat;
 use super::json::{DecodedEntity, KeysIn};
 use super::{atom, filter_text, json, token};
+use crate::access;
 use crate::head::{BodyUse, Head};
 use crate::query::Query;
 use crate::xml;
 use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use tepui_model::condition::Condition;
+use tepui_model::grant::Grant;
 use tepui_model::table::{
     Action, Change, EntityKey, Operation, OperationKind, PageSize, Properties, QueryEntities, QueryTables,
     TableName,
@@ -77,6 +79,11 @@ impl<'a> Request<'a> {
     /// The table that the request is about, as the caller spells it.
     pub fn table(&self) -> Option<&str> {
         self.resource.table()
+    }
+
+    /// Whether the caller may do this at all.
+    pub fn check_access(&self, grant: &Grant) -> Result<(), ServiceError> {
+        Ok(access::table::check(grant, self.kind, self.table())?)
     }
 
     /// Refuses the name of a table that no table can have: see [`Resource::check_name`].

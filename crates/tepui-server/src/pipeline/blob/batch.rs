@@ -1,6 +1,6 @@
 //! Batches: every request inside is checked, carried out and answered as if it came alone.
 
-use super::{Blobs, allowed, caller, check_details, told};
+use super::{Blobs, caller};
 use crate::body::ReplyBody;
 use crate::pipeline::reply_memory::ReplyMemory;
 use crate::pipeline::{Admitted, FrontDoor, Known, Presented};
@@ -13,6 +13,7 @@ use tepui_engine::Engine;
 use tepui_extents::Extents;
 use tepui_model::blob::{ContainerName, OperationKind};
 use tepui_model::{ErrorCode, ServiceError};
+use tepui_wire::access::blob as access;
 use tepui_wire::address::Service;
 use tepui_wire::blob::batch::{self, Inner, PartAnswer};
 use tepui_wire::blob::reply::{Context, encode};
@@ -106,16 +107,16 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             now: known.now,
         };
         let grant = door.grant(&presented).await?;
-        let allowed = allowed(&grant, request)?;
+        let allowed = request.check_access(&grant)?;
         if container.is_some_and(|container| request.container() != Some(container.as_str())) {
             let error = ServiceError::new(ErrorCode::InvalidInput);
             return Err(error.with_cause("not in the container of the batch"));
         }
         let prepared = request.prepare()?;
-        check_details(&prepared, &grant).map_err(|error| told(error, &grant, head))?;
+        access::check_details(&grant, &prepared, head)?;
         let operation = prepared.decode(b"")?;
         let answer = self.service.execute(caller(head.target, allowed), &operation, None).await;
-        let answer = answer.map_err(|error| told(error, &grant, head))?;
+        let answer = answer.map_err(|error| access::redact_error(error, &grant, head))?;
         let context = Context { head: *head, overrides: None, may_read_tags: false };
         encode(&context, &operation, answer.reply)
     }

@@ -9,11 +9,12 @@ use hyper::http::{HeaderMap, HeaderValue, Method, Response};
 use std::pin::pin;
 use tepui_engine::{Engine, Snapshot};
 use tepui_extents::Extents;
-use tepui_model::blob::access::{self, Allowed};
+use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{CopySource, Operation, OperationKind, SourcePlace};
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{BytesOrHole, Caller, Download, Upload, Uploaded};
+use tepui_wire::access::blob as access;
 use tepui_wire::blob::source::as_request;
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
