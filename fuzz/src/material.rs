@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use tepui_model::Timestamp;
 use tepui_model::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 use tepui_wire::address::{Service, Target};
-use tepui_wire::auth::{Signed, SigningKeys, decode_key};
+use tepui_wire::auth::{SigningKeys, Verifier, decode_key};
 use tepui_wire::head::Head;
 use tepui_wire::query::Query;
 use tepui_wire::version::ServiceVersion;
@@ -79,35 +79,19 @@ impl<'a> Request<'a> {
     /// Its head, as it is read in this version.
     pub(crate) fn head<'s>(
         &'s self,
+        service: Service,
         version: ServiceVersion,
         query: &'s Query,
         target: &'s Target,
     ) -> Head<'s> {
         let Self { method, headers, .. } = self;
-        Head { method, target, path: &target.path, query, headers, case: None, version }
+        Head { service, method, target, path: &target.path, query, headers, case: None, version }
     }
+}
 
-    /// What signatures of it are checked against.
-    pub(crate) fn signed<'s>(
-        &'s self,
-        service: Service,
-        version: ServiceVersion,
-        query: &'s Query,
-        target: &'s Target,
-    ) -> Signed<'s> {
-        Signed {
-            service,
-            method: &self.method,
-            headers: &self.headers,
-            query,
-            target,
-            keys: &KEYS,
-            now: *NOW,
-            version,
-            peer_ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
-            secure: false,
-        }
-    }
+/// What credentials are checked against.
+pub(crate) fn verifier() -> Verifier<'static> {
+    Verifier { keys: &KEYS, now: *NOW, peer_ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)), secure: false }
 }
 
 /// The first line without its end, and what follows.

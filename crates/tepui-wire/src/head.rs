@@ -1,6 +1,6 @@
 //! The head of a request, read once. Services, signatures and replies look at this, not at the HTTP library's parts.
 
-use crate::address::Target;
+use crate::address::{Service, Target};
 use crate::metadata::HeaderCase;
 use crate::query::Query;
 use crate::version::ServiceVersion;
@@ -9,6 +9,7 @@ use http::{HeaderMap, Method};
 /// Everything of a request but its body: of one that came alone, or of one inside a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
+    pub service: Service,
     /// As on the request line, also where another method is tunnelled through POST.
     pub method: &'a Method,
     /// How the request was addressed; for a part of a table batch, how the batch was.
@@ -71,10 +72,10 @@ pub(crate) mod sent {
             Self { method: method.parse().unwrap(), target, query: Query::parse(query), headers }
         }
 
-        pub(crate) fn head(&self, version: &str) -> Head<'_> {
+        pub(crate) fn head(&self, service: Service, version: &str) -> Head<'_> {
             let Self { method, target, query, headers } = self;
             let version = ServiceVersion::parse(version).unwrap();
-            Head { method, target, path: &target.path, query, headers, case: None, version }
+            Head { service, method, target, path: &target.path, query, headers, case: None, version }
         }
     }
 }

@@ -15,7 +15,7 @@ use tepui_wire::blob::batch::{self, PartAnswer};
 use tepui_wire::blob::reply::{BlobListWriter, Context, encode, overrides};
 use tepui_wire::blob::request::Request;
 use tepui_wire::blob::request::resource::Resource;
-use tepui_wire::error_body::{self, ErrorDress, Exchange};
+use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::head::Head;
 use tepui_wire::query::Query;
 use tepui_wire::version::ServiceVersion;
@@ -49,6 +49,7 @@ fn answer_by(
         host_style: false,
     };
     let head = Head {
+        service: Service::Blob,
         method: &method.parse().expect("a method"),
         target: &target,
         path: &target.path,
@@ -545,7 +546,7 @@ fn the_service() {
 #[test]
 fn errors() {
     let answer = |error: &ServiceError| {
-        error_body::encode(error, ErrorDress::Xml, Service::Blob, "id", moment("2026-03-04T05:06:07Z"))
+        error_body::encode(error, ErrorFormat::Xml, Service::Blob, "id", moment("2026-03-04T05:06:07Z"))
     };
     let source = ServiceError::new(ErrorCode::CannotVerifyCopySource)
         .with_status(404)
@@ -567,13 +568,8 @@ fn errors() {
 fn batches() {
     let now = moment("2026-03-04T05:06:07Z");
     let finish = |mut response: Response<Vec<u8>>| {
-        let exchange = Exchange {
-            service: Service::Blob,
-            request_id: "id",
-            version: ServiceVersion::parse("2021-08-06"),
-            request_headers: &HeaderMap::new(),
-        };
-        error_body::finish(response.headers_mut(), &exchange);
+        let version = ServiceVersion::parse("2021-08-06");
+        error_body::finish(response.headers_mut(), Service::Blob, version, "id", &HeaderMap::new());
         response
     };
     let missing: ServiceError = ErrorCode::BlobNotFound.into();
@@ -585,7 +581,7 @@ fn batches() {
         },
         PartAnswer {
             content_id: None,
-            response: finish(error_body::encode(&missing, ErrorDress::Xml, Service::Blob, "id", now)),
+            response: finish(error_body::encode(&missing, ErrorFormat::Xml, Service::Blob, "id", now)),
             reason: Some(missing.message().to_owned()),
         },
     ];

@@ -11,7 +11,7 @@ use tepui_model::queue::{Claimed, ListedQueue, MessageId, Peeked, PopReceipt, Qu
 use tepui_model::service_properties::ServiceProperties;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_wire::address::{Service, Target};
-use tepui_wire::error_body::{self, ErrorDress};
+use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::head::Head;
 use tepui_wire::query::Query;
 use tepui_wire::queue::reply::encode;
@@ -31,6 +31,7 @@ fn answer_in(version: &str, query: &str, reply: Reply) -> Response<Vec<u8>> {
         host_style: false,
     };
     let head = Head {
+        service: Service::Queue,
         method: &Method::GET,
         target: &target,
         path: &target.path,
@@ -137,7 +138,7 @@ fn policies_and_settings() {
 #[test]
 fn errors() {
     let answer = |error: &ServiceError| {
-        error_body::encode(error, ErrorDress::Xml, Service::Queue, "id", at("2026-03-04T05:06:07Z"))
+        error_body::encode(error, ErrorFormat::Xml, Service::Queue, "id", at("2026-03-04T05:06:07Z"))
     };
     let range = ServiceError::new(ErrorCode::OutOfRangeQueryParameterValue)
         .with_detail("QueryParameterName", "numofmessages")

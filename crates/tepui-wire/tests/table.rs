@@ -10,7 +10,7 @@ use tepui_model::table::{
     PropertiesBuilder, QueryCost, Reply, TableName, TablePage, ValueRef, Written,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_wire::address::Target;
+use tepui_wire::address::{Service, Target};
 use tepui_wire::head::Head;
 use tepui_wire::payload::Payload;
 use tepui_wire::query::Query;
@@ -39,7 +39,16 @@ struct Sent {
 impl Sent {
     fn prepared(&self) -> Prepared<'_> {
         let Self { method, target, query, headers, version } = self;
-        let head = Head { method, target, path: &target.path, query, headers, case: None, version: *version };
+        let head = Head {
+            service: Service::Table,
+            method,
+            target,
+            path: &target.path,
+            query,
+            headers,
+            case: None,
+            version: *version,
+        };
         let request = Request::read(&head).expect("an operation");
         request.prepare().expect("a format")
     }

@@ -6,7 +6,7 @@ use http::{HeaderMap, Method};
 use tepui_model::ServiceError;
 use tepui_model::table::change_set::MAX_CHANGES;
 use tepui_model::table::{Action, Change, ChangeSet, Written};
-use tepui_wire::address::Target;
+use tepui_wire::address::{Service, Target};
 use tepui_wire::head::Head;
 use tepui_wire::query::Query;
 use tepui_wire::table::batch::{self as wire, Batch, Boundaries, ChangeAnswer, Inner};
@@ -63,7 +63,17 @@ pub fn batch(data: &[u8]) {
     };
     let (method, query, headers) = (&Method::POST, &Query::default(), &HeaderMap::new());
     for (account_in_path, version) in [(Some(ACCOUNT), ServiceVersion::NEWEST), (None, some_version(data))] {
-        let head = Head { method, target: &target, path: &target.path, query, headers, case: None, version };
+        let service = Service::Table;
+        let head = Head {
+            service,
+            method,
+            target: &target,
+            path: &target.path,
+            query,
+            headers,
+            case: None,
+            version,
+        };
         match wire::decode(content_type, body, account_in_path) {
             Ok(Batch::ChangeSet(parts)) => change_set(&head, &parts, body),
             Ok(Batch::Query(inner)) => {

@@ -8,7 +8,7 @@ use tepui_model::blob::{ContainerPage, FoundPage, NewContent, Operation, PageWri
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::blob::reply::{BlobListWriter, Context, encode, overrides};
 use tepui_wire::blob::request::Request;
-use tepui_wire::error_body::{self, ErrorDress};
+use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::head::BodyUse;
 use tepui_wire::query::Query;
 use tepui_wire::version::{self, VersionPolicy};
@@ -99,14 +99,14 @@ pub fn blob_request(data: &[u8]) {
     };
     if let Err(error) = answer(&request, &query, &target, &rules) {
         refused(&error);
-        let body = error_body::encode(&error, ErrorDress::Xml, Service::Blob, "id", *NOW).into_body();
+        let body = error_body::encode(&error, ErrorFormat::Xml, Service::Blob, "id", *NOW).into_body();
         is_text_of_xml(&body);
     }
 }
 
 fn answer(sent: &Sent<'_>, query: &Query, target: &Target, rules: &AddressRules) -> Result<(), ServiceError> {
     let version = version::negotiate(&sent.headers, query, None, VersionPolicy::Check)?;
-    let head = sent.head(version, query, target);
+    let head = sent.head(Service::Blob, version, query, target);
     let request = Request::read(&head, rules)?;
     let prepared = request.prepare()?;
     let body = match request.body() {

@@ -10,7 +10,7 @@ use tepui_model::queue::message::{MAX_MESSAGES, MAX_TEXT_BYTES};
 use tepui_model::queue::{ListedQueue, Operation, QueuePage, Reply};
 use tepui_model::{ServiceError, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
-use tepui_wire::error_body::{self, ErrorDress};
+use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::head::Head;
 use tepui_wire::metadata;
 use tepui_wire::query::Query;
@@ -80,14 +80,14 @@ pub fn queue_request(data: &[u8]) {
     if let Err(error) = answer(&request, &query, &target) {
         refused(&error);
         let now = *crate::material::NOW;
-        let body = error_body::encode(&error, ErrorDress::Xml, Service::Queue, "id", now).into_body();
+        let body = error_body::encode(&error, ErrorFormat::Xml, Service::Queue, "id", now).into_body();
         is_text_of_xml(&body);
     }
 }
 
 fn answer(sent: &Sent<'_>, query: &Query, target: &Target) -> Result<(), ServiceError> {
     let version = version::negotiate(&sent.headers, query, None, VersionPolicy::Check)?;
-    let head = sent.head(version, query, target);
+    let head = sent.head(Service::Queue, version, query, target);
     let request = Request::read(&head)?;
     let prepared = request.prepare()?;
     assert_eq!(prepared.queue().map(|queue| queue.as_str()), request.queue());

@@ -1,17 +1,17 @@
 //! Whole requests, through the same steps as in the server, up to the typed operation.
 
 use crate::checks::{entity_survives, refused};
-use crate::material::{ACCOUNT, Request as Sent};
+use crate::material::{ACCOUNT, Request as Sent, verifier};
 use http::{HeaderMap, Method};
 use tepui_model::ServiceError;
 use tepui_model::table::{Action, Operation, OperationKind};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth;
-use tepui_wire::error_body::{self, Exchange};
+use tepui_wire::error_body;
 use tepui_wire::head::BodyUse;
 use tepui_wire::query::Query;
 use tepui_wire::table::request::Request;
-use tepui_wire::table::request::presentation::error_dress;
+use tepui_wire::table::request::presentation::error_format;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
 use tepui_wire::{cors, table};
 
@@ -82,15 +82,11 @@ pub fn request(data: &[u8]) {
         let mut known = (None, ServiceVersion::NEWEST);
         if let Err(error) = answer(&request, &query, &target, policy, &mut known) {
             refused(&error);
-            let dress = error_dress(known.0, &query, &request.headers, known.1);
-            let mut response = error_body::encode(&error, dress, Service::Table, "id", *crate::material::NOW);
-            let exchange = Exchange {
-                service: Service::Table,
-                request_id: "id",
-                version: Some(known.1),
-                request_headers: &request.headers,
-            };
-            error_body::finish(response.headers_mut(), &exchange);
+            let format = error_format(known.0, &query, &request.headers, known.1);
+            let mut response =
+                error_body::encode(&error, format, Service::Table, "id", *crate::material::NOW);
+            let (headers, version) = (response.headers_mut(), Some(known.1));
+            error_body::finish(headers, Service::Table, version, "id", &request.headers);
         }
     }
 }
@@ -107,12 +103,13 @@ fn answer(
     }
     let version = version::negotiate(&request.headers, query, auth::sas_version(query), policy);
     let signed_version = version.clone().unwrap_or(ServiceVersion::NEWEST);
-    if let Err(error) = auth::authenticate(&request.signed(Service::Table, signed_version, query, target)) {
+    let signed = request.head(Service::Table, signed_version, query, target);
+    if let Err(error) = verifier().authenticate(&signed) {
         // Others could have signed it: what comes next is not only for those who cannot.
         refused(&error);
     }
     known.1 = version?;
-    let decoded = Request::read(&request.head(known.1, query, target))?;
+    let decoded = Request::read(&request.head(Service::Table, known.1, query, target))?;
     known.0 = Some(decoded.kind());
     decoded.check_name()?;
     assert!(matches!(decoded.body(), BodyUse::Whole { .. }));

@@ -1,6 +1,7 @@
 //! Entity group transactions: every part goes through the same checks as a lone request.
 
-use super::{Admitted, FrontDoor, Known, Tables};
+use super::exchange::{Authorized, Outcome};
+use super::{Tables, check_secondary};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
 use tepui_engine::Engine;
@@ -17,38 +18,37 @@ use tepui_wire::table::request::presentation::{Prefer, prefer};
 impl<E: Engine> Tables<E> {
     pub(super) async fn answer_batch(
         &self,
-        door: &FrontDoor<Self>,
-        known: &mut Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
-        head: &Head<'_>,
+        authorized: &Authorized<'_>,
+        outcome: &mut Outcome,
         body: &[u8],
     ) -> Result<Response<Vec<u8>>, ServiceError> {
-        let target = admitted.target;
-        let ids = &Boundaries::new(&door.ids.next(), &door.ids.next());
+        let Authorized { head, request_id, now, .. } = authorized;
+        let target = head.target;
+        let ids = &Boundaries::new(&self.front.ids.next(), &self.front.ids.next());
         let account_in_path = (!target.host_style).then_some(&*target.account);
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         match batch::decode(content_type, body, account_in_path)? {
             Batch::Query(inner) => {
-                let answered = self.answer_inner_query(known, admitted, head, &inner).await;
+                let answered = self.answer_inner_query(authorized, outcome, &inner).await;
                 Ok(match answered {
                     Ok(response) => batch::encode_query(ids, &response),
                     Err(error) => {
-                        known.error_code = Some(error.code.name());
-                        batch::encode_query_refusal(ids, &error.at_change(0), known.request_id, known.now)
+                        outcome.error_code = Some(error.code.name());
+                        batch::encode_query_refusal(ids, &error.at_change(0), request_id, *now)
                     }
                 })
             }
             Batch::ChangeSet(parts) => {
-                door.check_secondary(target, OperationKind::EntityGroupTransaction)?;
-                let answered = self.apply(known, admitted, head, &parts, body, ids).await;
+                check_secondary(&self.front, target, OperationKind::EntityGroupTransaction)?;
+                let answered = self.apply(authorized, &parts, body, ids).await;
                 Ok(answered.unwrap_or_else(|error| {
-                    known.error_code = Some(error.code.name());
-                    log_failure(known.request_id, &error);
+                    outcome.error_code = Some(error.code.name());
+                    log_failure(request_id, &error);
                     let error = batch::indexed(error, parts.len(), 0);
                     let part = parts.get(error.change.unwrap_or(0));
                     let content_id = part.and_then(|part| part.content_id.as_deref());
                     let heard = part.map_or(Prefer::Unsaid, |part| prefer(&part.headers));
-                    batch::encode_refusal(ids, &error, content_id, heard, known.request_id, known.now)
+                    batch::encode_refusal(ids, &error, content_id, heard, request_id, *now)
                 }))
             }
         }
@@ -57,14 +57,12 @@ impl<E: Engine> Tables<E> {
     /// Carries out a change set, or says which change was refused.
     async fn apply(
         &self,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
-        head: &Head<'_>,
+        authorized: &Authorized<'_>,
         parts: &[Inner],
         body: &[u8],
         ids: &Boundaries,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
-        let Admitted { target, grant, .. } = admitted;
+        let Authorized { head, grant, .. } = authorized;
         let accept = batch::part_accept(head);
         let mut requests: Vec<Prepared<'_>> = Vec::with_capacity(parts.len());
         let mut changes = Vec::with_capacity(parts.len());
@@ -78,7 +76,7 @@ impl<E: Engine> Tables<E> {
                     let (table, error) = *refusal;
                     let missing = match table {
                         Some(table) if error.stage != Stage::Store || error.status() == 400 => {
-                            self.service.require_table(&target.account, &table).await.err()
+                            self.service.require_table(authorized.account(), &table).await.err()
                         }
                         _ => None,
                     };
@@ -89,7 +87,7 @@ impl<E: Engine> Tables<E> {
             }
         }
         let operation = Operation::EntityGroupTransaction(ChangeSet::new(changes)?);
-        let reply = self.service.execute(&target.account, &operation, bounds(grant)).await?;
+        let reply = self.service.execute(authorized.account(), &operation, bounds(grant)).await?;
         let (Operation::EntityGroupTransaction(set), Reply::Transaction(written)) = (&operation, reply)
         else {
             return Err(ErrorCode::InternalError.into());
@@ -107,22 +105,22 @@ impl<E: Engine> Tables<E> {
                 content_id: part.content_id.as_deref(),
             })
             .collect();
-        Ok(batch::encode_change_set(ids, known.now, &answers))
+        Ok(batch::encode_change_set(ids, authorized.now, &answers))
     }
 
     async fn answer_inner_query(
         &self,
-        known: &mut Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
-        head: &Head<'_>,
+        authorized: &Authorized<'_>,
+        outcome: &mut Outcome,
         inner: &Inner,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
+        let head = &authorized.head;
         let request = inner.read_query(head)?;
-        request.check_access(&admitted.grant)?;
+        request.check_access(&authorized.grant)?;
         request.check_name()?;
         let request = request.prepare_part(&batch::part_accept(head), None)?;
         let operation = request.decode(&[])?;
-        let response = self.carry_out(known, &request, &operation, admitted).await?;
+        let response = self.carry_out(authorized, outcome, &request, &operation).await?;
         Ok(response.map(Payload::into_whole))
     }
 }

@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::address::{self, AddressRules};
+use crate::query::Query;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac as _};
+use http::Method;
 use proptest::prelude::*;
 use sha2::Sha256;
 use std::net::Ipv4Addr;
@@ -68,7 +70,7 @@ impl Request {
     }
 
     /// Hands the request to a function that wants all its parts.
-    fn run<T>(&self, check: impl FnOnce(&Signed<'_>) -> T) -> T {
+    fn run<T>(&self, check: impl FnOnce(&Head<'_>, &Verifier<'_>) -> T) -> T {
         let uri: http::Uri = self.uri.parse().unwrap();
         let mut headers = self.headers.clone();
         headers.insert("host", self.host.parse().unwrap());
@@ -79,28 +81,33 @@ impl Request {
             keys: vec![decode_key("c2Vjb25k").unwrap(), decode_key(DEVELOPMENT_KEY_BASE64).unwrap()],
         };
         let ring = KeyRing::new(&Accounts::new([account]));
-        check(&Signed {
-            service: self.service,
-            method: &self.method,
-            headers: &headers,
-            query: &Query::parse(uri.query()),
-            target: &target,
+        let verifier = Verifier {
             keys: ring.get(DEVELOPMENT_ACCOUNT).unwrap(),
             now: self.now,
-            version: self.version,
             peer_ip: self.peer_ip,
             secure: self.secure,
-        })
+        };
+        let head = Head {
+            service: self.service,
+            method: &self.method,
+            target: &target,
+            path: &target.path,
+            query: &Query::parse(uri.query()),
+            headers: &headers,
+            case: None,
+            version: self.version,
+        };
+        check(&head, &verifier)
     }
 
     fn authenticate(&self) -> Result<(), ErrorCode> {
-        self.run(|signed| authenticate(signed).map(drop).map_err(|error| error.code))
+        self.run(|head, verifier| verifier.authenticate(head).map(drop).map_err(|error| error.code))
     }
 
     fn grant(&self, policy: Option<&SignedIdentifier>) -> Result<Grant, ServiceError> {
-        self.run(|signed| match authenticate(signed)? {
+        self.run(|head, verifier| match verifier.authenticate(head)? {
             Credentials::AccountKey => Ok(Grant::AccountKey),
-            Credentials::Sas(token) => token.resolve(policy, signed),
+            Credentials::Sas(token) => token.resolve(policy, verifier),
             Credentials::Anonymous => Ok(Grant::Anonymous),
         })
     }
@@ -552,7 +559,7 @@ fn policies_fill_what_the_token_leaves_open() {
         ("not yet", "si=p", Some(policy(Some(later), Some(later.next()), Some("r"))), false),
     ] {
         let request = table_sas(parameters);
-        request.run(|signed| match authenticate(signed) {
+        request.run(|head, verifier| match verifier.authenticate(head) {
             Ok(Credentials::Sas(token)) => {
                 assert_eq!((token.policy_id(), token.table()), (Some("p"), Some("Orders")), "{case}");
             }
@@ -651,7 +658,7 @@ fn policies_of_queues_fill_their_sas() {
     };
     assert_eq!(request.grant(Some(&stored)), Ok(expected));
     assert!(request.grant(None).is_err());
-    request.run(|signed| match authenticate(signed) {
+    request.run(|head, verifier| match verifier.authenticate(head) {
         Ok(Credentials::Sas(token)) => {
             assert_eq!((token.policy_id(), token.queue(), token.table()), (Some("p"), Some("jobs"), None));
         }

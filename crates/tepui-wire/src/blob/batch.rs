@@ -3,7 +3,7 @@
 //! Follows the REST page "Blob Batch". Each request inside has credentials of its own and is answered on its
 //! own. Reading is liberal, because clients differ in line ends, boundaries and paths.
 
-use crate::address::Target;
+use crate::address::{Service, Target};
 use crate::head::Head;
 use crate::multipart::{self, HttpRequest, Part, boundary, path_of, status_line};
 use crate::query::Query;
@@ -80,7 +80,8 @@ impl Inner {
     /// The head that it would have if it came alone. `version`: of the batch.
     pub fn head(&self, version: ServiceVersion) -> Head<'_> {
         let Self { method, target, query, headers, .. } = self;
-        Head { method, target, path: &target.path, query, headers, case: None, version }
+        let service = Service::Blob;
+        Head { service, method, target, path: &target.path, query, headers, case: None, version }
     }
 }
 
@@ -156,7 +157,7 @@ fn push_answer(answer: &PartAnswer, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::{AddressRules, Service};
+    use crate::address::AddressRules;
     use crate::blob::request::Request;
     use proptest::prelude::*;
 

@@ -58,7 +58,7 @@ fn policies_of_containers_fill_their_sas() {
     let signature = sign(&text).replace('+', "%2B");
     let request = table("GET", &format!("/{ACCOUNT}/c/b?si=p&sv=2021-08-06&sr=c&sig={signature}"));
     let request = request.service(Service::Blob);
-    let found = request.run(|signed| match authenticate(signed) {
+    let found = request.run(|head, verifier| match verifier.authenticate(head) {
         Ok(Credentials::Sas(token)) => {
             (token.policy_id().map(str::to_owned), token.container().map(str::to_owned))
         }

@@ -19,7 +19,7 @@ const SOURCE: &str = "x-ms-copy-source: http://127.0.0.1:10000/a/c01/s";
 fn decoded(head: &str, version: &str, body: &str) -> Result<Operation, ServiceError> {
     let sent = Sent::parse(head);
     let rules = AddressRules::new(Service::Blob);
-    let request = Request::read(&sent.head(version), &rules)?;
+    let request = Request::read(&sent.head(Service::Blob, version), &rules)?;
     let prepared = request.prepare()?;
     let operation = prepared.operation();
     if !matches!(operation, Operation::GetAccountInformation | Operation::NotImplemented(_)) {

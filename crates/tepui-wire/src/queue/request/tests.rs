@@ -1,4 +1,5 @@
 use super::*;
+use crate::address::Service;
 use crate::head::sent::Sent;
 use ErrorCode::*;
 use proptest::prelude::*;
@@ -12,7 +13,7 @@ const TEXT: &str = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
 /// Decodes a request of one line, `METHOD /path?query`.
 fn decoded(line: &str, version: &str, body: &str) -> Result<Operation, ServiceError> {
     let sent = Sent::parse(&format!("{line}\nx-ms-meta-team: core"));
-    let request = Request::read(&sent.head(version))?;
+    let request = Request::read(&sent.head(Service::Queue, version))?;
     let prepared = request.prepare()?;
     assert_eq!(prepared.queue().map(QueueName::as_str), request.queue());
     prepared.decode(body.as_bytes())
@@ -217,7 +218,7 @@ fn parameters_are_refused() {
 #[test]
 fn errors_of_the_service_quote_the_parameter_that_they_are_about() {
     let sent = Sent::parse(&format!("DELETE /jobs/messages/{ID}?PopReceipt=a%20b&visibilitytimeout=010"));
-    let request = Request::read(&sent.head(ServiceVersion::NEWEST.text())).unwrap();
+    let request = Request::read(&sent.head(Service::Queue, ServiceVersion::NEWEST.text())).unwrap();
     let unreadable = ServiceError::new(InvalidQueryParameterValue)
         .with_detail("QueryParameterName", "popreceipt")
         .with_detail("Reason", "unreadable");

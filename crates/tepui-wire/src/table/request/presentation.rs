@@ -2,11 +2,9 @@
 
 use super::classify::{answers_xml, names_xml};
 use super::{Content, content};
-use crate::error_body::ErrorDress;
+use crate::error_body::ErrorFormat;
 use crate::query::Query;
-use crate::table::format::{
-    self, BodyFormat, DataServiceVersion, ErrorFormat, Format, MetadataLevel, VersionGates,
-};
+use crate::table::format::{self, BodyFormat, DataServiceVersion, Format, MetadataLevel, VersionGates};
 use crate::table::select::Select;
 use crate::version::ServiceVersion;
 use http::HeaderMap;
@@ -99,20 +97,20 @@ impl Presentation {
     }
 }
 
-/// How an error is dressed for whoever asked. `kind` is not known if the request could not be classified.
-pub fn error_dress(
+/// The format in which the caller reads errors. `kind` is not known if the request could not be classified.
+pub fn error_format(
     kind: Option<OperationKind>,
     query: &Query,
     headers: &HeaderMap,
     version: ServiceVersion,
-) -> ErrorDress {
+) -> ErrorFormat {
     // Fidelity: what asks for an XML operation is refused in XML, even before it is one. scenario: error-xml-early
     if kind.map_or_else(|| names_xml(query), answers_xml) {
-        return ErrorDress::Xml;
+        return ErrorFormat::Xml;
     }
-    match format::error_format(accept(headers).as_deref(), query.get("$format"), gates(version)) {
-        ErrorFormat::Json(level) => ErrorDress::OData { content_type: level.content_type() },
-        ErrorFormat::Xml => ErrorDress::ODataXml,
+    match format::error_level(accept(headers).as_deref(), query.get("$format"), gates(version)) {
+        Some(level) => ErrorFormat::OData { content_type: level.content_type() },
+        None => ErrorFormat::ODataXml,
     }
 }
 
