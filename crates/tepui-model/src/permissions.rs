@@ -19,6 +19,12 @@ macro_rules! letter_set {
                 Self(letters.bytes().fold(0, |bits, letter| bits | bit(letter)))
             }
 
+            /// The letters that are also in `order`, in that order.
+            pub fn in_order(self, order: &str) -> String {
+                let given = self.to_string();
+                order.chars().filter(|letter| given.contains(*letter)).collect()
+            }
+
             pub fn is_empty(self) -> bool {
                 self.0 == 0
             }

@@ -7,10 +7,13 @@ mod keys;
 mod sas;
 mod sas_layout;
 mod shared_key;
+mod sign;
 mod string_to_sign;
 
 pub use keys::{Delegation, InvalidKey, KeyRing, SigningKeys, decode_key};
 pub use sas::{SasToken, sas_version};
+pub use shared_key::Scheme;
+pub use sign::{AccountSas, SasLimits, SasResource, ServiceSas, Signer};
 
 use crate::address::Service;
 use crate::head::Head;
@@ -57,8 +60,8 @@ impl Verifier<'_> {
         let text = authorization.to_str().map_err(|_| ErrorCode::InvalidAuthenticationInfo)?.trim();
         let (scheme, value) = text.split_once(' ').unwrap_or((text, ""));
         match scheme {
-            "SharedKey" => shared_key::check(head, self, shared_key::Scheme::SharedKey, value)?,
-            "SharedKeyLite" => shared_key::check(head, self, shared_key::Scheme::SharedKeyLite, value)?,
+            "SharedKey" => shared_key::check(head, self, Scheme::SharedKey, value)?,
+            "SharedKeyLite" => shared_key::check(head, self, Scheme::SharedKeyLite, value)?,
             _ if scheme.eq_ignore_ascii_case("Bearer") => return Err(self.refuse_token(head.version)),
             _ => return Err(ErrorCode::InvalidAuthenticationInfo.into()),
         }

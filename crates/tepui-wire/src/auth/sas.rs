@@ -108,7 +108,7 @@ pub(super) fn authenticate(head: &Head<'_>, keys: &SigningKeys) -> Result<SasTok
     let signature = given(query, "sig").unwrap_or_default().replace(' ', "+");
     let signature =
         Signature::decode(signature.as_bytes()).map_err(|_| failed("Signature size is invalid"))?;
-    let text = sas_layout::text(lines, head, &resource);
+    let text = sas_layout::text(lines, query, &head.target.account, &resource);
     let verified = match kind {
         Kind::Account | Kind::Service => keys.verify(&signature, &text),
         Kind::Delegated => keys.verify_delegated(&signature, &delegation(query), &text),

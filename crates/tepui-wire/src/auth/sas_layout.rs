@@ -3,6 +3,7 @@
 use crate::address::Service;
 use crate::blob::request::resource::Resource as BlobResource;
 use crate::head::Head;
+use crate::query::Query;
 use crate::queue::request::resource::queue_of;
 use crate::version::ServiceVersion;
 use Line::{Account, Nothing, P, Resource, Snapshot};
@@ -121,20 +122,20 @@ fn delegated(version: ServiceVersion) -> Option<&'static [Line]> {
 }
 
 /// The string to sign. Lines are joined, not ended, by a line feed.
-pub(super) fn text(lines: &[Line], head: &Head<'_>, resource: &str) -> Vec<u8> {
+pub(super) fn text(lines: &[Line], query: &Query, account: &str, resource: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     for (index, line) in lines.iter().enumerate() {
         if index > 0 {
             out.push(b'\n');
         }
         let text = match line {
-            P(name) => head.query.get(name),
-            Account => Some(head.target.account.as_str()),
+            P(name) => query.get(name),
+            Account => Some(account),
             Resource => Some(resource),
-            Snapshot => match head.query.get("sr") {
+            Snapshot => match query.get("sr") {
                 // In any case, as the operation reads them: what is signed is what is asked for.
-                Some("bs") => head.query.get_ignore_case("snapshot"),
-                Some("bv") => head.query.get_ignore_case("versionid"),
+                Some("bs") => query.get_ignore_case("snapshot"),
+                Some("bv") => query.get_ignore_case("versionid"),
                 _ => None,
             },
             Nothing => None,
@@ -157,13 +158,20 @@ pub(super) fn resource(head: &Head<'_>, version: ServiceVersion) -> Option<Strin
     if name.is_empty() {
         return None;
     }
-    let service = head.service.name();
-    let account = &head.target.account;
-    Some(if version.signs_service_name() {
-        format!("/{service}/{account}/{name}")
-    } else {
-        format!("/{account}/{name}")
-    })
+    Some(canonical_resource(head.service, &head.target.account, &name, version))
+}
+
+/// What is in a service, as it is signed as of the given version.
+pub(super) fn canonical_resource(
+    service: Service,
+    account: &str,
+    name: &str,
+    version: ServiceVersion,
+) -> String {
+    match version.signs_service_name() {
+        true => format!("/{}/{account}/{name}", service.name()),
+        false => format!("/{account}/{name}"),
+    }
 }
 
 fn blob_resource(head: &Head<'_>) -> Option<String> {

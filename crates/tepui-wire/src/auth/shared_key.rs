@@ -13,9 +13,19 @@ use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// The two ways to sign a request as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub enum Scheme {
     SharedKey,
     SharedKeyLite,
+}
+
+impl Scheme {
+    /// As in `Authorization`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::SharedKey => "SharedKey",
+            Self::SharedKeyLite => "SharedKeyLite",
+        }
+    }
 }
 
 /// How far the clock of a client may be off, either way.

@@ -159,6 +159,10 @@ fn shared_key_vectors() {
         let request =
             request.with("x-ms-date", DATE).with("authorization", &authorization(scheme, signature));
         assert_eq!(request.authenticate(), Ok(()), "{case}");
+        let signer = Signer::new(DEVELOPMENT_ACCOUNT, decode_key(DEVELOPMENT_KEY_BASE64).unwrap()).unwrap();
+        let scheme_of = |name| if name == "SharedKey" { Scheme::SharedKey } else { Scheme::SharedKeyLite };
+        let made = request.run(|head, _| signer.authorization(head, scheme_of(scheme)));
+        assert_eq!(made, authorization(scheme, signature), "{case}");
         let other = request.with("x-ms-date", "Tue, 10 Mar 2026 08:15:31 GMT");
         assert_eq!(other.authenticate(), Err(ErrorCode::AuthenticationFailed), "{case}");
     }
