@@ -4,6 +4,7 @@ pub mod access;
 pub mod address;
 pub mod auth;
 pub mod blob;
+pub mod connection_string;
 pub mod cors;
 pub mod error_body;
 pub mod head;
