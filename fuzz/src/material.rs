@@ -44,14 +44,14 @@ pub(crate) fn sign_with(key: &[u8], text: &[u8]) -> String {
 
 /// A request as text: the first line, headers, a blank line, the body. Line ends of one or two characters.
 #[derive(Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct Sent<'a> {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: &'a [u8],
 }
 
-impl<'a> Request<'a> {
+impl<'a> Sent<'a> {
     /// `None` if the HTTP layer would not let it through either.
     pub(crate) fn read(data: &'a [u8]) -> Option<Self> {
         let (line, mut rest) = cut_line(data);

@@ -155,23 +155,23 @@ fn receive(front: &Front, peer: Peer, parts: request::Parts) -> Exchange<'_> {
     Exchange { received, outcome: Outcome::default() }
 }
 
-/// The answer to a browser that asks whether a page of another origin may send a request; `None` if this is none of
-/// these. What it asks of is refused first if it does not come here by a name of this server.
+/// Refuses requests that come by a name which could be made to lead here by others: see [`Browsers`].
+fn check_host(front: &Front, received: &Received<'_>) -> Result<(), ServiceError> {
+    received.target()?;
+    match &front.browsers {
+        Some(browsers) => browsers.check_host(&received.parts),
+        None => Ok(()),
+    }
+}
+
+/// The answer to a browser that asks whether a page of another origin may send a request.
 async fn preflight(
-    front: &Front,
     settings: &impl AccountSettings,
     received: &Received<'_>,
-) -> Result<Option<Response<ReplyBody>>, ServiceError> {
-    let target = received.target()?;
-    if let Some(browsers) = &front.browsers {
-        browsers.check_host(&received.parts)?;
-    }
-    if received.parts.method != Method::OPTIONS {
-        return Ok(None);
-    }
-    let properties = properties_of_known(settings, received, target).await?;
+) -> Result<Response<ReplyBody>, ServiceError> {
+    let properties = properties_of_known(settings, received, received.target()?).await?;
     let rules = properties.as_ref().map_or(&[][..], AccountProperties::cors);
-    Ok(Some(cors::preflight(rules, received.headers())?.map(ReplyBody::from)))
+    Ok(cors::preflight(rules, received.headers())?.map(ReplyBody::from))
 }
 
 /// The properties of the account that is addressed. One that does not exist is not even asked for: anybody can name
@@ -334,7 +334,7 @@ fn error_response(
     if error.code == ErrorCode::InternalError {
         tracing::error!(request_id, %error, "internal error");
     }
-    let format = if parts.method == Method::OPTIONS { ErrorFormat::Xml } else { format };
+    let format = if received.is_preflight() { ErrorFormat::Xml } else { format };
     let mut response = error_body::encode(error, format, front.service, request_id, *now);
     if parts.method == Method::HEAD {
         error_body::remove_body(&mut response);
@@ -358,7 +358,7 @@ async fn finish(
         error_body::finish(headers, front.service, outcome.version, request_id, &parts.headers);
     }
     if let Ok(target) = target
-        && parts.method != Method::OPTIONS
+        && !received.is_preflight()
         && let Ok(Some(properties)) = properties_of_known(settings, &received, target).await
     {
         cors::apply(properties.cors(), &parts.method, &parts.headers, response.headers_mut());

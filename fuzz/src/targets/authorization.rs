@@ -1,7 +1,7 @@
 //! Requests signed with an account key, of every service.
 
 use crate::checks::refused;
-use crate::material::{Request, SERVICES, sign, some_version, verifier};
+use crate::material::{SERVICES, Sent, sign, some_version, verifier};
 use http::header::{AUTHORIZATION, DATE, HeaderValue};
 use tepui_model::ServiceError;
 use tepui_wire::address::{self, AddressRules, Service};
@@ -41,7 +41,7 @@ pub(super) const WORDS: &[&str] = &[
 
 /// A request is let in if it is signed as its service wants it, and only then.
 pub fn authorization(data: &[u8]) {
-    let Some(mut request) = Request::read(data) else { return };
+    let Some(mut request) = Sent::read(data) else { return };
     for service in SERVICES {
         let version = some_version(data);
         let Ok(target) = address::parse(&request.uri, &request.headers, false, &AddressRules::new(service))

@@ -2,7 +2,7 @@
 
 use super::queue_request::is_text_of_xml;
 use crate::checks::refused;
-use crate::material::{NOW, Request as Sent};
+use crate::material::{NOW, Sent};
 use tepui_model::ServiceError;
 use tepui_model::blob::{ContainerPage, FoundPage, NewContent, Operation, PageWrite, Piece, Reply, Upload};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};

@@ -2,7 +2,7 @@
 
 use super::message_xml::survives;
 use crate::checks::refused;
-use crate::material::Request as Sent;
+use crate::material::Sent;
 use http::HeaderMap;
 use std::time::Duration;
 use tepui_model::metadata::Metadata;

@@ -1,7 +1,7 @@
 //! Whole requests, through the same steps as in the server, up to the typed operation.
 
 use crate::checks::{entity_survives, refused};
-use crate::material::{ACCOUNT, Request as Sent, verifier};
+use crate::material::{ACCOUNT, Sent, verifier};
 use http::{HeaderMap, Method};
 use tepui_model::ServiceError;
 use tepui_model::table::{Action, Operation, OperationKind};

@@ -1,7 +1,7 @@
 //! Shared access signatures: query strings.
 
 use crate::checks::refused;
-use crate::material::{ACCOUNT, KEYS, Request, SERVICES, sign, sign_with, some_version, verifier};
+use crate::material::{ACCOUNT, KEYS, SERVICES, Sent, sign, sign_with, some_version, verifier};
 use http::{HeaderMap, Method, Uri};
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
 use tepui_model::grant::Grant;
@@ -68,7 +68,7 @@ pub(super) const WORDS: &[&str] = &[
 /// A token is good if it is signed, and what it allows is what it says.
 pub fn sas(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let request = Request { method: Method::GET, uri: Uri::default(), headers: HeaderMap::new(), body: b"" };
+    let request = Sent { method: Method::GET, uri: Uri::default(), headers: HeaderMap::new(), body: b"" };
     let target = Target {
         account: ACCOUNT.to_owned(),
         secondary: false,

@@ -1,7 +1,7 @@
 //! One request and what becomes of it.
 
 use crate::accept::Peer;
-use hyper::http::{HeaderMap, request};
+use hyper::http::{HeaderMap, Method, request};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -38,6 +38,11 @@ pub(super) struct Received<'a> {
 impl Received<'_> {
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.parts.headers
+    }
+
+    /// Whether a browser asks before it sends a request for a page of another origin.
+    pub(super) fn is_preflight(&self) -> bool {
+        self.parts.method == Method::OPTIONS
     }
 
     pub(super) fn target(&self) -> Result<&Target, ServiceError> {

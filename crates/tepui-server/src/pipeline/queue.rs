@@ -3,8 +3,8 @@
 use super::exchange::{self, Authorized, Exchange, Outcome, Received};
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, Front, admit, check_secondary, error_response, finish, preflight,
-    read_body, receive,
+    AccountProperties, AccountSettings, Front, admit, check_host, check_secondary, error_response, finish,
+    preflight, read_body, receive,
 };
 use crate::accept::{Handler, Peer};
 use crate::body::{Body, ReplyBody};
@@ -45,8 +45,9 @@ impl<E: Engine> Queues<E> {
         outcome: &mut Outcome,
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        if let Some(response) = preflight(&self.front, self, received).await? {
-            return Ok(response);
+        check_host(&self.front, received)?;
+        if received.is_preflight() {
+            return preflight(self, received).await;
         }
         let authorized = admit(&self.front, self, received, outcome, body).await?;
         let Authorized { head, grant, .. } = &authorized;

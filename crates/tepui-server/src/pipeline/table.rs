@@ -3,8 +3,8 @@
 use super::exchange::{self, Authorized, Exchange, Outcome, Received};
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, Front, admit, check_secondary, error_response, finish, preflight,
-    read_body, receive,
+    AccountProperties, AccountSettings, Front, admit, check_host, check_secondary, error_response, finish,
+    preflight, read_body, receive,
 };
 use crate::accept::{Handler, Peer};
 use crate::body::{Body, ReplyBody};
@@ -48,8 +48,9 @@ impl<E: Engine> Tables<E> {
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         use OperationKind::*;
-        if let Some(response) = preflight(&self.front, self, received).await? {
-            return Ok(response);
+        check_host(&self.front, received)?;
+        if received.is_preflight() {
+            return preflight(self, received).await;
         }
         let authorized = admit(&self.front, self, received, outcome, body).await?;
         let Authorized { head, grant, .. } = &authorized;
@@ -57,11 +58,8 @@ impl<E: Engine> Tables<E> {
         let kind = request.kind();
         outcome.operation = Some(exchange::OperationKind::Table(kind));
         // What a batch does is known once it is decoded.
-        check_secondary(
-            &self.front,
-            head.target,
-            if kind == EntityGroupTransaction { QueryEntities } else { kind },
-        )?;
+        let done = if kind == EntityGroupTransaction { QueryEntities } else { kind };
+        check_secondary(&self.front, head.target, done)?;
         request.check_access(grant)?;
         request.check_name()?;
         let body_use = request.body();

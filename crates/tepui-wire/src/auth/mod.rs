@@ -5,10 +5,10 @@
 
 mod keys;
 mod sas;
-mod sas_layout;
+mod sas_string_to_sign;
 mod shared_key;
+mod shared_key_string_to_sign;
 mod sign;
-mod string_to_sign;
 
 pub use keys::{Delegation, InvalidKey, KeyRing, SigningKeys, decode_key};
 pub use sas::{SasToken, sas_version};

@@ -1,7 +1,7 @@
 //! Shared access signatures: what someone with a key has allowed someone without.
 
 use super::keys::{Delegation, Signature, SigningKeys};
-use super::sas_layout::{self, Kind};
+use super::sas_string_to_sign::{self, Kind};
 use super::{Verifier, failed};
 use crate::address::Service;
 use crate::blob::request::resource::Resource;
@@ -97,18 +97,18 @@ pub(super) fn authenticate(head: &Head<'_>, keys: &SigningKeys) -> Result<SasTok
         return Err(failed("signed request headers and parameters are not accepted"));
     }
     let version = sas_version(query).ok_or_else(|| failed("sv is mandatory and must be a version"))?;
-    let lines = sas_layout::lines(kind, head.service, version)
+    let lines = sas_string_to_sign::lines(kind, head.service, version)
         .ok_or_else(|| failed("this version has no such SAS"))?;
     let resource = match kind {
         Kind::Account => String::new(),
-        Kind::Service | Kind::Delegated => sas_layout::resource(head, version)
+        Kind::Service | Kind::Delegated => sas_string_to_sign::resource(head, version)
             .ok_or_else(|| failed("the SAS does not say what it is for"))?,
     };
     // A plus that was not escaped has been read as a blank.
     let signature = given(query, "sig").unwrap_or_default().replace(' ', "+");
     let signature =
         Signature::decode(signature.as_bytes()).map_err(|_| failed("Signature size is invalid"))?;
-    let text = sas_layout::text(lines, query, &head.target.account, &resource);
+    let text = sas_string_to_sign::text(lines, query, &head.target.account, &resource);
     let verified = match kind {
         Kind::Account | Kind::Service => keys.verify(&signature, &text),
         Kind::Delegated => keys.verify_delegated(&signature, &delegation(query), &text),

@@ -1,7 +1,7 @@
 //! Requests signed with an account key.
 
 use super::keys::{Signature, SignatureError, SigningKeys};
-use super::string_to_sign::{self, Blanks};
+use super::shared_key_string_to_sign::{self, Blanks};
 use super::{Verifier, failed};
 use crate::address::{SECONDARY_SUFFIX, Service};
 use crate::head::Head;
@@ -71,7 +71,8 @@ fn check_unambiguous(query: &Query) -> Result<(), ServiceError> {
 }
 
 fn check_date(head: &Head<'_>, now: Timestamp) -> Result<(), ServiceError> {
-    let date = std::str::from_utf8(&string_to_sign::date(head)).ok().and_then(Timestamp::parse_http);
+    let date =
+        std::str::from_utf8(&shared_key_string_to_sign::date(head)).ok().and_then(Timestamp::parse_http);
     match date {
         Some(date) if now.since(date) <= MAX_SKEW && date.since(now) <= MAX_SKEW => Ok(()),
         _ => Err(failed("The Date header in the request is incorrect.")),
@@ -102,7 +103,9 @@ fn latin_1_as_utf_8(headers: &HeaderMap) -> Option<HeaderMap> {
 }
 
 fn verifies_as_sent(head: &Head<'_>, keys: &SigningKeys, scheme: Scheme, signature: &Signature) -> bool {
-    let with = |path: &str, blanks| keys.verify(signature, &string_to_sign::text(head, scheme, path, blanks));
+    let with = |path: &str, blanks| {
+        keys.verify(signature, &shared_key_string_to_sign::text(head, scheme, path, blanks))
+    };
     let as_sent = head.target.raw_path.as_str();
     with(as_sent, Blanks::AsSent)
         || other_forms(head).iter().any(|path| path != as_sent && with(path, Blanks::AsSent))
@@ -173,7 +176,7 @@ fn mismatch(head: &Head<'_>, scheme: Scheme) -> ServiceError {
     if head.service == Service::Table {
         return failed("the signature does not match");
     }
-    let text = string_to_sign::text(head, scheme, &head.target.raw_path, Blanks::AsSent);
+    let text = shared_key_string_to_sign::text(head, scheme, &head.target.raw_path, Blanks::AsSent);
     failed(format!(
         "The MAC signature found in the HTTP request is not the same as any computed signature. \
          Server used following string to sign: '{}'.",

@@ -2,9 +2,9 @@
 
 use super::InvalidKey;
 use super::keys::SigningKeys;
-use super::sas_layout::{self, Kind};
+use super::sas_string_to_sign::{self, Kind};
 use super::shared_key::Scheme;
-use super::string_to_sign::{self, Blanks};
+use super::shared_key_string_to_sign::{self, Blanks};
 use crate::address::Service;
 use crate::head::Head;
 use crate::percent;
@@ -112,7 +112,7 @@ impl Signer {
     /// The value of `Authorization` for a request. It is for the request as it is: the headers that are signed must
     /// be there already, first of all `x-ms-date` or `Date`, and `x-ms-version`.
     pub fn authorization(&self, head: &Head<'_>, scheme: Scheme) -> String {
-        let text = string_to_sign::text(head, scheme, &head.target.raw_path, Blanks::AsSent);
+        let text = shared_key_string_to_sign::text(head, scheme, &head.target.raw_path, Blanks::AsSent);
         format!("{} {}:{}", scheme.name(), self.account, self.sign(&text))
     }
 
@@ -162,7 +162,7 @@ impl Signer {
                 (Service::Blob, format!("{container}/{name}"), Some(moment))
             }
         };
-        let resource = sas_layout::canonical_resource(service, &self.account, &name, limits.version);
+        let resource = sas_string_to_sign::canonical_resource(service, &self.account, &name, limits.version);
         self.token(Kind::Service, service, limits.version, pairs, moment, &resource)
     }
 
@@ -176,7 +176,7 @@ impl Signer {
         moment: Option<&str>,
         resource: &str,
     ) -> Option<String> {
-        let lines = sas_layout::lines(kind, service, version)?;
+        let lines = sas_string_to_sign::lines(kind, service, version)?;
         let mut token = String::with_capacity(256);
         for (name, value) in pairs {
             push_pair(&mut token, name, &value);
@@ -185,7 +185,7 @@ impl Signer {
         if let Some(moment) = moment {
             push_pair(&mut signed, "snapshot", moment);
         }
-        let text = sas_layout::text(lines, &Query::parse(Some(&signed)), &self.account, resource);
+        let text = sas_string_to_sign::text(lines, &Query::parse(Some(&signed)), &self.account, resource);
         push_pair(&mut token, "sig", &self.sign(&text));
         Some(token)
     }
