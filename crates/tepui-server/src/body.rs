@@ -248,6 +248,27 @@ pub struct ReplyBody {
     unread: Option<Unread>,
     /// Travels with the bytes, and is given back when the last of them is on the socket.
     memory: Option<Arc<OwnedSemaphorePermit>>,
+    end: Option<ReplyEnd>,
+}
+
+/// Calls back when the last byte of a reply is on the socket, or the reply is given up, with the bytes that were sent.
+struct ReplyEnd {
+    sent: u64,
+    call: Option<Box<dyn FnOnce(u64) + Send>>,
+}
+
+impl Drop for ReplyEnd {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            call(self.sent);
+        }
+    }
+}
+
+impl fmt::Debug for ReplyEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReplyEnd({} bytes sent)", self.sent)
+    }
 }
 
 /// The part of a reply that is still to be read.
@@ -291,6 +312,12 @@ impl ReplyBody {
     /// Holds on to its share of the memory for replies until it is sent.
     pub fn holding(mut self, memory: Option<OwnedSemaphorePermit>) -> Self {
         self.memory = memory.map(Arc::new).or(self.memory);
+        self
+    }
+
+    /// Calls `call` with the bytes that were sent, when the last of them is on the socket or the reply is given up.
+    pub fn at_end(mut self, call: impl FnOnce(u64) + Send + 'static) -> Self {
+        self.end = Some(ReplyEnd { sent: 0, call: Some(Box::new(call)) });
         self
     }
 
@@ -338,6 +365,8 @@ pub struct Run {
     /// What the reply holds of the memory for replies: hyper queues the pieces until the client reads them, and may
     /// have dropped the body long before that.
     _memory: Option<Arc<OwnedSemaphorePermit>>,
+    /// Travels with the last pieces.
+    end: Option<ReplyEnd>,
 }
 
 impl Run {
@@ -370,6 +399,9 @@ impl Buf for Run {
     }
 
     fn advance(&mut self, mut bytes: usize) {
+        if let Some(end) = &mut self.end {
+            end.sent += bytes as u64;
+        }
         while bytes > self.first.len() && !self.rest.is_empty() {
             bytes -= self.first.len();
             self.first = self.rest.pop_front().unwrap_or_default();
@@ -407,6 +439,15 @@ impl hyper::body::Body for ReplyBody {
         run._memory.clone_from(&self.memory);
         if self.unread.as_ref().is_some_and(|unread| unread.is_slow && unread.source.may_read_ahead()) {
             let _ = self.poll_next(cx)?;
+        }
+        match self.end.take() {
+            Some(end) if self.is_empty() => run.end = Some(end),
+            // Pieces before the last count when they are handed over: the last is written after them.
+            Some(mut end) => {
+                end.sent += run.remaining() as u64;
+                self.end = Some(end);
+            }
+            None => {}
         }
         Poll::Ready(Some(Ok(Frame::data(run))))
     }
@@ -477,6 +518,48 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Waker;
+
+    /// Sends a reply as a connection would, at most so many pieces of it, and tells what it is told at the end.
+    fn sent(body: ReplyBody, frames: usize) -> Option<u64> {
+        let told = Arc::new(std::sync::Mutex::new(None));
+        let tells = Arc::clone(&told);
+        let mut body = body.at_end(move |sent| *tells.lock().unwrap() = Some(sent));
+        for _ in 0..frames {
+            let frame = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()));
+            let Poll::Ready(Some(Ok(frame))) = frame else { break };
+            let mut run = frame.into_data().unwrap();
+            assert_eq!(*told.lock().unwrap(), None, "before it is written");
+            run.advance(run.remaining());
+        }
+        drop(body);
+        *told.lock().unwrap()
+    }
+
+    #[test]
+    fn a_reply_tells_when_it_has_ended() {
+        struct Source(Vec<&'static str>);
+        impl Pieces for Source {
+            fn may_read_ahead(&self) -> bool {
+                false
+            }
+            fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Vec<Bytes>>, BrokenReply>> {
+                Poll::Ready(Ok(self.0.pop().map(|piece| vec![Bytes::from_static(piece.as_bytes())])))
+            }
+        }
+        let streamed = || {
+            let source = Box::new(Source(vec!["ghi", "def"]));
+            ReplyBody::streamed(vec![Bytes::from_static(b"abc")], source, 6)
+        };
+        for (case, body, frames, expected) in [
+            ("empty", ReplyBody::empty(), 1, 0),
+            ("whole", ReplyBody::from("abc"), 1, 3),
+            ("not sent", ReplyBody::from("abc"), 0, 0),
+            ("streamed", streamed(), 9, 9),
+            ("given up", streamed(), 2, 6),
+        ] {
+            assert_eq!(sent(body, frames), Some(expected), "{case}");
+        }
+    }
 
     fn run(pieces: [&'static str; 5]) -> Run {
         let mut run = Run::default();

@@ -19,23 +19,25 @@ mod reply_memory;
 mod table;
 
 pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
+pub use exchange::{Caller, FinishedExchange};
 pub use queue::Queues;
 pub use table::Tables;
 
 use self::browsers::Browsers;
-use self::exchange::{Authorized, Exchange, OperationKind, Outcome, Received};
+use self::exchange::{Authorized, Exchange, Outcome, Received};
 use crate::accept::Peer;
 use crate::body::{Body, BodyError, ReplyBody};
 use crate::config::Config;
 use crate::ids::RequestIds;
 use crate::proxies::TrustedProxies;
-use crate::telemetry::{RequestLine, request_line, trace_headers};
+use crate::telemetry::{logs_exchanges, trace_headers};
 use bytes::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
-use hyper::http::{HeaderMap, Method, Response, request};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::{Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::account::Accounts;
@@ -151,7 +153,8 @@ fn receive(front: &Front, peer: Peer, parts: request::Parts) -> Exchange<'_> {
     let target = address::parse(&parts.uri, &parts.headers, peer.tls, &front.addresses);
     let keys = target.as_ref().ok().and_then(|target| front.keys.get(&target.account));
     let now = front.clock.now();
-    let received = Received { request_id, parts, query, target, keys, peer, now, started };
+    let bytes_in = AtomicU64::new(0);
+    let received = Received { request_id, parts, query, target, keys, peer, now, started, bytes_in };
     Exchange { received, outcome: Outcome::default() }
 }
 
@@ -208,8 +211,8 @@ async fn admit<'a>(
     if let Some(body) = body {
         body.charge(&target.account);
     }
-    let Received { request_id, peer, now, .. } = received;
-    Ok(Authorized { head, grant, peer: *peer, request_id, now: *now, time })
+    let Received { request_id, peer, now, bytes_in, .. } = received;
+    Ok(Authorized { head, grant, peer: *peer, request_id, now: *now, time, bytes_in })
 }
 
 /// Who asks, and what they may do.
@@ -253,6 +256,7 @@ async fn authenticate<'a>(
     }
     let grant = resolve(settings, credentials, &head, &verifier).await?;
     outcome.version = Some(version?);
+    outcome.caller = Some(Caller::from(&grant));
     tracing::debug!(
         request_id = received.request_id,
         version = %head.version,
@@ -342,7 +346,7 @@ fn error_response(
     response
 }
 
-/// Adds what every answer has, sees to what is left of the body, and writes the line of the log.
+/// Adds what every answer has, and sees to what is left of the body. The exchange lasts until the answer is sent.
 async fn finish(
     front: &Front,
     settings: &impl AccountSettings,
@@ -350,8 +354,8 @@ async fn finish(
     mut response: Response<ReplyBody>,
     body: Option<Body>,
 ) -> Response<ReplyBody> {
-    let Exchange { received, outcome } = exchange;
-    let Received { request_id, parts, target, .. } = &received;
+    let Exchange { received, outcome } = &exchange;
+    let Received { request_id, parts, target, .. } = received;
     // The answer to a URL that no service has seen is complete.
     if !matches!(target, Err(AddressError::InvalidUrl { .. })) {
         let headers = response.headers_mut();
@@ -359,7 +363,7 @@ async fn finish(
     }
     if let Ok(target) = target
         && !received.is_preflight()
-        && let Ok(Some(properties)) = properties_of_known(settings, &received, target).await
+        && let Ok(Some(properties)) = properties_of_known(settings, received, target).await
     {
         cors::apply(properties.cors(), &parts.method, &parts.headers, response.headers_mut());
     }
@@ -373,22 +377,11 @@ async fn finish(
         }
     }
     trace_headers(request_id, "answer headers", response.headers());
-    let user_agent = parts.headers.get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()));
-    request_line(&RequestLine {
-        request_id,
-        client: received.peer.address,
-        user_agent: user_agent.as_deref().unwrap_or_default(),
-        method: parts.method.as_str(),
-        account: target.as_ref().map_or("", |target| &target.account),
-        operation: outcome.operation.map_or("", OperationKind::name),
-        path: parts.uri.path(),
-        status: response.status().as_u16(),
-        error_code: outcome.error_code,
-        bytes: response.body().len(),
-        microseconds: u64::try_from(received.started.elapsed().as_micros()).unwrap_or(u64::MAX),
-        plan: outcome.plan,
-    });
-    response.map(|body| body.holding(outcome.memory))
+    if !logs_exchanges() {
+        return response.map(|body| body.holding(exchange.outcome.memory));
+    }
+    let (finished, memory) = exchange.answered(response.status().as_u16());
+    response.map(|body| body.holding(memory).at_end(move |bytes| finished.end(bytes)))
 }
 
 /// Most who see it have left the account out of the address.
@@ -431,9 +424,10 @@ fn time_limit(query: &Query) -> Result<Duration, ServiceError> {
 /// Reads the body, if it is one that is read whole.
 async fn read_body(
     body_use: BodyUse,
-    headers: &HeaderMap,
+    authorized: &Authorized<'_>,
     body: &mut Option<Body>,
 ) -> Result<Bytes, ServiceError> {
+    let headers = authorized.head.headers;
     let BodyUse::Whole { max_bytes, required } = body_use else { return Ok(Bytes::new()) };
     if required && !headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING) {
         return Err(ErrorCode::MissingContentLengthHeader.into());
@@ -445,7 +439,9 @@ async fn read_body(
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
     let Some(body) = body.take() else { return Ok(Bytes::new()) };
-    body.read_whole(max_bytes).await.map_err(body_error)
+    let bytes = body.read_whole(max_bytes).await.map_err(body_error)?;
+    authorized.count_in(bytes.len());
+    Ok(bytes)
 }
 
 fn body_error(error: BodyError) -> ServiceError {

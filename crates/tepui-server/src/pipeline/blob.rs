@@ -147,7 +147,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         body: &mut Option<Body>,
     ) -> Result<(Operation, bytes::Bytes), ServiceError> {
         let container = prepared.operation().container().cloned();
-        let decoded = match read_body(body_use, authorized.head.headers, body).await {
+        let decoded = match read_body(body_use, authorized, body).await {
             Ok(bytes) => decode_in_turns(prepared, &bytes).await.map(|operation| (operation, bytes)),
             Err(error) => Err(limited(error, body_use)),
         };

@@ -56,7 +56,7 @@ impl<E: Engine> Queues<E> {
         check_secondary(&self.front, head.target, request.kind())?;
         request.check_access(grant)?;
         let prepared = request.prepare()?;
-        let bytes = read_body(request.body(), head.headers, body).await.map_err(limited);
+        let bytes = read_body(request.body(), &authorized, body).await.map_err(limited);
         let answer = async {
             let queue = prepared.queue().cloned();
             let operation = match bytes.and_then(|bytes| prepared.decode(&bytes)) {

@@ -64,7 +64,7 @@ impl<E: Engine> Tables<E> {
         request.check_name()?;
         let body_use = request.body();
         let request = request.prepare()?;
-        let bytes = read_body(body_use, head.headers, body).await?;
+        let bytes = read_body(body_use, &authorized, body).await?;
         // Before anything is done: what is changed must be told. An answer that repeats a body is about as long.
         let echo = match kind {
             InsertEntity | EntityGroupTransaction if bytes.len() > SMALL_BODY_BYTES => {

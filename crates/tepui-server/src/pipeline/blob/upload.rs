@@ -91,6 +91,7 @@ async fn receive<X: Extents>(
     }
     let mut bytes = 0;
     while let Some(piece) = next(body).await? {
+        authorized.count_in(piece.len());
         let plain = match &mut decoder {
             Some(decoder) => unwrapped(decoder, &piece)?,
             None => piece,
