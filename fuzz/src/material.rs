@@ -11,7 +11,8 @@ use std::sync::LazyLock;
 use tepui_model::Timestamp;
 use tepui_model::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 use tepui_wire::address::{Service, Target};
-use tepui_wire::auth::{Signed, SigningKeys, decode_key};
+use tepui_wire::auth::{SigningKeys, Verifier, decode_key};
+use tepui_wire::head::Head;
 use tepui_wire::query::Query;
 use tepui_wire::version::ServiceVersion;
 
@@ -43,14 +44,14 @@ pub(crate) fn sign_with(key: &[u8], text: &[u8]) -> String {
 
 /// A request as text: the first line, headers, a blank line, the body. Line ends of one or two characters.
 #[derive(Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct Sent<'a> {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: &'a [u8],
 }
 
-impl<'a> Request<'a> {
+impl<'a> Sent<'a> {
     /// `None` if the HTTP layer would not let it through either.
     pub(crate) fn read(data: &'a [u8]) -> Option<Self> {
         let (line, mut rest) = cut_line(data);
@@ -75,27 +76,22 @@ impl<'a> Request<'a> {
         Some(Self { method, uri, headers, body: rest })
     }
 
-    /// What signatures of it are checked against.
-    pub(crate) fn signed<'s>(
+    /// Its head, as it is read in this version.
+    pub(crate) fn head<'s>(
         &'s self,
         service: Service,
         version: ServiceVersion,
         query: &'s Query,
         target: &'s Target,
-    ) -> Signed<'s> {
-        Signed {
-            service,
-            method: &self.method,
-            headers: &self.headers,
-            query,
-            target,
-            keys: &KEYS,
-            now: *NOW,
-            version,
-            peer_ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
-            secure: false,
-        }
+    ) -> Head<'s> {
+        let Self { method, headers, .. } = self;
+        Head { service, method, target, path: &target.path, query, headers, case: None, version }
     }
+}
+
+/// What credentials are checked against.
+pub(crate) fn verifier() -> Verifier<'static> {
+    Verifier { keys: &KEYS, now: *NOW, peer_ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)), secure: false }
 }
 
 /// The first line without its end, and what follows.

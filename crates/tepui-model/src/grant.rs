@@ -1,5 +1,6 @@
 //! What a caller has shown to be allowed: the outcome of authentication.
 
+use crate::permissions::{Permissions, ResourceTypes, Services};
 use crate::text::utf16_cmp;
 use std::cmp::Ordering;
 
@@ -8,15 +9,32 @@ use std::cmp::Ordering;
 pub enum Grant {
     /// Signed with a key of the account: everything.
     AccountKey,
-    /// An account SAS: the letters it carries.
-    AccountSas { services: String, resource_types: String, permissions: String },
+    AccountSas {
+        services: Services,
+        resource_types: ResourceTypes,
+        permissions: Permissions,
+    },
     /// A SAS for one table.
-    TableSas { table: String, permissions: String, bounds: KeyBounds, modern_errors: bool },
+    TableSas {
+        table: String,
+        permissions: Permissions,
+        bounds: KeyBounds,
+        modern_errors: bool,
+    },
     /// A SAS for one queue.
-    QueueSas { queue: String, permissions: String, modern_errors: bool },
+    QueueSas {
+        queue: String,
+        permissions: Permissions,
+        modern_errors: bool,
+    },
     /// A SAS for a container, or for what is in it. Where it is for less than the container, the signature
     /// covers the path of the request: nothing else can be asked for with it.
-    BlobSas { container: String, reach: BlobReach, permissions: String, modern_errors: bool },
+    BlobSas {
+        container: String,
+        reach: BlobReach,
+        permissions: Permissions,
+        modern_errors: bool,
+    },
     /// No credentials: what is open to everybody.
     Anonymous,
 }

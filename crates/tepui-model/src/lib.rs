@@ -4,7 +4,6 @@
 //! answer says, without a byte of HTTP and without any I/O. A value of one of these types is valid;
 //! whoever holds it need not check again.
 
-pub mod access;
 pub mod access_policy;
 pub mod account;
 pub mod blob;
@@ -16,6 +15,7 @@ pub mod guid;
 mod label;
 pub mod metadata;
 pub mod operation;
+pub mod permissions;
 pub mod queue;
 pub mod service_properties;
 pub mod table;

@@ -22,7 +22,7 @@ pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use config::ServiceName;
 use net::{accept, body, limits};
-use pipeline::{BackgroundCopies, Blobs, FrontDoor, Queues, RemoteCopies, Served, Tables};
+use pipeline::{BackgroundCopies, Blobs, Front, Queues, RemoteCopies, Tables};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -36,6 +36,7 @@ use tepui_service::{
     BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, TableOptions, TableService,
 };
 use tepui_storage::{Engine, EngineError, ExtentError, Extents, MemoryEngine, MemoryExtents};
+use tepui_wire::address::Service;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 
@@ -156,23 +157,22 @@ async fn run_all<E: Engine, X: Extents>(
     let mut accepting = JoinSet::new();
     for (service, listener) in listeners {
         let shared = Arc::clone(&shared);
+        let front = |service| Front::new(service, Arc::clone(&clock), config, listener.address);
         match service {
             ServiceName::Blob => {
                 let remote = RemoteCopies::new(config.remote_hosts(), &config.limits);
-                let blobs = Blobs::new(Arc::clone(&blobs), remote, Arc::clone(&copies), &config.limits);
-                accept_for(&mut accepting, listener, blobs, &clock, config, shared);
+                let front = front(Service::Blob);
+                let blobs =
+                    Blobs::new(front, Arc::clone(&blobs), remote, Arc::clone(&copies), &config.limits);
+                accepting.spawn(accept::serve(listener.socket, Arc::new(blobs), shared));
             }
-            ServiceName::Queue => accept_for(
-                &mut accepting,
-                listener,
-                Queues::new(Arc::clone(&queues), &config.limits),
-                &clock,
-                config,
-                shared,
-            ),
+            ServiceName::Queue => {
+                let queues = Queues::new(front(Service::Queue), Arc::clone(&queues), &config.limits);
+                accepting.spawn(accept::serve(listener.socket, Arc::new(queues), shared));
+            }
             ServiceName::Table => {
-                let tables = Tables::new(Arc::clone(&tables), &config.limits);
-                accept_for(&mut accepting, listener, tables, &clock, config, shared);
+                let tables = Tables::new(front(Service::Table), Arc::clone(&tables), &config.limits);
+                accepting.spawn(accept::serve(listener.socket, Arc::new(tables), shared));
             }
         }
     }
@@ -194,19 +194,6 @@ fn blob_options(config: &Config) -> BlobOptions {
         rehydration: Duration::from_secs(config.rehydration_seconds),
         ..BlobOptions::default()
     }
-}
-
-fn accept_for<S: Served>(
-    accepting: &mut JoinSet<()>,
-    listener: Listener,
-    served: S,
-    clock: &Arc<dyn Clock>,
-    config: &Config,
-    shared: Arc<Shared>,
-) {
-    let Listener { socket, address } = listener;
-    let door = FrontDoor::new(served, Arc::clone(clock), RequestIds::random(), config, address);
-    accepting.spawn(accept::serve(socket, Arc::new(door), shared));
 }
 
 impl Data {

@@ -1,108 +1,66 @@
 //! The order in which a request is checked and answered, whichever service it is for.
 //!
-//! The order is visible protocol: it decides which error wins. `FrontDoor::answer` and the
-//! [`Served::answer`] of each service read as the list.
+//! The order is visible protocol: it decides which error wins. [`admit`] and the `answer` of each service read as
+//! the list.
+//!
+//! | | |
+//! | --- | --- |
+//! | `exchange.rs` | one request and what becomes of it |
+//! | `table.rs`, `batch.rs`, `queue.rs`, `blob.rs` | the handlers of the services |
+//! | `browsers.rs` | what pages in a browser must not do |
+//! | `reply_memory.rs` | the memory for answers on their way out |
 
 mod batch;
 mod blob;
 mod browsers;
+mod exchange;
 mod queue;
 mod reply_memory;
 mod table;
 
 pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
+pub use exchange::{Caller, FinishedExchange};
 pub use queue::Queues;
 pub use table::Tables;
 
 use self::browsers::Browsers;
-use crate::accept::{Handler, Peer};
+use self::exchange::{Authorized, Exchange, Outcome, Received};
+use crate::accept::Peer;
 use crate::body::{Body, BodyError, ReplyBody};
 use crate::config::Config;
 use crate::ids::RequestIds;
 use crate::proxies::TrustedProxies;
-use crate::telemetry::{RequestLine, request_line, trace_headers};
+use crate::telemetry::{logs_exchanges, trace_headers};
 use bytes::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
-use hyper::http::{HeaderMap, Method, Response, request};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::{Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::account::Accounts;
+use tepui_model::blob::BlobServiceProperties;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
-use tepui_model::service_properties::CorsRule;
-use tepui_model::table::QueryCost;
+use tepui_model::service_properties::{CorsRule, ServiceProperties};
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
-use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, Signed, SigningKeys};
+use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, SigningKeys, Verifier};
 use tepui_wire::cors;
-use tepui_wire::error_body::{self, ErrorDress, Exchange};
+use tepui_wire::error_body::{self, ErrorFormat};
+use tepui_wire::head::{BodyUse, Head};
 use tepui_wire::parameters;
 use tepui_wire::query::Query;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
-use tokio::sync::OwnedSemaphorePermit;
 
 /// The longest that an operation may take, whatever the caller asks for.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
-/// A service behind the front door.
-pub trait Served: Send + Sync + Sized + 'static {
-    const SERVICE: Service;
-    /// Whether a version that is not known is told before who asks is looked at.
-    const VERSION_FIRST: bool;
-    /// Which operation a request is.
-    type Kind: Kind;
-
-    /// Which scripts may use an account from elsewhere.
-    fn cors(&self, account: &str) -> impl Future<Output = Result<Vec<CorsRule>, ServiceError>> + Send;
-
-    /// The version of requests that name none, if the account has chosen one.
-    fn default_version(
-        &self,
-        _account: &str,
-    ) -> impl Future<Output = Result<Option<ServiceVersion>, ServiceError>> + Send {
-        async { Ok(None) }
-    }
-
-    /// The stored access policy that a token refers to, if there is one.
-    fn policy(
-        &self,
-        account: &str,
-        token: &SasToken,
-    ) -> impl Future<Output = Result<Option<SignedIdentifier>, ServiceError>> + Send;
-
-    /// Answers a request whose caller is known.
-    fn answer(
-        &self,
-        door: &FrontDoor<Self>,
-        known: &mut Known<'_, Self::Kind>,
-        admitted: &Admitted<'_>,
-        body: &mut Option<Body>,
-    ) -> impl Future<Output = Result<Response<ReplyBody>, ServiceError>> + Send;
-
-    /// The form in which this caller reads errors.
-    fn error_dress(&self, known: &Known<'_, Self::Kind>, version: ServiceVersion) -> ErrorDress;
-
-    /// Adds to a refusal what this service says beside the error.
-    fn dress_refusal(
-        &self,
-        _known: &Known<'_, Self::Kind>,
-        _error: &ServiceError,
-        _version: ServiceVersion,
-        _response: &mut Response<Vec<u8>>,
-    ) {
-    }
-
-    /// Whether requests can be served now; `Err` says why not.
-    fn health(&self) -> Result<(), String>;
-}
-
-/// What is checked before a service sees a request, and added after it.
-pub struct FrontDoor<S> {
-    served: S,
+/// What a port of a service has, whichever service it is: keys, addresses, and what is settled for the server.
+pub struct Front {
+    service: Service,
     clock: Arc<dyn Clock>,
     ids: RequestIds,
     keys: KeyRing,
@@ -113,62 +71,20 @@ pub struct FrontDoor<S> {
     proxies: TrustedProxies,
 }
 
-/// What is known of a request, for its answer, its errors and the log; it grows as the checks go on.
-pub struct Known<'a, K> {
-    request_id: &'a str,
-    head: &'a request::Parts,
-    now: Timestamp,
-    query: Query,
-    version: Option<ServiceVersion>,
-    kind: Option<K>,
-    /// What the answer cost, for the log.
-    plan: Option<QueryCost>,
-    /// What the answer holds of the memory for replies.
-    memory: Option<OwnedSemaphorePermit>,
-    error_code: Option<&'static str>,
-}
-
-/// A request whose caller is known.
-pub struct Admitted<'a> {
-    target: &'a Target,
-    grant: Grant,
-    version: ServiceVersion,
-    peer: Peer,
-    /// How long the answer may take.
-    time: Duration,
-}
-
-/// What credentials are looked at with: a request, or what stands in one for another.
-struct Presented<'a> {
-    method: &'a Method,
-    headers: &'a HeaderMap,
-    query: &'a Query,
-    target: &'a Target,
-    version: ServiceVersion,
-    peer: Peer,
-    now: Timestamp,
-}
-
-impl<S: Served> FrontDoor<S> {
-    /// `address`: where it listens.
-    pub fn new(
-        served: S,
-        clock: Arc<dyn Clock>,
-        ids: RequestIds,
-        config: &Config,
-        address: SocketAddr,
-    ) -> Self {
+impl Front {
+    /// `address`: where the service listens.
+    pub fn new(service: Service, clock: Arc<dyn Clock>, config: &Config, address: SocketAddr) -> Self {
         let accounts = config.effective_accounts();
         let addresses = AddressRules {
             product_style_urls: !config.disable_product_style_url,
-            own_hosts: own_hosts(S::SERVICE, address),
+            own_hosts: own_hosts(service, address),
             accounts: accounts.iter().map(|account| account.name.clone()).collect(),
-            ..AddressRules::new(S::SERVICE)
+            ..AddressRules::new(service)
         };
         Self {
-            served,
+            service,
             clock,
-            ids,
+            ids: RequestIds::random(),
             keys: KeyRing::new(&Accounts::new(accounts)),
             addresses,
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
@@ -178,276 +94,294 @@ impl<S: Served> FrontDoor<S> {
         }
     }
 
-    /// Everything that is checked, in the order in which it is.
-    async fn answer(
+    /// Whether a version that is not known is told before who asks is looked at.
+    ///
+    /// Fidelity: tables are unlike the others. scenario: queue-version-wins
+    fn tells_version_first(&self) -> bool {
+        self.service != Service::Table
+    }
+}
+
+/// What accounts have settled for a service: it is asked for with every request.
+trait AccountSettings: Sync {
+    fn properties(
         &self,
-        known: &mut Known<'_, S::Kind>,
-        target: &Target,
-        peer: Peer,
-        body: &mut Option<Body>,
-    ) -> Result<Response<ReplyBody>, ServiceError> {
-        let head = known.head;
-        if let Some(browsers) = &self.browsers {
-            browsers.check_host(head)?;
-        }
-        if head.method == Method::OPTIONS {
-            let rules = self.cors(target).await?;
-            return Ok(cors::preflight(&rules, &head.headers)?.map(ReplyBody::from));
-        }
-        if let Some(browsers) = &self.browsers
-            && let Some(origin) = browsers.foreign_page(S::SERVICE, head)
-        {
-            Browsers::check_rules(&self.cors(target).await?, origin, &head.method)?;
-        }
-        let grant = self.authenticate(known, target, peer).await?;
-        let version = known.version.ok_or(ErrorCode::InvalidHeaderValue)?;
-        let time = time_limit(&known.query)?;
-        let admitted = Admitted { target, grant, version, peer, time };
-        if let Some(body) = body {
-            body.charge(&target.account);
-        }
-        self.served.answer(self, known, &admitted, body).await
-    }
+        account: &str,
+    ) -> impl Future<Output = Result<AccountProperties, ServiceError>> + Send;
 
-    /// Which scripts may use an account from elsewhere. One that does not exist is not even asked for: anybody can
-    /// name any number of them.
-    async fn cors(&self, target: &Target) -> Result<Vec<CorsRule>, ServiceError> {
-        match self.keys.get(&target.account) {
-            Some(_) => self.served.cors(&target.account).await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Who asks, and what they may do.
-    async fn authenticate(
+    /// The stored access policy that a token refers to, if there is one.
+    fn policy(
         &self,
-        known: &mut Known<'_, S::Kind>,
-        target: &Target,
-        peer: Peer,
-    ) -> Result<Grant, ServiceError> {
-        let head = known.head;
-        self.keys_of(target)?;
-        let sas_version = auth::sas_version(&known.query);
-        let unsaid = sas_version.is_none() && !head.headers.contains_key(error_body::VERSION);
-        let chosen = if unsaid { self.served.default_version(&target.account).await? } else { None };
-        let version = match chosen {
-            Some(version) => Ok(version),
-            None => version::negotiate(&head.headers, &known.query, sas_version, self.versions),
-        };
-        if S::VERSION_FIRST {
-            known.version = Some(version.clone()?);
+        account: &str,
+        token: &SasToken,
+    ) -> impl Future<Output = Result<Option<SignedIdentifier>, ServiceError>> + Send;
+}
+
+/// The service properties of an account.
+enum AccountProperties {
+    Common(Arc<ServiceProperties>),
+    Blob(Arc<BlobServiceProperties>),
+}
+
+impl AccountProperties {
+    /// Which scripts may use the account from elsewhere.
+    fn cors(&self) -> &[CorsRule] {
+        match self {
+            Self::Common(properties) => &properties.cors,
+            Self::Blob(properties) => &properties.shared.cors,
         }
-        let presented = Presented {
-            method: &head.method,
-            headers: &head.headers,
-            query: &known.query,
-            target,
-            version: *version.as_ref().unwrap_or(&ServiceVersion::NEWEST),
-            peer,
-            now: known.now,
-        };
-        let signed = self.signed(&presented)?;
-        let credentials = auth::authenticate(&signed)?;
-        if matches!(credentials, Credentials::Sas(_)) {
-            known.version = version.as_ref().ok().copied();
-        }
-        let grant = self.resolve(credentials, &signed).await?;
-        let version = version?;
-        known.version = Some(version);
-        tracing::debug!(
-            request_id = known.request_id,
-            version = %version,
-            grant = ?grant,
-            base = target.base,
-            secondary = target.secondary,
-            "authenticated"
-        );
-        Ok(grant)
     }
 
-    /// What the credentials of something are good for that is not a request of its own.
-    async fn grant(&self, presented: &Presented<'_>) -> Result<Grant, ServiceError> {
-        let signed = self.signed(presented)?;
-        self.resolve(auth::authenticate(&signed)?, &signed).await
+    /// The version of requests that name none, if the account has chosen one.
+    ///
+    /// Fidelity: only the Blob service has such a setting. scenario: blob-default-version
+    fn default_version(&self) -> Option<ServiceVersion> {
+        match self {
+            Self::Common(_) => None,
+            Self::Blob(properties) => properties.default_version.as_deref().and_then(ServiceVersion::floor),
+        }
     }
+}
 
+/// Takes in a request.
+fn receive(front: &Front, peer: Peer, parts: request::Parts) -> Exchange<'_> {
+    let started = Instant::now();
+    let peer = front.proxies.client(peer, &parts.headers);
+    let request_id = front.ids.next();
+    trace_headers(&request_id, "request headers", &parts.headers);
+    let query = Query::parse(parts.uri.query());
+    let target = address::parse(&parts.uri, &parts.headers, peer.tls, &front.addresses);
+    let keys = target.as_ref().ok().and_then(|target| front.keys.get(&target.account));
+    let now = front.clock.now();
+    let bytes_in = AtomicU64::new(0);
+    let received = Received { request_id, parts, query, target, keys, peer, now, started, bytes_in };
+    Exchange { received, outcome: Outcome::default() }
+}
+
+/// Refuses requests that come by a name which could be made to lead here by others: see [`Browsers`].
+fn check_host(front: &Front, received: &Received<'_>) -> Result<(), ServiceError> {
+    received.target()?;
+    match &front.browsers {
+        Some(browsers) => browsers.check_host(&received.parts),
+        None => Ok(()),
+    }
+}
+
+/// The answer to a browser that asks whether a page of another origin may send a request.
+async fn preflight(
+    settings: &impl AccountSettings,
+    received: &Received<'_>,
+) -> Result<Response<ReplyBody>, ServiceError> {
+    let properties = properties_of_known(settings, received, received.target()?).await?;
+    let rules = properties.as_ref().map_or(&[][..], AccountProperties::cors);
+    Ok(cors::preflight(rules, received.headers())?.map(ReplyBody::from))
+}
+
+/// The properties of the account that is addressed. One that does not exist is not even asked for: anybody can name
+/// any number of them.
+async fn properties_of_known(
+    settings: &impl AccountSettings,
+    received: &Received<'_>,
+    target: &Target,
+) -> Result<Option<AccountProperties>, ServiceError> {
+    match received.keys {
+        Some(_) => settings.properties(&target.account).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Everything that is checked before it matters what is asked for, in the order in which it is.
+async fn admit<'a>(
+    front: &Front,
+    settings: &impl AccountSettings,
+    received: &'a Received<'_>,
+    outcome: &mut Outcome,
+    body: &mut Option<Body>,
+) -> Result<Authorized<'a>, ServiceError> {
+    let target = received.target()?;
+    if let Some(browsers) = &front.browsers
+        && let Some(origin) = browsers.foreign_page(front.service, &received.parts)
+    {
+        let properties = properties_of_known(settings, received, target).await?;
+        let rules = properties.as_ref().map_or(&[][..], AccountProperties::cors);
+        Browsers::check_rules(rules, origin, &received.parts.method)?;
+    }
+    let (head, grant) = authenticate(front, settings, received, target, outcome).await?;
+    let time = time_limit(&received.query)?;
+    if let Some(body) = body {
+        body.charge(&target.account);
+    }
+    let Received { request_id, peer, now, bytes_in, .. } = received;
+    Ok(Authorized { head, grant, peer: *peer, request_id, now: *now, time, bytes_in })
+}
+
+/// Who asks, and what they may do.
+async fn authenticate<'a>(
+    front: &Front,
+    settings: &impl AccountSettings,
+    received: &'a Received<'_>,
+    target: &'a Target,
+    outcome: &mut Outcome,
+) -> Result<(Head<'a>, Grant), ServiceError> {
+    let Received { parts, query, .. } = received;
     // Fidelity: there is no such account, so there is nothing to ask it. scenario: unknown-account
-    fn keys_of(&self, target: &Target) -> Result<&SigningKeys, ServiceError> {
-        self.keys.get(&target.account).ok_or_else(|| unknown_account(target))
+    let keys = received.keys.ok_or_else(|| unknown_account(target))?;
+    let sas_version = auth::sas_version(query);
+    let names_none = sas_version.is_none() && !parts.headers.contains_key(error_body::VERSION);
+    let chosen = match front.service {
+        Service::Blob if names_none => settings.properties(&target.account).await?.default_version(),
+        _ => None,
+    };
+    let version = match chosen {
+        Some(version) => Ok(version),
+        None => version::negotiate(&parts.headers, query, sas_version, front.versions),
+    };
+    if front.tells_version_first() {
+        outcome.version = Some(version.clone()?);
     }
-
-    fn signed<'a>(&'a self, presented: &Presented<'a>) -> Result<Signed<'a>, ServiceError> {
-        Ok(Signed {
-            service: S::SERVICE,
-            method: presented.method,
-            headers: presented.headers,
-            query: presented.query,
-            target: presented.target,
-            keys: self.keys_of(presented.target)?,
-            now: presented.now,
-            version: presented.version,
-            peer_ip: presented.peer.address.ip(),
-            secure: presented.peer.tls,
-        })
+    let head = Head {
+        service: front.service,
+        method: &parts.method,
+        target,
+        path: &target.path,
+        query,
+        headers: &parts.headers,
+        case: parts.extensions.get(),
+        version: *version.as_ref().unwrap_or(&ServiceVersion::NEWEST),
+    };
+    let verifier = verifier(keys, received.peer, received.now);
+    let credentials = verifier.authenticate(&head)?;
+    if matches!(credentials, Credentials::Sas(_)) {
+        outcome.version = version.as_ref().ok().copied();
     }
+    let grant = resolve(settings, credentials, &head, &verifier).await?;
+    outcome.version = Some(version?);
+    outcome.caller = Some(Caller::from(&grant));
+    tracing::debug!(
+        request_id = received.request_id,
+        version = %head.version,
+        grant = ?grant,
+        base = target.base,
+        secondary = target.secondary,
+        "authenticated"
+    );
+    Ok((head, grant))
+}
 
-    async fn resolve(&self, credentials: Credentials, signed: &Signed<'_>) -> Result<Grant, ServiceError> {
-        match credentials {
-            Credentials::AccountKey => Ok(Grant::AccountKey),
-            Credentials::Anonymous => Ok(Grant::Anonymous),
-            Credentials::Sas(token) => {
-                let policy = self.served.policy(&signed.target.account, &token).await?;
-                token.resolve(policy.as_ref(), signed)
-            }
-        }
-    }
+/// What the credentials of something are good for that is not a request of its own: a part of a batch, the source of
+/// a copy.
+async fn authenticate_within(
+    front: &Front,
+    settings: &impl AccountSettings,
+    request: &Authorized<'_>,
+    head: &Head<'_>,
+) -> Result<Grant, ServiceError> {
+    let keys = front.keys.get(&head.target.account).ok_or_else(|| unknown_account(head.target))?;
+    let verifier = verifier(keys, request.peer, request.now);
+    resolve(settings, verifier.authenticate(head)?, head, &verifier).await
+}
 
-    /// The secondary endpoint is for reading.
-    fn check_secondary(&self, target: &Target, kind: S::Kind) -> Result<(), ServiceError> {
-        if !target.secondary {
-            return if kind.is_stats() {
-                Err(parameters::invalid_value("comp", "stats", "only the secondary endpoint has them"))
-            } else {
-                Ok(())
-            };
-        }
-        if !self.secondary {
-            return Err(ServiceError::new(ErrorCode::InsufficientAccountPermissions).with_message(
-                "The account being accessed does not have sufficient permissions to execute this operation.",
-            ));
-        }
-        match kind.effect() {
-            Effect::Read => Ok(()),
-            Effect::Write => Err(ErrorCode::InsufficientAccountPermissions.into()),
-        }
-    }
+fn verifier(keys: &SigningKeys, peer: Peer, now: Timestamp) -> Verifier<'_> {
+    Verifier { keys, now, peer_ip: peer.address.ip(), secure: peer.tls }
+}
 
-    fn refuse(&self, known: &mut Known<'_, S::Kind>, error: &ServiceError) -> Response<ReplyBody> {
-        known.error_code = Some(error.code.name());
-        tracing::debug!(request_id = known.request_id, %error, "refused");
-        if error.code == ErrorCode::InternalError {
-            tracing::error!(request_id = known.request_id, %error, "internal error");
-        }
-        let version = known.version.unwrap_or(ServiceVersion::NEWEST);
-        let dress = match known.head.method {
-            Method::OPTIONS => ErrorDress::Xml,
-            _ => self.served.error_dress(known, version),
-        };
-        let mut response = error_body::encode(error, dress, S::SERVICE, known.request_id, known.now);
-        self.served.dress_refusal(known, error, version, &mut response);
-        if known.head.method == Method::HEAD {
-            error_body::remove_body(&mut response);
-        }
-        response.map(ReplyBody::from)
-    }
-
-    /// Adds what every answer has.
-    async fn finish(
-        &self,
-        known: &Known<'_, S::Kind>,
-        target: Option<&Target>,
-        response: &mut Response<ReplyBody>,
-    ) {
-        let exchange = Exchange {
-            service: S::SERVICE,
-            request_id: known.request_id,
-            version: known.version,
-            request_headers: &known.head.headers,
-        };
-        error_body::finish(response.headers_mut(), &exchange);
-        if let Some(target) = target
-            && known.head.method != Method::OPTIONS
-            && let Ok(rules) = self.cors(target).await
-            && !rules.is_empty()
-        {
-            cors::apply(&rules, &known.head.method, &known.head.headers, response.headers_mut());
+async fn resolve(
+    settings: &impl AccountSettings,
+    credentials: Credentials,
+    head: &Head<'_>,
+    verifier: &Verifier<'_>,
+) -> Result<Grant, ServiceError> {
+    match credentials {
+        Credentials::AccountKey => Ok(Grant::AccountKey),
+        Credentials::Anonymous => Ok(Grant::Anonymous),
+        Credentials::Sas(token) => {
+            let policy = settings.policy(&head.target.account, &token).await?;
+            token.resolve(policy.as_ref(), verifier)
         }
     }
 }
 
-impl<S: Served> Handler for FrontDoor<S> {
-    const HAS_METADATA: bool = !matches!(S::SERVICE, Service::Table);
-
-    async fn handle(&self, peer: Peer, head: request::Parts, body: Body) -> Response<ReplyBody> {
-        let started = Instant::now();
-        let peer = self.proxies.client(peer, &head.headers);
-        let request_id = self.ids.next();
-        let mut body = Some(body);
-        let mut known = Known {
-            request_id: &request_id,
-            head: &head,
-            now: self.clock.now(),
-            query: Query::parse(head.uri.query()),
-            version: None,
-            kind: None,
-            plan: None,
-            memory: None,
-            error_code: None,
+/// The secondary endpoint is for reading.
+fn check_secondary(front: &Front, target: &Target, kind: impl Kind) -> Result<(), ServiceError> {
+    if !target.secondary {
+        return if kind.is_stats() {
+            Err(parameters::invalid_value("comp", "stats", "only the secondary endpoint has them"))
+        } else {
+            Ok(())
         };
-        trace_headers(&request_id, "request headers", &head.headers);
-        let target = address::parse(&head.uri, &head.headers, peer.tls, &self.addresses);
-        let mut response = match &target {
-            Err(AddressError::InvalidUrl { close }) => {
-                error_body::invalid_url_page(*close).map(ReplyBody::from)
-            }
-            Err(AddressError::Service(error)) => {
-                let mut response = self.refuse(&mut known, error);
-                self.finish(&known, None, &mut response).await;
-                response
-            }
-            Ok(target) => {
-                let answered = self.answer(&mut known, target, peer, &mut body).await;
-                let mut response = answered.unwrap_or_else(|error| self.refuse(&mut known, &error));
-                self.finish(&known, Some(target), &mut response).await;
-                response
-            }
-        };
-        if let Some(unread) = body {
-            if head.headers.contains_key(EXPECT) {
-                // The client waits to be asked for it, and nobody knows whether it sends it nevertheless.
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            } else {
-                // A client that is still sending would not hear the answer.
-                unread.discard().await;
-            }
-        }
-        trace_headers(&request_id, "answer headers", response.headers());
-        let user_agent = head.headers.get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()));
-        request_line(&RequestLine {
-            request_id: &request_id,
-            client: peer.address,
-            user_agent: user_agent.as_deref().unwrap_or_default(),
-            method: head.method.as_str(),
-            account: target.as_ref().map_or("", |target| &target.account),
-            operation: known.kind.map_or("", Kind::name),
-            path: head.uri.path(),
-            status: response.status().as_u16(),
-            error_code: known.error_code,
-            bytes: response.body().len(),
-            microseconds: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-            plan: known.plan,
-        });
-        let memory = known.memory.take();
-        response.map(|body| body.holding(memory))
     }
-
-    fn health(&self) -> Result<(), String> {
-        self.served.health()
+    if !front.secondary {
+        return Err(ServiceError::new(ErrorCode::InsufficientAccountPermissions).with_message(
+            "The account being accessed does not have sufficient permissions to execute this operation.",
+        ));
+    }
+    match kind.effect() {
+        Effect::Read => Ok(()),
+        Effect::Write => Err(ErrorCode::InsufficientAccountPermissions.into()),
     }
 }
 
-impl Admitted<'_> {
-    /// Ends an answer that takes too long. It is pinned, for it is large, and every hand that it passes through
-    /// would copy it.
-    async fn in_time<T>(
-        &self,
-        answer: Pin<&mut impl Future<Output = Result<T, ServiceError>>>,
-    ) -> Result<T, ServiceError> {
-        match tokio::time::timeout(self.time, answer).await {
-            Ok(answered) => answered,
-            Err(_) => Err(ErrorCode::OperationTimedOut.into()),
+/// The answer to a request that failed.
+fn error_response(
+    front: &Front,
+    received: &Received<'_>,
+    outcome: &mut Outcome,
+    error: &ServiceError,
+    format: ErrorFormat,
+) -> Response<Vec<u8>> {
+    let Received { request_id, parts, now, .. } = received;
+    if let Err(AddressError::InvalidUrl { close }) = received.target {
+        return error_body::invalid_url_page(close);
+    }
+    outcome.error_code = Some(error.code.name());
+    tracing::debug!(request_id, %error, "refused");
+    if error.code == ErrorCode::InternalError {
+        tracing::error!(request_id, %error, "internal error");
+    }
+    let format = if received.is_preflight() { ErrorFormat::Xml } else { format };
+    let mut response = error_body::encode(error, format, front.service, request_id, *now);
+    if parts.method == Method::HEAD {
+        error_body::remove_body(&mut response);
+    }
+    response
+}
+
+/// Adds what every answer has, and sees to what is left of the body. The exchange lasts until the answer is sent.
+async fn finish(
+    front: &Front,
+    settings: &impl AccountSettings,
+    exchange: Exchange<'_>,
+    mut response: Response<ReplyBody>,
+    body: Option<Body>,
+) -> Response<ReplyBody> {
+    let Exchange { received, outcome } = &exchange;
+    let Received { request_id, parts, target, .. } = received;
+    // The answer to a URL that no service has seen is complete.
+    if !matches!(target, Err(AddressError::InvalidUrl { .. })) {
+        let headers = response.headers_mut();
+        error_body::finish(headers, front.service, outcome.version, request_id, &parts.headers);
+    }
+    if let Ok(target) = target
+        && !received.is_preflight()
+        && let Ok(Some(properties)) = properties_of_known(settings, received, target).await
+    {
+        cors::apply(properties.cors(), &parts.method, &parts.headers, response.headers_mut());
+    }
+    if let Some(unread) = body {
+        if parts.headers.contains_key(EXPECT) {
+            // The client waits to be asked for it, and nobody knows whether it sends it nevertheless.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        } else {
+            // A client that is still sending would not hear the answer.
+            unread.discard().await;
         }
     }
+    trace_headers(request_id, "answer headers", response.headers());
+    if !logs_exchanges() {
+        return response.map(|body| body.holding(exchange.outcome.memory));
+    }
+    let (finished, memory) = exchange.answered(response.status().as_u16());
+    response.map(|body| body.holding(memory).at_end(move |bytes| finished.end(bytes)))
 }
 
 /// Most who see it have left the account out of the address.
@@ -487,27 +421,27 @@ fn time_limit(query: &Query) -> Result<Duration, ServiceError> {
     }
 }
 
-/// Reads the whole body. Operations that `want` one need to say how long it is.
+/// Reads the body, if it is one that is read whole.
 async fn read_body(
-    wants_body: bool,
-    max_bytes: usize,
-    head: &request::Parts,
+    body_use: BodyUse,
+    authorized: &Authorized<'_>,
     body: &mut Option<Body>,
 ) -> Result<Bytes, ServiceError> {
-    if wants_body
-        && !head.headers.contains_key(CONTENT_LENGTH)
-        && !head.headers.contains_key(TRANSFER_ENCODING)
-    {
+    let headers = authorized.head.headers;
+    let BodyUse::Whole { max_bytes, required } = body_use else { return Ok(Bytes::new()) };
+    if required && !headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING) {
         return Err(ErrorCode::MissingContentLengthHeader.into());
     }
-    let waits = head.headers.contains_key(EXPECT);
+    let waits = headers.contains_key(EXPECT);
     if waits && body.as_ref().and_then(Body::declared_bytes).is_some_and(|bytes| bytes > max_bytes as u64) {
         // The client has not begun to send, and now it will not.
         *body = None;
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
     let Some(body) = body.take() else { return Ok(Bytes::new()) };
-    body.read_whole(max_bytes).await.map_err(body_error)
+    let bytes = body.read_whole(max_bytes).await.map_err(body_error)?;
+    authorized.count_in(bytes.len());
+    Ok(bytes)
 }
 
 fn body_error(error: BodyError) -> ServiceError {

@@ -5,6 +5,8 @@
 //! reports how many; it never blocks a request.
 
 use crate::config::{Config, LogFormat};
+use crate::pipeline::FinishedExchange;
+use hyper::header::USER_AGENT;
 use hyper::http::HeaderMap;
 use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;
@@ -40,8 +42,9 @@ pub struct RequestLine<'a> {
     pub path: &'a str,
     pub status: u16,
     pub error_code: Option<&'a str>,
-    /// Bytes of the reply's body.
+    /// Bytes of the reply's body that were sent.
     pub bytes: u64,
+    /// From the head of the request to the last byte of the reply.
     pub microseconds: u64,
     /// How a query was run.
     pub plan: Option<QueryCost>,
@@ -49,6 +52,32 @@ pub struct RequestLine<'a> {
 
 /// The longest User-Agent that is logged.
 const MAX_USER_AGENT_CHARS: usize = 200;
+
+/// Whether there is a line for each request.
+pub(crate) fn logs_exchanges() -> bool {
+    tracing::event_enabled!(target: REQUESTS, Level::INFO)
+}
+
+/// Writes the line about a request whose answer was sent, or given up.
+pub(crate) fn log_exchange(exchange: &FinishedExchange) {
+    let user_agent = exchange.request.headers.get(USER_AGENT);
+    let user_agent = user_agent.map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let took = exchange.ended.saturating_duration_since(exchange.started);
+    request_line(&RequestLine {
+        request_id: &exchange.request_id,
+        client: exchange.client,
+        user_agent: user_agent.as_deref().unwrap_or_default(),
+        account: &exchange.account,
+        operation: exchange.operation.unwrap_or_default(),
+        method: exchange.request.method.as_str(),
+        path: exchange.request.uri.path(),
+        status: exchange.status,
+        error_code: exchange.error_code,
+        bytes: exchange.bytes_out,
+        microseconds: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        plan: exchange.plan,
+    });
+}
 
 /// Writes the line about one request.
 pub fn request_line(line: &RequestLine<'_>) {

@@ -4,7 +4,6 @@
 //! read a snapshot of the engine, decide, commit, and retry after a conflict (`transact.rs`). The decisions themselves
 //! are pure functions.
 
-pub mod access;
 pub mod blob;
 mod catalogue;
 mod coop;

@@ -34,7 +34,7 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static(
 /// The form of an error's body. Authentication errors, and all errors of queues and blobs, are XML
 /// whatever is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorDress {
+pub enum ErrorFormat {
     /// JSON, with the content type that the caller accepts.
     OData { content_type: &'static str },
     /// Atom's error, for callers of the Table service who accept no JSON.
@@ -46,23 +46,23 @@ pub enum ErrorDress {
 /// Makes the answer to a request that failed. [`finish`] adds what every answer has.
 pub fn encode(
     error: &ServiceError,
-    dress: ErrorDress,
+    format: ErrorFormat,
     service: Service,
     request_id: &str,
     now: Timestamp,
 ) -> Response<Vec<u8>> {
     let is_authentication = error.stage == Stage::Authentication;
-    let dress = if is_authentication || service != Service::Table { ErrorDress::Xml } else { dress };
+    let format = if is_authentication || service != Service::Table { ErrorFormat::Xml } else { format };
     let message = full_message(error, request_id, now);
-    let (content_type, body) = match dress {
-        ErrorDress::OData { content_type } => {
+    let (content_type, body) = match format {
+        ErrorFormat::OData { content_type } => {
             (HeaderValue::from_static(content_type), json_body(error, &message))
         }
-        ErrorDress::ODataXml => (
+        ErrorFormat::ODataXml => (
             HeaderValue::from_static("application/xml;charset=utf-8"),
             table_xml_body("", " xmlns=", error, &message),
         ),
-        ErrorDress::Xml => {
+        ErrorFormat::Xml => {
             let body = match service {
                 Service::Table => table_xml_body("m:", " xmlns:m=", error, &message),
                 Service::Queue | Service::Blob => xml_body(error, &message, xml::mark(service)),
@@ -76,7 +76,7 @@ pub fn encode(
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, content_type);
     // Fidelity: OData errors carry their code in the body only. scenario: error-families
-    if dress == ErrorDress::Xml {
+    if format == ErrorFormat::Xml {
         headers.insert(ERROR_CODE, HeaderValue::from_static(error.code.name()));
     } else {
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
@@ -136,26 +136,22 @@ pub fn odata_json(error: &ServiceError, request_id: &str, now: Timestamp) -> Vec
     json_body(error, &full_message(error, request_id, now))
 }
 
-/// What every answer says about the request it answers.
-#[derive(Debug, Clone, Copy)]
-pub struct Exchange<'a> {
-    pub service: Service,
-    pub request_id: &'a str,
-    /// `None` as long as none could be negotiated.
-    pub version: Option<ServiceVersion>,
-    pub request_headers: &'a HeaderMap,
-}
-
 /// The longest client request id that is echoed.
 const MAX_CLIENT_REQUEST_ID_BYTES: usize = 1024;
 
 /// Adds the headers that answers of a service have in common: who answers, in which version, to which
-/// request. `Date` is left to the HTTP layer.
-pub fn finish(response: &mut HeaderMap, exchange: &Exchange<'_>) {
-    if let Ok(id) = HeaderValue::from_str(exchange.request_id) {
+/// request. `Date` is left to the HTTP layer. `version` is `None` as long as none could be negotiated.
+pub fn finish(
+    response: &mut HeaderMap,
+    service: Service,
+    version: Option<ServiceVersion>,
+    request_id: &str,
+    request_headers: &HeaderMap,
+) {
+    if let Ok(id) = HeaderValue::from_str(request_id) {
         response.insert(REQUEST_ID, id);
     }
-    if let Some(id) = exchange.request_headers.get(CLIENT_REQUEST_ID)
+    if let Some(id) = request_headers.get(CLIENT_REQUEST_ID)
         && id.len() <= MAX_CLIENT_REQUEST_ID_BYTES
     {
         response.insert(CLIENT_REQUEST_ID, id.clone());
@@ -164,13 +160,13 @@ pub fn finish(response: &mut HeaderMap, exchange: &Exchange<'_>) {
     if response.contains_key(header::SERVER) {
         return;
     }
-    let server = match exchange.service {
+    let server = match service {
         Service::Table => SERVER_OF_TABLES,
         Service::Queue => SERVER_OF_QUEUES,
         Service::Blob => SERVER_OF_BLOBS,
     };
     response.insert(header::SERVER, server);
-    if let Some(version) = exchange.version.filter(|version| version.answers_version()) {
+    if let Some(version) = version.filter(|version| version.answers_version()) {
         response.insert(VERSION, HeaderValue::from_static(version.text()));
     }
 }
@@ -287,12 +283,12 @@ mod tests {
     fn every_code_becomes_an_answer_with_its_status() {
         for code in ErrorCode::ALL {
             let error = ServiceError::new(*code);
-            for dress in [
-                ErrorDress::OData { content_type: "application/json" },
-                ErrorDress::ODataXml,
-                ErrorDress::Xml,
+            for format in [
+                ErrorFormat::OData { content_type: "application/json" },
+                ErrorFormat::ODataXml,
+                ErrorFormat::Xml,
             ] {
-                let response = encode(&error, dress, Service::Table, "id", NOW);
+                let response = encode(&error, format, Service::Table, "id", NOW);
                 assert_eq!(response.status().as_u16(), code.status(), "{code:?}");
             }
         }
@@ -302,7 +298,7 @@ mod tests {
     fn without_its_body_an_error_keeps_its_code() {
         for service in [Service::Table, Service::Queue, Service::Blob] {
             let error = ServiceError::new(ErrorCode::ResourceNotFound);
-            let mut response = encode(&error, ErrorDress::Xml, service, "id", NOW);
+            let mut response = encode(&error, ErrorFormat::Xml, service, "id", NOW);
             remove_body(&mut response);
             assert_eq!(response.status(), StatusCode::NOT_FOUND);
             assert_eq!(response.headers()[ERROR_CODE], "ResourceNotFound");
@@ -315,14 +311,8 @@ mod tests {
         for (length, echoed) in [(1, true), (1024, true), (1025, false)] {
             let mut request_headers = HeaderMap::new();
             request_headers.insert(CLIENT_REQUEST_ID, "x".repeat(length).parse().unwrap());
-            let exchange = Exchange {
-                service: Service::Table,
-                request_id: "id",
-                version: None,
-                request_headers: &request_headers,
-            };
             let mut headers = HeaderMap::new();
-            finish(&mut headers, &exchange);
+            finish(&mut headers, Service::Table, None, "id", &request_headers);
             assert_eq!(headers.contains_key(CLIENT_REQUEST_ID), echoed, "{length}");
         }
     }

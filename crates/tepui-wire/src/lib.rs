@@ -1,10 +1,13 @@
 //! The protocol's types as HTTP, both directions. No sockets and nothing asynchronous.
 
+pub mod access;
 pub mod address;
 pub mod auth;
 pub mod blob;
+pub mod connection_string;
 pub mod cors;
 pub mod error_body;
+pub mod head;
 pub mod metadata;
 mod multipart;
 pub mod parameters;

@@ -12,13 +12,12 @@ use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_wire::address::{AddressRules, Service, Target};
 use tepui_wire::blob::batch::{self, PartAnswer};
-use tepui_wire::blob::classify::classify;
-use tepui_wire::blob::decode::{Request, prepare};
-use tepui_wire::blob::encode::{BlobListWriter, Context, encode, overrides};
-use tepui_wire::blob::resource::Resource;
-use tepui_wire::error_body::{self, ErrorDress, Exchange};
+use tepui_wire::blob::reply::{BlobListWriter, Context, encode, overrides};
+use tepui_wire::blob::request::Request;
+use tepui_wire::blob::request::resource::Resource;
+use tepui_wire::error_body::{self, ErrorFormat};
+use tepui_wire::head::Head;
 use tepui_wire::query::Query;
-use tepui_wire::request_headers::RequestHeaders;
 use tepui_wire::version::ServiceVersion;
 
 /// When everything in these answers happened.
@@ -41,11 +40,6 @@ fn answer_by(
     let (method, target) = line.split_once(' ').expect("a method and a target");
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let query = Query::parse(query);
-    let resource = Resource::parse(&path[1..], &query).expect("a resource");
-    let headers = HeaderMap::new();
-    let headers = RequestHeaders::new(&headers);
-    let kind = classify(&method.parse().expect("a method"), &resource, &query, &headers).expect("a kind");
-    let version = ServiceVersion::parse(version).expect("a version");
     let target = Target {
         account: "tepuiacct".to_owned(),
         secondary: false,
@@ -54,30 +48,28 @@ fn answer_by(
         path: path[1..].to_owned(),
         host_style: false,
     };
-    let rules = AddressRules::new(Service::Blob);
-    let request = Request {
-        kind,
-        resource: &resource,
-        query: &query,
-        headers: &headers,
-        version,
+    let head = Head {
+        service: Service::Blob,
+        method: &method.parse().expect("a method"),
         target: &target,
-        rules: &rules,
+        path: &target.path,
+        query: &query,
+        headers: &HeaderMap::new(),
+        case: None,
+        version: ServiceVersion::parse(version).expect("a version"),
     };
-    let operation = match prepare(&request) {
+    let rules = AddressRules::new(Service::Blob);
+    let request = Request::read(&head, &rules).expect("a kind");
+    let operation = match request.prepare() {
         Ok(prepared) => prepared.operation().clone(),
         // Of a write, whose answer does not depend on what was asked.
-        Err(_) => Operation::UndeleteBlob { blob: resource.blob_path().expect("a blob") },
+        Err(_) => {
+            let resource = Resource::parse(head.path, &query).expect("a resource");
+            Operation::UndeleteBlob { blob: resource.blob_path().expect("a blob") }
+        }
     };
     let said = overrides(&query);
-    let context = Context {
-        base: &target.base,
-        account: &target.account,
-        query: &query,
-        version,
-        overrides: Some(&said),
-        may_read_tags: true,
-    };
+    let context = Context { head, overrides: Some(&said), may_read_tags: true };
     print(&context, &operation)
 }
 
@@ -554,7 +546,7 @@ fn the_service() {
 #[test]
 fn errors() {
     let answer = |error: &ServiceError| {
-        error_body::encode(error, ErrorDress::Xml, Service::Blob, "id", moment("2026-03-04T05:06:07Z"))
+        error_body::encode(error, ErrorFormat::Xml, Service::Blob, "id", moment("2026-03-04T05:06:07Z"))
     };
     let source = ServiceError::new(ErrorCode::CannotVerifyCopySource)
         .with_status(404)
@@ -576,13 +568,8 @@ fn errors() {
 fn batches() {
     let now = moment("2026-03-04T05:06:07Z");
     let finish = |mut response: Response<Vec<u8>>| {
-        let exchange = Exchange {
-            service: Service::Blob,
-            request_id: "id",
-            version: ServiceVersion::parse("2021-08-06"),
-            request_headers: &HeaderMap::new(),
-        };
-        error_body::finish(response.headers_mut(), &exchange);
+        let version = ServiceVersion::parse("2021-08-06");
+        error_body::finish(response.headers_mut(), Service::Blob, version, "id", &HeaderMap::new());
         response
     };
     let missing: ServiceError = ErrorCode::BlobNotFound.into();
@@ -594,7 +581,7 @@ fn batches() {
         },
         PartAnswer {
             content_id: None,
-            response: finish(error_body::encode(&missing, ErrorDress::Xml, Service::Blob, "id", now)),
+            response: finish(error_body::encode(&missing, ErrorFormat::Xml, Service::Blob, "id", now)),
             reason: Some(missing.message().to_owned()),
         },
     ];

@@ -6,28 +6,23 @@ use http::{HeaderMap, HeaderValue, Response};
 use snapshot::Snapshot;
 use tepui_model::{ErrorCode, ServiceError, Stage, Timestamp};
 use tepui_wire::address::Service;
-use tepui_wire::error_body::{self, ErrorDress, Exchange};
+use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::table::format::MetadataLevel;
 use tepui_wire::version::ServiceVersion;
 
 const REQUEST_ID: &str = "6f4e9f51-0002-0021-4c3b-c0b2d0000000";
 
-fn json_at(level: MetadataLevel) -> ErrorDress {
-    ErrorDress::OData { content_type: level.content_type() }
+fn json_at(level: MetadataLevel) -> ErrorFormat {
+    ErrorFormat::OData { content_type: level.content_type() }
 }
 
-fn answer(error: &ServiceError, dress: ErrorDress, service: Service) -> Response<Vec<u8>> {
+fn answer(error: &ServiceError, format: ErrorFormat, service: Service) -> Response<Vec<u8>> {
     let now = Timestamp::parse_iso("2026-03-10T08:15:30.1234567Z").expect("a time");
-    let mut response = error_body::encode(error, dress, service, REQUEST_ID, now);
+    let mut response = error_body::encode(error, format, service, REQUEST_ID, now);
     let mut request_headers = HeaderMap::new();
     request_headers.insert("x-ms-client-request-id", HeaderValue::from_static("mine"));
-    let exchange = Exchange {
-        service,
-        request_id: REQUEST_ID,
-        version: ServiceVersion::parse("2019-02-02"),
-        request_headers: &request_headers,
-    };
-    error_body::finish(response.headers_mut(), &exchange);
+    let version = ServiceVersion::parse("2019-02-02");
+    error_body::finish(response.headers_mut(), service, version, REQUEST_ID, &request_headers);
     response
 }
 
@@ -37,7 +32,7 @@ fn table_errors() {
     let full = json_at(MetadataLevel::Full);
     let none = json_at(MetadataLevel::None);
     let mut snapshot = Snapshot::default();
-    for (title, error, dress) in [
+    for (title, error, format) in [
         ("of the store", ErrorCode::EntityAlreadyExists.into(), minimal),
         ("of the front end", ErrorCode::TableNotFound.into(), none),
         (
@@ -51,8 +46,8 @@ fn table_errors() {
             ServiceError::new(ErrorCode::InvalidDuplicateRow).at_change(1),
             minimal,
         ),
-        ("without JSON", ErrorCode::AtomFormatNotSupported.into(), ErrorDress::ODataXml),
-        ("of an operation in XML", ErrorCode::InvalidXmlDocument.into(), ErrorDress::Xml),
+        ("without JSON", ErrorCode::AtomFormatNotSupported.into(), ErrorFormat::ODataXml),
+        ("of an operation in XML", ErrorCode::InvalidXmlDocument.into(), ErrorFormat::Xml),
         ("of authentication", ErrorCode::AuthenticationFailed.into(), minimal),
         ("no credentials", ErrorCode::NoAuthenticationInformation.into(), minimal),
         (
@@ -66,7 +61,7 @@ fn table_errors() {
             minimal,
         ),
     ] {
-        snapshot.add(title, &answer(&error, dress, Service::Table));
+        snapshot.add(title, &answer(&error, format, Service::Table));
     }
     snapshot.check("table_errors");
 }
@@ -77,7 +72,7 @@ fn queue_and_blob_errors() {
         .with_detail("AuthenticationErrorDetail", "The Date header in the request is incorrect.");
     let level = json_at(MetadataLevel::None);
     Snapshot::default()
-        .add("queue", &answer(&ErrorCode::InvalidUri.into(), ErrorDress::Xml, Service::Queue))
+        .add("queue", &answer(&ErrorCode::InvalidUri.into(), ErrorFormat::Xml, Service::Queue))
         .add("blob, whatever the dress", &answer(&detailed, level, Service::Blob))
         .check("queue_and_blob_errors");
 }

@@ -3,19 +3,18 @@
 mod snapshot;
 
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderMap, Method, Response};
 use snapshot::Snapshot;
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
 use tepui_model::metadata::Metadata;
-use tepui_model::queue::{
-    Claimed, ListedQueue, MessageId, Operation, Peeked, PopReceipt, QueueName, QueuePage, Reply, Stamp,
-};
+use tepui_model::queue::{Claimed, ListedQueue, MessageId, Peeked, PopReceipt, QueuePage, Reply, Stamp};
 use tepui_model::service_properties::ServiceProperties;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_wire::address::Service;
-use tepui_wire::error_body::{self, ErrorDress};
+use tepui_wire::address::{Service, Target};
+use tepui_wire::error_body::{self, ErrorFormat};
+use tepui_wire::head::Head;
 use tepui_wire::query::Query;
-use tepui_wire::queue::encode::{Context, encode};
+use tepui_wire::queue::reply::encode;
 use tepui_wire::version::ServiceVersion;
 
 fn at(text: &str) -> Timestamp {
@@ -23,14 +22,25 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn answer_in(version: &str, query: &str, reply: Reply) -> Response<Vec<u8>> {
-    let context = Context {
-        base: "http://127.0.0.1:10001/tepuiacct",
-        account: "tepuiacct",
+    let target = Target {
+        account: "tepuiacct".to_owned(),
+        secondary: false,
+        base: "http://127.0.0.1:10001/tepuiacct".to_owned(),
+        raw_path: "/tepuiacct/".to_owned(),
+        path: String::new(),
+        host_style: false,
+    };
+    let head = Head {
+        service: Service::Queue,
+        method: &Method::GET,
+        target: &target,
+        path: &target.path,
         query: &Query::parse(Some(query)),
+        headers: &HeaderMap::new(),
+        case: None,
         version: ServiceVersion::parse(version).expect("a version"),
     };
-    let operation = Operation::ClearMessages { queue: QueueName::parse("jobs").expect("a name") };
-    encode(&context, &operation, reply).expect("an answer")
+    encode(&head, reply).expect("an answer")
 }
 
 fn answer(reply: Reply) -> Response<Vec<u8>> {
@@ -128,7 +138,7 @@ fn policies_and_settings() {
 #[test]
 fn errors() {
     let answer = |error: &ServiceError| {
-        error_body::encode(error, ErrorDress::Xml, Service::Queue, "id", at("2026-03-04T05:06:07Z"))
+        error_body::encode(error, ErrorFormat::Xml, Service::Queue, "id", at("2026-03-04T05:06:07Z"))
     };
     let range = ServiceError::new(ErrorCode::OutOfRangeQueryParameterValue)
         .with_detail("QueryParameterName", "numofmessages")

@@ -6,15 +6,18 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
 use snapshot::Snapshot;
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
 use tepui_model::table::{
-    Action, Change, Continuation, Entity, EntityKey, EntityPage, EntitySink, Guid, Operation, OperationKind,
-    PlanKind, PropertiesBuilder, QueryCost, Reply, TableName, TablePage, ValueRef, Written,
+    Action, Change, Continuation, Entity, EntityKey, EntityPage, EntitySink, Guid, Operation, PlanKind,
+    PropertiesBuilder, QueryCost, Reply, TableName, TablePage, ValueRef, Written,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_wire::address::{Service, Target};
+use tepui_wire::head::Head;
 use tepui_wire::payload::Payload;
 use tepui_wire::query::Query;
 use tepui_wire::table::batch::{self, Boundaries, ChangeAnswer};
-use tepui_wire::table::encode::{Context, PageWriter, encode};
-use tepui_wire::table::presentation::{Prefer, Presentation};
+use tepui_wire::table::reply::{PageWriter, encode};
+use tepui_wire::table::request::presentation::Prefer;
+use tepui_wire::table::request::{Prepared, Request};
 use tepui_wire::version::ServiceVersion;
 
 const BASE: &str = "http://127.0.0.1:10002/devstoreaccount1";
@@ -24,8 +27,44 @@ fn at(text: &str) -> Timestamp {
     Timestamp::parse_iso(text).expect("a time")
 }
 
-/// How a request with these headers, `Name: value`, wants its answer.
-fn presentation(kind: OperationKind, query: &str, version: &str, lines: &[&str]) -> Presentation {
+/// A request, up to its body.
+struct Sent {
+    method: Method,
+    target: Target,
+    query: Query,
+    headers: HeaderMap,
+    version: ServiceVersion,
+}
+
+impl Sent {
+    fn prepared(&self) -> Prepared<'_> {
+        let Self { method, target, query, headers, version } = self;
+        let head = Head {
+            service: Service::Table,
+            method,
+            target,
+            path: &target.path,
+            query,
+            headers,
+            case: None,
+            version: *version,
+        };
+        let request = Request::read(&head).expect("an operation");
+        request.prepare().expect("a format")
+    }
+}
+
+const CREATE_TABLE: &str = "POST Tables";
+const QUERY_TABLES: &str = "GET Tables";
+const INSERT_ENTITY: &str = "POST Orders";
+const GET_ENTITY: &str = "GET Orders(PartitionKey='p',RowKey='r')";
+const QUERY_ENTITIES: &str = "GET Orders()";
+const GET_ACL: &str = "GET Orders?comp=acl";
+
+/// A request of one line, `METHOD path?query`, with these headers, `Name: value`.
+fn sent(line: &str, version: &str, lines: &[&str]) -> Sent {
+    let (method, path) = line.split_once(' ').expect("a method and a path");
+    let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     for line in lines {
@@ -35,22 +74,28 @@ fn presentation(kind: OperationKind, query: &str, version: &str, lines: &[&str])
             HeaderValue::from_str(value).expect("a value"),
         );
     }
-    let version = ServiceVersion::parse(version).expect("a version");
-    Presentation::negotiate(kind, &Query::parse(Some(query)), &headers, version, None).expect("a format")
-}
-
-fn at_level(kind: OperationKind, level: &str) -> Presentation {
-    presentation(kind, "", "2019-02-02", &[&format!("accept: application/json;odata={level}")])
-}
-
-fn context(presentation: &Presentation) -> Context<'_> {
-    Context {
-        base: BASE,
-        account: "devstoreaccount1",
-        presentation,
-        version: ServiceVersion::parse("2019-02-02").expect("a version"),
-        now: at("2026-03-10T08:15:31Z"),
+    Sent {
+        method: method.parse().expect("a method"),
+        target: Target {
+            account: "devstoreaccount1".to_owned(),
+            secondary: false,
+            base: BASE.to_owned(),
+            raw_path: format!("/devstoreaccount1/{path}"),
+            path: path.to_owned(),
+            host_style: false,
+        },
+        query: Query::parse(query),
+        headers,
+        version: ServiceVersion::parse(version).expect("a version"),
     }
+}
+
+fn at_level(line: &str, level: &str) -> Sent {
+    sent(line, "2019-02-02", &[&format!("accept: application/json;odata={level}")])
+}
+
+fn now() -> Timestamp {
+    at("2026-03-10T08:15:31Z")
 }
 
 /// An entity with a value of every type.
@@ -78,8 +123,8 @@ fn entity() -> Entity {
     }
 }
 
-fn answer(presentation: &Presentation, operation: &Operation, reply: Reply) -> Response<Vec<u8>> {
-    encode(&context(presentation), operation, reply).expect("an answer")
+fn answer(sent: &Sent, operation: &Operation, reply: Reply) -> Response<Vec<u8>> {
+    encode(&sent.prepared(), now(), operation, reply).expect("an answer")
 }
 
 #[test]
@@ -91,15 +136,15 @@ fn tables() {
         TablePage { names: vec!["Orders".to_owned(), "People".to_owned()], next: Some("zebras".to_owned()) };
     let mut snapshot = Snapshot::default();
     for level in LEVELS {
-        let created = at_level(OperationKind::CreateTable, level);
-        let listed = at_level(OperationKind::QueryTables, level);
+        let created = at_level(CREATE_TABLE, level);
+        let listed = at_level(QUERY_TABLES, level);
         let name = "Orders".to_owned();
         snapshot
             .add(&format!("created, {level}"), &answer(&created, &create, Reply::TableCreated))
             .add(&format!("one, {level}"), &answer(&listed, &get, Reply::Table { name }))
             .add(&format!("page, {level}"), &answer(&listed, &query, Reply::Tables(page.clone())));
     }
-    let quiet = presentation(OperationKind::CreateTable, "", "2019-02-02", &["prefer: return-no-content"]);
+    let quiet = sent(CREATE_TABLE, "2019-02-02", &["prefer: return-no-content"]);
     let delete = Operation::DeleteTable { table: "orders".to_owned() };
     snapshot
         .add("created, no content", &answer(&quiet, &create, Reply::TableCreated))
@@ -118,16 +163,16 @@ fn entities() {
     let written = || Reply::Written(Written::Stored(entity.timestamp));
     let mut snapshot = Snapshot::default();
     for level in LEVELS {
-        let read = at_level(OperationKind::GetEntity, level);
-        let inserted = at_level(OperationKind::InsertEntity, level);
+        let read = at_level(GET_ENTITY, level);
+        let inserted = at_level(INSERT_ENTITY, level);
         snapshot
             .add(&format!("read, {level}"), &answer(&read, &get, Reply::Entity(entity.clone())))
             .add(&format!("inserted, {level}"), &answer(&inserted, &insert, written()));
     }
     let accept = "accept: application/json;odata=minimalmetadata";
-    let selected = presentation(OperationKind::GetEntity, "$select=Number,%20Nope", "2019-02-02", &[accept]);
-    let old = presentation(OperationKind::GetEntity, "", "2015-02-21", &["accept: application/atom+xml"]);
-    let quiet = presentation(OperationKind::InsertEntity, "", "2019-02-02", &["prefer: return-no-content"]);
+    let selected = sent(&format!("{GET_ENTITY}?$select=Number,%20Nope"), "2019-02-02", &[accept]);
+    let old = sent(GET_ENTITY, "2015-02-21", &["accept: application/atom+xml"]);
+    let quiet = sent(INSERT_ENTITY, "2019-02-02", &["prefer: return-no-content"]);
     let merge = Operation::ChangeEntity {
         table: "Orders".to_owned(),
         change: Change { key: entity.key.clone(), action: Action::InsertOrMerge(entity.properties.clone()) },
@@ -147,15 +192,15 @@ fn pages() {
     let next = Continuation { partition_key: "p1".to_owned(), row_key: String::new() };
     let mut snapshot = Snapshot::default();
     for level in LEVELS {
-        let presentation = at_level(OperationKind::QueryEntities, level);
-        let mut writer = PageWriter::new(&context(&presentation), "Orders");
+        let sent = at_level(QUERY_ENTITIES, level);
+        let mut writer = PageWriter::new(&sent.prepared(), now(), "Orders");
         writer.accept(&entity().view());
         writer.accept(&entity().view());
         let page = EntityPage { next: Some(next.clone()), cost };
         snapshot.add(level, &writer.finish(&page).map(Payload::into_whole));
     }
-    let presentation = at_level(OperationKind::QueryEntities, "nometadata");
-    let empty = PageWriter::new(&context(&presentation), "Orders");
+    let sent = at_level(QUERY_ENTITIES, "nometadata");
+    let empty = PageWriter::new(&sent.prepared(), now(), "Orders");
     snapshot
         .add("empty", &empty.finish(&EntityPage { next: None, cost }).map(Payload::into_whole))
         .check("pages");
@@ -172,21 +217,21 @@ fn policies() {
         SignedIdentifier { id: "reader".to_owned(), policy: Some(policy) },
         SignedIdentifier { id: "empty".to_owned(), policy: None },
     ];
-    let presentation = at_level(OperationKind::GetTableAcl, "nometadata");
+    let sent = at_level(GET_ACL, "nometadata");
     let get = Operation::GetTableAcl { table: "Orders".to_owned() };
     let set = Operation::SetTableAcl { table: "Orders".to_owned(), identifiers: Vec::new() };
     Snapshot::default()
-        .add("read", &answer(&presentation, &get, Reply::Acl(identifiers)))
-        .add("set", &answer(&presentation, &set, Reply::AclSet))
+        .add("read", &answer(&sent, &get, Reply::Acl(identifiers)))
+        .add("set", &answer(&sent, &set, Reply::AclSet))
         .check("policies");
 }
 
 #[test]
 fn batches() {
     let ids = Boundaries::new("b0000000-0000-0000-0000-000000000001", "c0000000-0000-0000-0000-000000000002");
-    let (request_id, now) = ("6f4e9f51-0002-0021-4c3b-c0b2d0000000", at("2026-03-10T08:15:31Z"));
-    let quiet = presentation(OperationKind::InsertEntity, "", "2019-02-02", &["prefer: return-no-content"]);
-    let loud = at_level(OperationKind::InsertEntity, "nometadata");
+    let (request_id, now) = ("6f4e9f51-0002-0021-4c3b-c0b2d0000000", now());
+    let quiet = sent(INSERT_ENTITY, "2019-02-02", &["prefer: return-no-content"]);
+    let loud = at_level(INSERT_ENTITY, "nometadata");
     let entity = entity();
     let change = |action| Change { key: EntityKey::new("o'k", "1"), action };
     let (insert, delete) = (
@@ -194,24 +239,19 @@ fn batches() {
         change(Action::Delete(tepui_model::condition::Condition::Any)),
     );
     let stored = Written::Stored(entity.timestamp);
-    let part = |presentation, change, written, content_id| ChangeAnswer {
-        context: context(presentation),
-        table: "Orders",
-        change,
-        written,
-        content_id,
-    };
+    let (quiet, loud) = (quiet.prepared(), loud.prepared());
+    let part = |request, change, written, content_id| ChangeAnswer { request, change, written, content_id };
     let answers = [
         part(&quiet, &insert, stored, None),
         part(&loud, &insert, stored, Some("7")),
         part(&quiet, &delete, Written::Deleted, None),
     ];
     let conflict = ServiceError::new(ErrorCode::EntityAlreadyExists).at_change(3);
-    let read = at_level(OperationKind::GetEntity, "minimalmetadata");
+    let read = at_level(GET_ENTITY, "minimalmetadata");
     let get = Operation::GetEntity { table: "Orders".to_owned(), key: entity.key.clone() };
     let missing = ServiceError::new(ErrorCode::ResourceNotFound).at_change(0);
     Snapshot::default()
-        .add("change set", &batch::encode_change_set(&ids, &answers))
+        .add("change set", &batch::encode_change_set(&ids, now, &answers))
         .add(
             "refused",
             &batch::encode_refusal(&ids, &conflict, None, Prefer::ReturnNoContent, request_id, now),
@@ -232,8 +272,8 @@ fn a_batch_is_read_part_by_part() {
     let [part] = &parts[..] else { panic!("one part") };
     assert_eq!(part.method, Method::from_bytes(b"MERGE").expect("a method"));
     assert_eq!(
-        (part.path.as_str(), part.raw_query.as_deref()),
-        ("T(PartitionKey='p',RowKey='r')", Some("$format=x"))
+        (part.path.as_str(), &part.query),
+        ("T(PartitionKey='p',RowKey='r')", &Query::parse(Some("$format=x")))
     );
     assert_eq!((part.content_id.as_deref(), part.headers.len()), (None, 1));
     assert_eq!(&body[part.body.clone()], "{\"A\":1}");

@@ -9,7 +9,7 @@ use tepui_wire::address::{self as wire, AddressError, AddressRules, Service, Tar
 use tepui_wire::error_body::invalid_url_page;
 use tepui_wire::query::Query;
 use tepui_wire::table::links::{TableLinks, table_path};
-use tepui_wire::table::resource::Resource;
+use tepui_wire::table::request::resource::Resource;
 
 pub(super) const WORDS: &[&str] = &[
     "\n",

@@ -1,11 +1,12 @@
 //! Requests signed with an account key, of every service.
 
 use crate::checks::refused;
-use crate::material::{Request, SERVICES, sign, some_version};
+use crate::material::{SERVICES, Sent, sign, some_version, verifier};
 use http::header::{AUTHORIZATION, DATE, HeaderValue};
 use tepui_model::ServiceError;
 use tepui_wire::address::{self, AddressRules, Service};
-use tepui_wire::auth::{Credentials, Signed, authenticate};
+use tepui_wire::auth::Credentials;
+use tepui_wire::head::Head;
 use tepui_wire::query::Query;
 
 pub(super) const WORDS: &[&str] = &[
@@ -40,7 +41,7 @@ pub(super) const WORDS: &[&str] = &[
 
 /// A request is let in if it is signed as its service wants it, and only then.
 pub fn authorization(data: &[u8]) {
-    let Some(mut request) = Request::read(data) else { return };
+    let Some(mut request) = Sent::read(data) else { return };
     for service in SERVICES {
         let version = some_version(data);
         let Ok(target) = address::parse(&request.uri, &request.headers, false, &AddressRules::new(service))
@@ -48,27 +49,27 @@ pub fn authorization(data: &[u8]) {
             continue;
         };
         let query = Query::parse(request.uri.query());
-        let signed = request.signed(service, version, &query, &target);
-        let Err(error) = authenticate(&signed) else { continue };
+        let head = request.head(service, version, &query, &target);
+        let Err(error) = verifier().authenticate(&head) else { continue };
         refused(&error);
         if query.get("sig").is_some() && !request.headers.contains_key(AUTHORIZATION) {
             continue;
         }
-        let Some(text) = string_to_sign(&signed, &error) else { continue };
+        let Some(text) = string_to_sign(&head, &error) else { continue };
         let scheme = request.headers[AUTHORIZATION].to_str().unwrap_or_default().trim().split(' ').next();
         let scheme = scheme.unwrap_or_default().to_owned();
         for (signature, good) in [(sign(&text), true), (sign(b"another text"), false)] {
             let value = format!("{scheme} {}:{signature}", target.account);
             let Ok(value) = HeaderValue::from_str(&value) else { continue };
             request.headers.insert(AUTHORIZATION, value);
-            let outcome = authenticate(&request.signed(service, version, &query, &target));
+            let outcome = verifier().authenticate(&request.head(service, version, &query, &target));
             assert_eq!(matches!(outcome, Ok(Credentials::AccountKey)), good, "{service:?} {outcome:?}");
         }
     }
 }
 
 /// What a client has to sign, once everything is right but the signature.
-fn string_to_sign(request: &Signed<'_>, error: &ServiceError) -> Option<Vec<u8>> {
+fn string_to_sign(request: &Head<'_>, error: &ServiceError) -> Option<Vec<u8>> {
     let detail = error.details.first().map(|(_, text)| text.as_str())?;
     if request.service != Service::Table {
         let (_, quoted) = detail.split_once("Server used following string to sign: '")?;

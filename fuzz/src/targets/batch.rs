@@ -2,16 +2,16 @@
 
 use crate::checks::{entity_survives, refused};
 use crate::material::{ACCOUNT, NOW, cut_line, some_version};
+use http::{HeaderMap, Method};
 use tepui_model::ServiceError;
 use tepui_model::table::change_set::MAX_CHANGES;
-use tepui_model::table::{Action, Change, ChangeSet, OperationKind, Written};
+use tepui_model::table::{Action, Change, ChangeSet, Written};
+use tepui_wire::address::{Service, Target};
+use tepui_wire::head::Head;
 use tepui_wire::query::Query;
 use tepui_wire::table::batch::{self as wire, Batch, Boundaries, ChangeAnswer, Inner};
-use tepui_wire::table::classify::classify;
-use tepui_wire::table::decode::{Request, decode, decode_change};
-use tepui_wire::table::encode::Context;
-use tepui_wire::table::presentation::{Prefer, Presentation};
-use tepui_wire::table::resource::Resource;
+use tepui_wire::table::request::Prepared;
+use tepui_wire::table::request::presentation::Prefer;
 use tepui_wire::version::ServiceVersion;
 
 pub(super) const WORDS: &[&str] = &[
@@ -53,11 +53,31 @@ pub(super) const WORDS: &[&str] = &[
 pub fn batch(data: &[u8]) {
     let (content_type, body) = cut_line(data);
     let content_type = std::str::from_utf8(content_type).ok();
+    let target = Target {
+        account: ACCOUNT.to_owned(),
+        secondary: false,
+        base: "http://h/a".to_owned(),
+        raw_path: format!("/{ACCOUNT}/$batch"),
+        path: "$batch".to_owned(),
+        host_style: false,
+    };
+    let (method, query, headers) = (&Method::POST, &Query::default(), &HeaderMap::new());
     for (account_in_path, version) in [(Some(ACCOUNT), ServiceVersion::NEWEST), (None, some_version(data))] {
+        let service = Service::Table;
+        let head = Head {
+            service,
+            method,
+            target: &target,
+            path: &target.path,
+            query,
+            headers,
+            case: None,
+            version,
+        };
         match wire::decode(content_type, body, account_in_path) {
-            Ok(Batch::ChangeSet(parts)) => change_set(&parts, body, version),
+            Ok(Batch::ChangeSet(parts)) => change_set(&head, &parts, body),
             Ok(Batch::Query(inner)) => {
-                if let Err(error) = query(&inner, version) {
+                if let Err(error) = query_part(&head, &inner) {
                     refused(&error);
                     let answer = wire::encode_query_refusal(&boundaries(), &error.at_change(0), "id", *NOW);
                     assert!(answer.body().ends_with(b"--batchresponse_b--\r\n"));
@@ -72,20 +92,19 @@ fn boundaries() -> Boundaries {
     Boundaries::new("b", "c")
 }
 
-fn change_set(parts: &[Inner], body: &[u8], version: ServiceVersion) {
+fn change_set(head: &Head<'_>, parts: &[Inner], body: &[u8]) {
     let mut changes = Vec::new();
-    let mut presentations = Vec::new();
+    let mut requests: Vec<Prepared<'_>> = Vec::new();
     for (index, part) in parts.iter().enumerate() {
         assert!(body.get(part.body.clone()).is_some(), "a body outside of the batch");
-        match change(part, body, version) {
-            Ok((table, change, presentation)) => {
-                changes.push((table, change));
-                presentations.push(presentation);
+        match change(head, part, requests.last(), body) {
+            Ok((request, change)) => {
+                changes.push((request.table().unwrap_or_default().to_owned(), change));
+                requests.push(request);
             }
             Err(error) => return refuse(error, parts, index),
         }
     }
-    let tables: Vec<String> = changes.iter().map(|(table, _)| table.clone()).collect();
     let set = match ChangeSet::new(changes) {
         Ok(set) => set,
         Err(error) => return refuse(error, parts, 0),
@@ -94,18 +113,16 @@ fn change_set(parts: &[Inner], body: &[u8], version: ServiceVersion) {
     let answers: Vec<_> = set
         .changes()
         .iter()
-        .zip(&tables)
-        .zip(&presentations)
+        .zip(&requests)
         .zip(parts)
-        .map(|(((change, table), presentation), part)| ChangeAnswer {
-            context: Context { base: "http://h/a", account: ACCOUNT, presentation, version, now: *NOW },
-            table,
+        .map(|((change, request), part)| ChangeAnswer {
+            request,
             change,
             written: Written::Stored(*NOW),
             content_id: part.content_id.as_deref(),
         })
         .collect();
-    let answer = wire::encode_change_set(&boundaries(), &answers);
+    let answer = wire::encode_change_set(&boundaries(), *NOW, &answers);
     assert!(answer.body().ends_with(b"--changesetresponse_c--\r\n--batchresponse_b--\r\n"));
 }
 
@@ -118,37 +135,16 @@ fn refuse(error: ServiceError, parts: &[Inner], index: usize) {
     assert!(answer.body().ends_with(b"--changesetresponse_c--\r\n--batchresponse_b--\r\n"));
 }
 
-fn change(
-    part: &Inner,
+fn change<'a>(
+    head: &Head<'a>,
+    part: &'a Inner,
+    before: Option<&Prepared<'_>>,
     body: &[u8],
-    version: ServiceVersion,
-) -> Result<(String, Change, Presentation), ServiceError> {
-    use OperationKind::*;
-    let query = Query::parse(part.raw_query.as_deref());
-    let resource = Resource::parse(&part.path, ACCOUNT)?;
-    let kind = classify(&part.method, &resource, &query, &part.headers)?;
-    if !matches!(
-        kind,
-        InsertEntity
-            | UpdateEntity
-            | MergeEntity
-            | InsertOrReplaceEntity
-            | InsertOrMergeEntity
-            | DeleteEntity
-    ) {
-        return Err(tepui_model::ErrorCode::InvalidInput.into());
-    }
-    let presentation =
-        Presentation::negotiate(kind, &query, &part.headers, version, Some("application/json"))?;
-    let request = Request {
-        kind,
-        resource: &resource,
-        query: &query,
-        headers: &part.headers,
-        version,
-        presentation: &presentation,
-    };
-    let change = decode_change(&request, &body[part.body.clone()])?;
+) -> Result<(Prepared<'a>, Change), ServiceError> {
+    let request = part.read_change(head)?;
+    request.check_name()?;
+    let request = request.prepare_part(&wire::part_accept(head), before)?;
+    let change = request.decode_change(&body[part.body.clone()])?;
     match &change.action {
         Action::Insert(properties)
         | Action::Update(_, properties)
@@ -157,21 +153,11 @@ fn change(
         | Action::InsertOrMerge(properties) => entity_survives(&change.key, properties),
         Action::Delete(_) => {}
     }
-    Ok((resource.table().unwrap_or_default().to_owned(), change, presentation))
+    Ok((request, change))
 }
 
-fn query(inner: &Inner, version: ServiceVersion) -> Result<(), ServiceError> {
-    let query = Query::parse(inner.raw_query.as_deref());
-    let resource = Resource::parse(&inner.path, ACCOUNT)?;
-    let kind = classify(&inner.method, &resource, &query, &inner.headers)?;
-    let presentation = Presentation::negotiate(kind, &query, &inner.headers, version, None)?;
-    let request = Request {
-        kind,
-        resource: &resource,
-        query: &query,
-        headers: &inner.headers,
-        version,
-        presentation: &presentation,
-    };
-    decode(&request, &[]).map(drop)
+fn query_part(head: &Head<'_>, inner: &Inner) -> Result<(), ServiceError> {
+    let request = inner.read_query(head)?;
+    request.check_name()?;
+    request.prepare_part(&wire::part_accept(head), None)?.decode(&[]).map(drop)
 }

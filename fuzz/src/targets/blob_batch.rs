@@ -3,11 +3,10 @@
 use crate::checks::refused;
 use crate::material::{ACCOUNT, cut_line};
 use http::Response;
-use tepui_wire::address::Target;
+use tepui_wire::address::{AddressRules, Service, Target};
 use tepui_wire::blob::batch::{self, MAX_PARTS, PartAnswer};
-use tepui_wire::blob::classify::classify;
-use tepui_wire::query::Query;
-use tepui_wire::request_headers::RequestHeaders;
+use tepui_wire::blob::request::Request;
+use tepui_wire::version::ServiceVersion;
 
 pub(super) const WORDS: &[&str] = &[
     "multipart/mixed; boundary=b",
@@ -33,6 +32,7 @@ pub(super) const WORDS: &[&str] = &[
 pub fn blob_batch(data: &[u8]) {
     let (content_type, body) = cut_line(data);
     let content_type = std::str::from_utf8(content_type).ok();
+    let rules = AddressRules::new(Service::Blob);
     for host_style in [true, false] {
         let envelope = Target {
             account: ACCOUNT.to_owned(),
@@ -49,10 +49,8 @@ pub fn blob_batch(data: &[u8]) {
         assert!((1..=MAX_PARTS).contains(&parts.len()));
         let mut answers = Vec::new();
         for part in parts {
-            let query = Query::parse(part.raw_query.as_deref());
-            let headers = RequestHeaders::new(&part.headers);
-            let kind =
-                part.resource().and_then(|resource| classify(&part.method, &resource, &query, &headers));
+            let request = Request::read(&part.head(ServiceVersion::NEWEST), &rules);
+            let kind = request.map(|request| request.kind());
             if let Err(error) = kind.and_then(|kind| batch::check_kinds(&[kind])) {
                 refused(&error);
             }

@@ -2,17 +2,15 @@
 
 use super::queue_request::is_text_of_xml;
 use crate::checks::refused;
-use crate::material::{NOW, Request};
+use crate::material::{NOW, Sent};
 use tepui_model::ServiceError;
 use tepui_model::blob::{ContainerPage, FoundPage, NewContent, Operation, PageWrite, Piece, Reply, Upload};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
-use tepui_wire::blob::classify::classify;
-use tepui_wire::blob::decode::{self, BodyUse, body_of, prepare};
-use tepui_wire::blob::encode::{BlobListWriter, Context, encode, overrides};
-use tepui_wire::blob::resource::Resource;
-use tepui_wire::error_body::{self, ErrorDress};
+use tepui_wire::blob::reply::{BlobListWriter, Context, encode, overrides};
+use tepui_wire::blob::request::Request;
+use tepui_wire::error_body::{self, ErrorFormat};
+use tepui_wire::head::BodyUse;
 use tepui_wire::query::Query;
-use tepui_wire::request_headers::RequestHeaders;
 use tepui_wire::version::{self, VersionPolicy};
 
 pub(super) const WORDS: &[&str] = &[
@@ -91,7 +89,7 @@ pub(super) const WORDS: &[&str] = &[
 
 /// Whatever is asked, the answer can be written.
 pub fn blob_request(data: &[u8]) {
-    let Some(request) = Request::read(data) else { return };
+    let Some(request) = Sent::read(data) else { return };
     let query = Query::parse(request.uri.query());
     let rules = AddressRules::new(Service::Blob);
     let target = match address::parse(&request.uri, &request.headers, false, &rules) {
@@ -101,39 +99,24 @@ pub fn blob_request(data: &[u8]) {
     };
     if let Err(error) = answer(&request, &query, &target, &rules) {
         refused(&error);
-        let body = error_body::encode(&error, ErrorDress::Xml, Service::Blob, "id", *NOW).into_body();
+        let body = error_body::encode(&error, ErrorFormat::Xml, Service::Blob, "id", *NOW).into_body();
         is_text_of_xml(&body);
     }
 }
 
-fn answer(
-    request: &Request<'_>,
-    query: &Query,
-    target: &Target,
-    rules: &AddressRules,
-) -> Result<(), ServiceError> {
-    let version = version::negotiate(&request.headers, query, None, VersionPolicy::Check)?;
-    let resource = Resource::parse(&target.path, query)?;
-    let headers = &RequestHeaders::new(&request.headers);
-    let kind = classify(&request.method, &resource, query, headers)?;
-    let prepared =
-        prepare(&decode::Request { kind, resource: &resource, query, headers, version, target, rules })?;
-    let body = match body_of(kind) {
-        BodyUse::Whole { max_bytes } => request.body.get(..max_bytes).unwrap_or(request.body),
+fn answer(sent: &Sent<'_>, query: &Query, target: &Target, rules: &AddressRules) -> Result<(), ServiceError> {
+    let version = version::negotiate(&sent.headers, query, None, VersionPolicy::Check)?;
+    let head = sent.head(Service::Blob, version, query, target);
+    let request = Request::read(&head, rules)?;
+    let prepared = request.prepare()?;
+    let body = match request.body() {
+        BodyUse::Whole { max_bytes, .. } => sent.body.get(..max_bytes).unwrap_or(sent.body),
         BodyUse::Nothing | BodyUse::Streamed => b"",
     };
     let operation = prepared.decode(body)?;
     within_limits(&operation);
     let said = overrides(query);
-    let context = Context {
-        base: &target.base,
-        account: &target.account,
-        query,
-        version,
-        overrides: Some(&said),
-        may_read_tags: true,
-    };
-    // The query is foreign, and lists repeat it.
+    let context = Context { head, overrides: Some(&said), may_read_tags: true };
     if let Operation::ListBlobs(list) = &operation {
         is_text_of_xml(&BlobListWriter::new(&context, list).finish(None).into_body());
     }

@@ -1,7 +1,7 @@
 //! Requests of browsers. The body of the request holds the rules, as service properties.
 
 use crate::checks::refused;
-use crate::material::Request;
+use crate::material::Sent;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use tepui_wire::cors as wire;
 use tepui_wire::version::ServiceVersion;
@@ -38,7 +38,7 @@ pub(super) const WORDS: &[&str] = &[
 
 /// Nobody is allowed but the origin that asks, or everybody.
 pub fn cors(data: &[u8]) {
-    let Some(request) = Request::read(data) else { return };
+    let Some(request) = Sent::read(data) else { return };
     let rules = match parse_service_properties(request.body, ServiceVersion::NEWEST) {
         Ok(change) => change.cors.unwrap_or_default(),
         Err(error) => return refused(&error),

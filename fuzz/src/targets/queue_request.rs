@@ -2,7 +2,7 @@
 
 use super::message_xml::survives;
 use crate::checks::refused;
-use crate::material::Request;
+use crate::material::Sent;
 use http::HeaderMap;
 use std::time::Duration;
 use tepui_model::metadata::Metadata;
@@ -10,14 +10,13 @@ use tepui_model::queue::message::{MAX_MESSAGES, MAX_TEXT_BYTES};
 use tepui_model::queue::{ListedQueue, Operation, QueuePage, Reply};
 use tepui_model::{ServiceError, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
-use tepui_wire::error_body::{self, ErrorDress};
+use tepui_wire::error_body::{self, ErrorFormat};
+use tepui_wire::head::Head;
 use tepui_wire::metadata;
 use tepui_wire::query::Query;
-use tepui_wire::queue::classify::classify;
-use tepui_wire::queue::decode::{self, prepare};
-use tepui_wire::queue::encode::{Context, encode};
-use tepui_wire::queue::resource::Resource;
-use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
+use tepui_wire::queue::reply::encode;
+use tepui_wire::queue::request::Request;
+use tepui_wire::version::{self, VersionPolicy};
 
 pub(super) const WORDS: &[&str] = &[
     "GET ",
@@ -70,7 +69,7 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Whatever is asked, the answer can be written.
 pub fn queue_request(data: &[u8]) {
-    let Some(request) = Request::read(data) else { return };
+    let Some(request) = Sent::read(data) else { return };
     let query = Query::parse(request.uri.query());
     let rules = AddressRules::new(Service::Queue);
     let target = match address::parse(&request.uri, &request.headers, false, &rules) {
@@ -81,25 +80,23 @@ pub fn queue_request(data: &[u8]) {
     if let Err(error) = answer(&request, &query, &target) {
         refused(&error);
         let now = *crate::material::NOW;
-        let body = error_body::encode(&error, ErrorDress::Xml, Service::Queue, "id", now).into_body();
+        let body = error_body::encode(&error, ErrorFormat::Xml, Service::Queue, "id", now).into_body();
         is_text_of_xml(&body);
     }
 }
 
-fn answer(request: &Request<'_>, query: &Query, target: &Target) -> Result<(), ServiceError> {
-    let version = version::negotiate(&request.headers, query, None, VersionPolicy::Check)?;
-    let resource = Resource::parse(&target.path)?;
-    let kind = classify(&request.method, &resource, query)?;
-    let headers = &request.headers;
-    let prepared =
-        prepare(&decode::Request { kind, resource: &resource, query, headers, case: None, version })?;
-    assert_eq!(prepared.queue().map(|queue| queue.as_str()), resource.queue());
-    let operation = prepared.decode(request.body)?;
+fn answer(sent: &Sent<'_>, query: &Query, target: &Target) -> Result<(), ServiceError> {
+    let version = version::negotiate(&sent.headers, query, None, VersionPolicy::Check)?;
+    let head = sent.head(Service::Queue, version, query, target);
+    let request = Request::read(&head)?;
+    let prepared = request.prepare()?;
+    assert_eq!(prepared.queue().map(|queue| queue.as_str()), request.queue());
+    let operation = prepared.decode(sent.body)?;
     match &operation {
         Operation::ListQueues(list) => assert!((1..=5000).contains(&list.page_size)),
         Operation::CreateQueue { metadata, .. } | Operation::SetMetadata { metadata, .. } => {
             metadata_survives(metadata);
-            list(query, target, version, &operation, metadata);
+            list(&head, metadata);
         }
         Operation::PutMessage { text, visibility, lifetime, .. } => {
             survives(text, MAX_TEXT_BYTES);
@@ -126,11 +123,10 @@ fn metadata_survives(pairs: &Metadata) {
 }
 
 /// The query and the metadata are foreign, and lists repeat both.
-fn list(query: &Query, target: &Target, version: ServiceVersion, operation: &Operation, pairs: &Metadata) {
+fn list(head: &Head<'_>, pairs: &Metadata) {
     let queue = ListedQueue { name: "jobs".to_owned(), metadata: Some(pairs.clone()) };
     let page = QueuePage { queues: vec![queue], next: Some("next".to_owned()) };
-    let context = Context { base: &target.base, account: &target.account, query, version };
-    let response = encode(&context, operation, Reply::Queues(page)).expect("lists can be written");
+    let response = encode(head, Reply::Queues(page)).expect("lists can be written");
     is_text_of_xml(response.body());
 }
 

@@ -1,18 +1,17 @@
 //! Whole requests, through the same steps as in the server, up to the typed operation.
 
 use crate::checks::{entity_survives, refused};
-use crate::material::{ACCOUNT, Request};
+use crate::material::{ACCOUNT, Sent, verifier};
 use http::{HeaderMap, Method};
 use tepui_model::ServiceError;
 use tepui_model::table::{Action, Operation, OperationKind};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth;
-use tepui_wire::error_body::{self, Exchange};
+use tepui_wire::error_body;
+use tepui_wire::head::BodyUse;
 use tepui_wire::query::Query;
-use tepui_wire::table::classify::classify;
-use tepui_wire::table::decode::{self, decode};
-use tepui_wire::table::presentation::{Presentation, error_dress};
-use tepui_wire::table::resource::Resource;
+use tepui_wire::table::request::Request;
+use tepui_wire::table::request::presentation::error_format;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
 use tepui_wire::{cors, table};
 
@@ -71,7 +70,7 @@ pub(super) const WORDS: &[&str] = &[
 
 /// Whatever is asked, the answer can be written.
 pub fn request(data: &[u8]) {
-    let Some(request) = Request::read(data) else { return };
+    let Some(request) = Sent::read(data) else { return };
     let query = Query::parse(request.uri.query());
     let rules = AddressRules::new(Service::Table);
     let target = match address::parse(&request.uri, &request.headers, false, &rules) {
@@ -83,21 +82,17 @@ pub fn request(data: &[u8]) {
         let mut known = (None, ServiceVersion::NEWEST);
         if let Err(error) = answer(&request, &query, &target, policy, &mut known) {
             refused(&error);
-            let dress = error_dress(known.0, &query, &request.headers, known.1);
-            let mut response = error_body::encode(&error, dress, Service::Table, "id", *crate::material::NOW);
-            let exchange = Exchange {
-                service: Service::Table,
-                request_id: "id",
-                version: Some(known.1),
-                request_headers: &request.headers,
-            };
-            error_body::finish(response.headers_mut(), &exchange);
+            let format = error_format(known.0, &query, &request.headers, known.1);
+            let mut response =
+                error_body::encode(&error, format, Service::Table, "id", *crate::material::NOW);
+            let (headers, version) = (response.headers_mut(), Some(known.1));
+            error_body::finish(headers, Service::Table, version, "id", &request.headers);
         }
     }
 }
 
 fn answer(
-    request: &Request<'_>,
+    request: &Sent<'_>,
     query: &Query,
     target: &Target,
     policy: VersionPolicy,
@@ -108,28 +103,22 @@ fn answer(
     }
     let version = version::negotiate(&request.headers, query, auth::sas_version(query), policy);
     let signed_version = version.clone().unwrap_or(ServiceVersion::NEWEST);
-    if let Err(error) = auth::authenticate(&request.signed(Service::Table, signed_version, query, target)) {
+    let signed = request.head(Service::Table, signed_version, query, target);
+    if let Err(error) = verifier().authenticate(&signed) {
         // Others could have signed it: what comes next is not only for those who cannot.
         refused(&error);
     }
     known.1 = version?;
-    let resource = Resource::parse(&target.path, &target.account)?;
-    let kind = classify(&request.method, &resource, query, &request.headers)?;
-    known.0 = Some(kind);
-    let presentation = Presentation::negotiate(kind, query, &request.headers, known.1, None)?;
-    if kind == OperationKind::EntityGroupTransaction {
+    let decoded = Request::read(&request.head(Service::Table, known.1, query, target))?;
+    known.0 = Some(decoded.kind());
+    decoded.check_name()?;
+    assert!(matches!(decoded.body(), BodyUse::Whole { .. }));
+    let prepared = decoded.prepare()?;
+    if prepared.kind() == OperationKind::EntityGroupTransaction {
         let content_type = text(&request.headers, "content-type");
         return table::batch::decode(content_type, request.body, Some(ACCOUNT)).map(drop);
     }
-    let decoded = decode::Request {
-        kind,
-        resource: &resource,
-        query,
-        headers: &request.headers,
-        version: known.1,
-        presentation: &presentation,
-    };
-    match decode(&decoded, request.body)? {
+    match prepared.decode(request.body)? {
         Operation::ChangeEntity { change, .. } => match &change.action {
             Action::Insert(properties) => entity_survives(&change.key, properties),
             Action::InsertOrReplace(properties) => entity_survives(&change.key, properties),

@@ -1,13 +1,14 @@
 //! Shared access signatures: query strings.
 
 use crate::checks::refused;
-use crate::material::{ACCOUNT, KEYS, Request, SERVICES, sign, sign_with, some_version};
+use crate::material::{ACCOUNT, KEYS, SERVICES, Sent, sign, sign_with, some_version, verifier};
 use http::{HeaderMap, Method, Uri};
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
 use tepui_model::grant::Grant;
+use tepui_model::permissions::{Permissions, ResourceTypes, Services};
 use tepui_model::{ServiceError, Timestamp};
 use tepui_wire::address::{Service, Target};
-use tepui_wire::auth::{Credentials, Delegation, authenticate, sas_version};
+use tepui_wire::auth::{Credentials, Delegation, sas_version};
 use tepui_wire::query::Query;
 use tepui_wire::version::{self, VersionPolicy};
 
@@ -67,7 +68,7 @@ pub(super) const WORDS: &[&str] = &[
 /// A token is good if it is signed, and what it allows is what it says.
 pub fn sas(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let request = Request { method: Method::GET, uri: Uri::default(), headers: HeaderMap::new(), body: b"" };
+    let request = Sent { method: Method::GET, uri: Uri::default(), headers: HeaderMap::new(), body: b"" };
     let target = Target {
         account: ACCOUNT.to_owned(),
         secondary: false,
@@ -83,17 +84,18 @@ pub fn sas(data: &[u8]) {
         refused(&error);
     }
     for service in SERVICES {
-        let error = match authenticate(&request.signed(service, some_version(data), &query, &target)) {
+        let error = match verifier().authenticate(&request.head(service, some_version(data), &query, &target))
+        {
             Ok(_) => continue,
             Err(error) => error,
         };
         refused(&error);
         let Some(to_sign) = string_to_sign(&error) else { continue };
         let Some(query) = with_signature(text, &signature(to_sign, &query)) else { continue };
-        let signed = request.signed(service, some_version(data), &query, &target);
+        let head = request.head(service, some_version(data), &query, &target);
         for policy in policies(&query) {
-            match authenticate(&signed) {
-                Ok(Credentials::Sas(token)) => match token.resolve(policy.as_ref(), &signed) {
+            match verifier().authenticate(&head) {
+                Ok(Credentials::Sas(token)) => match token.resolve(policy.as_ref(), &verifier()) {
                     Ok(grant) => is_as_said(&grant, &query, service),
                     Err(error) => refused(&error),
                 },
@@ -157,8 +159,9 @@ fn is_as_said(grant: &Grant, query: &Query, service: Service) {
     match grant {
         Grant::AccountKey => panic!("a SAS is not a key"),
         Grant::AccountSas { services, resource_types, permissions } => {
-            assert_eq!((Some(&**services), Some(&**resource_types)), (query.get("ss"), query.get("srt")));
-            assert_eq!(Some(&**permissions), query.get("sp"));
+            assert_eq!(Some(*services), query.get("ss").map(Services::parse));
+            assert_eq!(Some(*resource_types), query.get("srt").map(ResourceTypes::parse));
+            assert_eq!(Some(*permissions), query.get("sp").map(Permissions::parse));
         }
         Grant::TableSas { table, permissions, bounds, .. } => {
             assert!(service == Service::Table && Some(&**table) == query.get("tn"));

@@ -1,67 +1,54 @@
 //! Entity group transactions: every part goes through the same checks as a lone request.
 
-use super::{Admitted, FrontDoor, Known, Tables};
+use super::exchange::{Authorized, Outcome};
+use super::{Tables, check_secondary};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
-use std::sync::Arc;
 use tepui_model::grant::Grant;
 use tepui_model::table::{Change, ChangeSet, Operation, OperationKind, Reply};
 use tepui_model::{ErrorCode, ServiceError, Stage};
-use tepui_service::access;
 use tepui_storage::Engine;
-use tepui_wire::address::Target;
+use tepui_wire::access::table::bounds;
+use tepui_wire::head::Head;
 use tepui_wire::payload::Payload;
-use tepui_wire::query::Query;
 use tepui_wire::table::batch::{self, Batch, Boundaries, ChangeAnswer, Inner};
-use tepui_wire::table::classify::classify;
-use tepui_wire::table::decode::{Request, decode, decode_change};
-use tepui_wire::table::encode::Context;
-use tepui_wire::table::presentation::{Prefer, Presentation, accept, prefer};
-use tepui_wire::table::resource::Resource;
-use tepui_wire::version::ServiceVersion;
-
-/// One change of a batch, decoded.
-struct Decoded {
-    table: String,
-    kind: OperationKind,
-    change: Change,
-    presentation: Arc<Presentation>,
-}
+use tepui_wire::table::request::Prepared;
+use tepui_wire::table::request::presentation::{Prefer, prefer};
 
 impl<E: Engine> Tables<E> {
     pub(super) async fn answer_batch(
         &self,
-        door: &FrontDoor<Self>,
-        known: &mut Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
+        outcome: &mut Outcome,
         body: &[u8],
     ) -> Result<Response<Vec<u8>>, ServiceError> {
-        let target = admitted.target;
-        let ids = &Boundaries::new(&door.ids.next(), &door.ids.next());
+        let Authorized { head, request_id, now, .. } = authorized;
+        let target = head.target;
+        let ids = &Boundaries::new(&self.front.ids.next(), &self.front.ids.next());
         let account_in_path = (!target.host_style).then_some(&*target.account);
-        let content_type = known.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         match batch::decode(content_type, body, account_in_path)? {
             Batch::Query(inner) => {
-                let answered = self.answer_inner_query(known, admitted, &inner).await;
+                let answered = self.answer_inner_query(authorized, outcome, &inner).await;
                 Ok(match answered {
                     Ok(response) => batch::encode_query(ids, &response),
                     Err(error) => {
-                        known.error_code = Some(error.code.name());
-                        batch::encode_query_refusal(ids, &error.at_change(0), known.request_id, known.now)
+                        outcome.error_code = Some(error.code.name());
+                        batch::encode_query_refusal(ids, &error.at_change(0), request_id, *now)
                     }
                 })
             }
             Batch::ChangeSet(parts) => {
-                door.check_secondary(target, OperationKind::EntityGroupTransaction)?;
-                let answered = self.apply(known, admitted, &parts, body, ids).await;
+                check_secondary(&self.front, target, OperationKind::EntityGroupTransaction)?;
+                let answered = self.apply(authorized, &parts, body, ids).await;
                 Ok(answered.unwrap_or_else(|error| {
-                    known.error_code = Some(error.code.name());
-                    log_failure(known.request_id, &error);
+                    outcome.error_code = Some(error.code.name());
+                    log_failure(request_id, &error);
                     let error = batch::indexed(error, parts.len(), 0);
                     let part = parts.get(error.change.unwrap_or(0));
                     let content_id = part.and_then(|part| part.content_id.as_deref());
                     let heard = part.map_or(Prefer::Unsaid, |part| prefer(&part.headers));
-                    batch::encode_refusal(ids, &error, content_id, heard, known.request_id, known.now)
+                    batch::encode_refusal(ids, &error, content_id, heard, request_id, *now)
                 }))
             }
         }
@@ -70,24 +57,26 @@ impl<E: Engine> Tables<E> {
     /// Carries out a change set, or says which change was refused.
     async fn apply(
         &self,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         parts: &[Inner],
         body: &[u8],
         ids: &Boundaries,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
-        let Admitted { target, grant, version, .. } = admitted;
-        let outer_accept = accept(&known.head.headers);
-        let mut decoded: Vec<Decoded> = Vec::with_capacity(parts.len());
+        let Authorized { head, grant, .. } = authorized;
+        let accept = batch::part_accept(head);
+        let mut requests: Vec<Prepared<'_>> = Vec::with_capacity(parts.len());
+        let mut changes = Vec::with_capacity(parts.len());
         for (index, part) in parts.iter().enumerate() {
-            let before = index.checked_sub(1).map(|before| (&parts[before], &decoded[before]));
-            match decode_part(part, before, target, grant, *version, outer_accept.as_deref(), body) {
-                Ok(change) => decoded.push(change),
+            match decode_part(part, requests.last(), head, grant, &accept, body) {
+                Ok((request, change)) => {
+                    requests.push(request);
+                    changes.push(change);
+                }
                 Err(refusal) => {
                     let (table, error) = *refusal;
                     let missing = match table {
                         Some(table) if error.stage != Stage::Store || error.status() == 400 => {
-                            self.service.require_table(&target.account, &table).await.err()
+                            self.service.require_table(authorized.account(), &table).await.err()
                         }
                         _ => None,
                     };
@@ -97,14 +86,8 @@ impl<E: Engine> Tables<E> {
                 }
             }
         }
-        let mut presentations = Vec::with_capacity(decoded.len());
-        let mut changes = Vec::with_capacity(decoded.len());
-        for Decoded { table, change, presentation, .. } in decoded {
-            presentations.push((table.clone(), presentation));
-            changes.push((table, change));
-        }
         let operation = Operation::EntityGroupTransaction(ChangeSet::new(changes)?);
-        let reply = self.service.execute(&target.account, &operation, access::bounds(grant)).await?;
+        let reply = self.service.execute(authorized.account(), &operation, bounds(grant)).await?;
         let (Operation::EntityGroupTransaction(set), Reply::Transaction(written)) = (&operation, reply)
         else {
             return Err(ErrorCode::InternalError.into());
@@ -113,61 +96,31 @@ impl<E: Engine> Tables<E> {
             .changes()
             .iter()
             .zip(written)
-            .zip(&presentations)
+            .zip(&requests)
             .zip(parts)
-            .map(|(((change, written), (table, presentation)), part)| ChangeAnswer {
-                context: Context {
-                    base: &target.base,
-                    account: &target.account,
-                    presentation,
-                    version: *version,
-                    now: known.now,
-                },
-                table,
+            .map(|(((change, written), request), part)| ChangeAnswer {
+                request,
                 change,
                 written,
                 content_id: part.content_id.as_deref(),
             })
             .collect();
-        Ok(batch::encode_change_set(ids, &answers))
+        Ok(batch::encode_change_set(ids, authorized.now, &answers))
     }
 
     async fn answer_inner_query(
         &self,
-        known: &mut Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
+        outcome: &mut Outcome,
         inner: &Inner,
     ) -> Result<Response<Vec<u8>>, ServiceError> {
-        let Admitted { target, grant, version, .. } = admitted;
-        let version = *version;
-        let query = Query::parse(inner.raw_query.as_deref());
-        let resource = Resource::parse(&inner.path, &target.account)?;
-        let kind = classify(&inner.method, &resource, &query, &inner.headers)?;
-        if !matches!(kind, OperationKind::GetEntity | OperationKind::QueryEntities) {
-            return Err(ErrorCode::InvalidInput.into());
-        }
-        access::check(grant, kind, resource.table())?;
-        resource.check_name()?;
-        let outer_accept = accept(&known.head.headers);
-        let accept = Some(part_accept(outer_accept.as_deref(), version));
-        let presentation = Presentation::negotiate(kind, &query, &inner.headers, version, accept)?;
-        let request = Request {
-            kind,
-            resource: &resource,
-            query: &query,
-            headers: &inner.headers,
-            version,
-            presentation: &presentation,
-        };
-        let operation = decode(&request, &[])?;
-        let context = Context {
-            base: &target.base,
-            account: &target.account,
-            presentation: &presentation,
-            version,
-            now: known.now,
-        };
-        let response = self.carry_out(known, &context, &operation, admitted).await?;
+        let head = &authorized.head;
+        let request = inner.read_query(head)?;
+        request.check_access(&authorized.grant)?;
+        request.check_name()?;
+        let request = request.prepare_part(&batch::part_accept(head), None)?;
+        let operation = request.decode(&[])?;
+        let response = self.carry_out(authorized, outcome, &request, &operation).await?;
         Ok(response.map(Payload::into_whole))
     }
 }
@@ -175,68 +128,24 @@ impl<E: Engine> Tables<E> {
 /// The table that a refused part is about, if that was clear, and why it was refused.
 type Refusal = Box<(Option<String>, ServiceError)>;
 
-/// Decodes a part. What the one `before` has settled about the same headers is not settled again.
-fn decode_part(
-    part: &Inner,
-    before: Option<(&Inner, &Decoded)>,
-    target: &Target,
+/// Decodes a part of a batch with the head `batch`, which comes after another.
+fn decode_part<'a>(
+    part: &'a Inner,
+    before: Option<&Prepared<'_>>,
+    batch: &Head<'a>,
     grant: &Grant,
-    version: ServiceVersion,
-    outer_accept: Option<&str>,
+    accept: &str,
     body: &[u8],
-) -> Result<Decoded, Refusal> {
-    use OperationKind::*;
+) -> Result<(Prepared<'a>, (String, Change)), Refusal> {
     let unclear = |error: ServiceError| Box::new((None, error));
-    let query = Query::parse(part.raw_query.as_deref());
-    let resource = Resource::parse(&part.path, &target.account).map_err(unclear)?;
-    let kind = classify(&part.method, &resource, &query, &part.headers).map_err(unclear)?;
-    let is_change = matches!(
-        kind,
-        InsertEntity
-            | UpdateEntity
-            | MergeEntity
-            | InsertOrReplaceEntity
-            | InsertOrMergeEntity
-            | DeleteEntity
-    );
-    if !is_change {
-        return Err(unclear(ErrorCode::InvalidInput.into()));
-    }
-    access::check(grant, kind, resource.table()).map_err(|code| unclear(code.into()))?;
-    resource.check_name().map_err(unclear)?;
-    let table = resource.table().unwrap_or_default().to_owned();
+    let request = part.read_change(batch).map_err(unclear)?;
+    request.check_access(grant).map_err(unclear)?;
+    request.check_name().map_err(unclear)?;
+    let table = request.table().unwrap_or_default().to_owned();
     let refused = |error: ServiceError| Box::new((Some(table.clone()), error));
-    let presentation = match before {
-        Some((inner, decoded))
-            if decoded.kind == kind
-                && inner.raw_query == part.raw_query
-                && Arc::ptr_eq(&inner.headers, &part.headers) =>
-        {
-            Arc::clone(&decoded.presentation)
-        }
-        _ => {
-            let accept = Some(part_accept(outer_accept, version));
-            Arc::new(Presentation::negotiate(kind, &query, &part.headers, version, accept).map_err(refused)?)
-        }
-    };
-    let request = Request {
-        kind,
-        resource: &resource,
-        query: &query,
-        headers: &part.headers,
-        version,
-        presentation: &presentation,
-    };
-    let change = decode_change(&request, body.get(part.body.clone()).unwrap_or_default()).map_err(refused)?;
-    Ok(Decoded { table, kind, change, presentation })
-}
-
-/// What a part accepts that does not say so itself: what the batch does, unless that is only about the batch.
-fn part_accept(outer: Option<&str>, version: ServiceVersion) -> &str {
-    let is_about_parts = |accept: &&str| {
-        accept.contains("json") || (!version.atom_removed() && accept.contains("application/atom+xml"))
-    };
-    outer.filter(is_about_parts).unwrap_or("application/json;odata=minimalmetadata")
+    let request = request.prepare_part(accept, before).map_err(refused)?;
+    let change = request.decode_change(body.get(part.body.clone()).unwrap_or_default()).map_err(refused)?;
+    Ok((request, (table, change)))
 }
 
 fn log_failure(request_id: &str, error: &ServiceError) {

@@ -18,34 +18,37 @@ mod upload;
 pub use background::BackgroundCopies;
 pub use remote::RemoteCopies;
 
+use super::exchange::{self, Authorized, Exchange, Outcome, Received};
 use super::reply_memory::ReplyMemory;
-use super::{Admitted, FrontDoor, Known, Served, read_body};
+use super::{
+    AccountProperties, AccountSettings, Front, admit, check_host, check_secondary, error_response, finish,
+    preflight, read_body, receive,
+};
+use crate::accept::{Handler, Peer};
 use crate::body::{Body, ReplyBody};
 use crate::limits::{Limits, PAGE_BYTES};
-use hyper::http::{HeaderMap, Response};
+use hyper::http::{Response, request};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::blob::access::{self, Allowed};
-use tepui_model::blob::{ContainerName, HttpProperties, ListBlobs, Operation, OperationKind, Reply};
+use tepui_model::blob::access::Allowed;
+use tepui_model::blob::{ContainerName, HttpProperties, ListBlobs, Operation, Reply};
 use tepui_model::grant::Grant;
-use tepui_model::service_properties::CorsRule;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller};
 use tepui_service::{BlobService, CoopBudget};
 use tepui_storage::{Engine, Extents};
-use tepui_wire::address::{Service, Target};
-use tepui_wire::auth::{self, SasToken};
-use tepui_wire::blob::classify::classify;
-use tepui_wire::blob::decode::{BodyUse, Prepared, Request, body_of, prepare, too_large};
-use tepui_wire::blob::encode::{self, BlobListWriter, BlockListWriter, Context, encode};
-use tepui_wire::blob::resource::Resource;
-use tepui_wire::error_body::ErrorDress;
-use tepui_wire::request_headers::RequestHeaders;
-use tepui_wire::version::ServiceVersion;
+use tepui_wire::access::blob as access;
+use tepui_wire::address::Target;
+use tepui_wire::auth::SasToken;
+use tepui_wire::blob::reply::{self, BlobListWriter, BlockListWriter, Context, encode};
+use tepui_wire::blob::request::{Prepared, Request, too_large};
+use tepui_wire::error_body::ErrorFormat;
+use tepui_wire::head::BodyUse;
 
-/// The Blob service behind the front door.
+/// The handler of the Blob service.
 pub struct Blobs<E, X> {
+    front: Front,
     service: Arc<BlobService<E, X>>,
     remote: RemoteCopies,
     memory: ReplyMemory,
@@ -54,76 +57,145 @@ pub struct Blobs<E, X> {
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub fn new(
+        front: Front,
         service: Arc<BlobService<E, X>>,
         remote: RemoteCopies,
         copies: Arc<BackgroundCopies>,
         limits: &Limits,
     ) -> Self {
-        Self { service, remote, memory: ReplyMemory::new(limits), copies }
+        Self { front, service, remote, memory: ReplyMemory::new(limits), copies }
+    }
+
+    /// Everything that is checked, in the order in which it is, and the answer.
+    async fn answer(
+        &self,
+        received: &Received<'_>,
+        outcome: &mut Outcome,
+        body: &mut Option<Body>,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        check_host(&self.front, received)?;
+        if received.is_preflight() {
+            return preflight(self, received).await;
+        }
+        let authorized = &admit(&self.front, self, received, outcome, body).await?;
+        let Authorized { head, grant, .. } = authorized;
+        let request = Request::read(head, &self.front.addresses)?;
+        outcome.operation = Some(exchange::OperationKind::Blob(request.kind()));
+        check_secondary(&self.front, head.target, request.kind())?;
+        let allowed = request.check_access(grant)?;
+        let prepared = match request.prepare() {
+            Ok(prepared) => prepared,
+            Err(error) if is_about_length(&error) => {
+                let container = request.container_name().ok();
+                return Err(self.container_first(authorized, container.as_ref(), error).await);
+            }
+            Err(error) => return Err(error),
+        };
+        access::check_details(grant, &prepared, head)?;
+        let caller = caller(head.target, allowed);
+        let answered = match request.body() {
+            whole @ BodyUse::Whole { .. } => {
+                let (operation, bytes) = self.decode(authorized, prepared, whole, body).await?;
+                match operation {
+                    Operation::Batch { container } => {
+                        // Boxed: it is large, and rare.
+                        Box::pin(self.answer_batch(authorized, container.as_ref(), &bytes)).await
+                    }
+                    operation => self.carry_out(authorized, caller, &operation).await,
+                }
+            }
+            BodyUse::Streamed => {
+                let operation = prepared.decode(b"")?;
+                self.answer_upload(authorized, caller, operation, body).await
+            }
+            BodyUse::Nothing => {
+                let operation = prepared.decode(b"")?;
+                match (&operation, operation.source()) {
+                    (Operation::ListBlobs(query), _) => {
+                        Box::pin(self.list_blobs(authorized, outcome, caller, query)).await
+                    }
+                    (
+                        Operation::ListContainers(_)
+                        | Operation::FindBlobsByTags(_)
+                        | Operation::GetPageRanges(_)
+                        | Operation::GetBlockList { .. },
+                        _,
+                    ) => Box::pin(self.answer_page(authorized, outcome, caller, &operation)).await,
+                    (_, Some(_)) if operation.goes_on() => {
+                        Box::pin(self.answer_background(authorized, caller, operation)).await
+                    }
+                    (_, Some(_)) => Box::pin(self.answer_copy(authorized, caller, operation)).await,
+                    (_, None) => self.carry_out(authorized, caller, &operation).await,
+                }
+            }
+        };
+        answered.map_err(|error| access::redact_error(error, grant, head))
+    }
+
+    fn error_response(&self, exchange: &mut Exchange<'_>, error: &ServiceError) -> Response<ReplyBody> {
+        let Exchange { received, outcome } = exchange;
+        error_response(&self.front, received, outcome, error, ErrorFormat::Xml).map(ReplyBody::from)
     }
 
     /// Reads a body that is read whole, and what it asks for.
     async fn decode(
         &self,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         prepared: Prepared,
-        max_bytes: usize,
+        body_use: BodyUse,
         body: &mut Option<Body>,
     ) -> Result<(Operation, bytes::Bytes), ServiceError> {
         let container = prepared.operation().container().cloned();
-        let decoded = match read_body(true, max_bytes, known.head, body).await {
+        let decoded = match read_body(body_use, authorized, body).await {
             Ok(bytes) => decode_in_turns(prepared, &bytes).await.map(|operation| (operation, bytes)),
-            Err(error) if error.code == ErrorCode::RequestBodyTooLarge => Err(too_large(max_bytes as u64)),
-            Err(error) => Err(error),
+            Err(error) => Err(limited(error, body_use)),
         };
         match decoded {
             Ok(decoded) => Ok(decoded),
-            Err(error) => Err(self.container_first(admitted, container.as_ref(), error).await),
+            Err(error) => Err(self.container_first(authorized, container.as_ref(), error).await),
         }
     }
 
     /// Which error wins when there is something wrong with a body. Fidelity: a missing container does.
     async fn container_first(
         &self,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         container: Option<&ContainerName>,
         error: ServiceError,
     ) -> ServiceError {
         let Some(container) = container else { return error };
-        let found = self.service.require_container(&admitted.target.account, container);
-        admitted.in_time(pin!(found)).await.err().unwrap_or(error)
+        let found = self.service.require_container(authorized.account(), container);
+        authorized.in_time(pin!(found)).await.err().unwrap_or(error)
     }
 
     /// Carries out an operation that brings no bytes along.
     async fn carry_out(
         &self,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let answer = self.service.execute(caller, operation, None);
-        let answer = admitted.in_time(pin!(answer)).await?;
-        self.respond(known, admitted, operation, answer).await
+        let answer = authorized.in_time(pin!(answer)).await?;
+        self.respond(authorized, operation, answer).await
     }
 
     /// Carries out an operation whose answer may be long.
     async fn answer_page(
         &self,
-        known: &mut Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
+        outcome: &mut Outcome,
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let mut bytes = PAGE_BYTES;
         let (memory, answer) = loop {
-            let memory = self.memory.reserve(&admitted.target.account, bytes).await?;
+            let memory = self.memory.reserve(authorized.account(), bytes).await?;
             let answer = self.service.execute(caller, operation, None);
-            let answer = admitted.in_time(pin!(answer)).await?;
+            let answer = authorized.in_time(pin!(answer)).await?;
             // There is no other answer that is read whole and may be longer than a page.
             let Reply::BlockList(list) = &answer.reply else { break (memory, answer) };
-            bytes = encode::most_block_list_bytes(list);
+            bytes = reply::most_block_list_bytes(list);
             if self.memory.is_enough(&memory, bytes) {
                 break (memory, answer);
             }
@@ -131,41 +203,40 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         };
         let response = match answer.reply {
             Reply::BlockList(list) => encode_in_turns(BlockListWriter::new(list)).await,
-            reply => encode(&context(known, admitted, None), operation, reply)?,
+            reply => encode(&context(authorized, None), operation, reply)?,
         };
-        known.memory = ReplyMemory::keep(memory, response.body().len());
+        outcome.memory = ReplyMemory::keep(memory, response.body().len());
         Ok(response.map(ReplyBody::from))
     }
 
     async fn list_blobs(
         &self,
-        known: &mut Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
+        outcome: &mut Outcome,
         caller: Caller<'_>,
         query: &ListBlobs,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let memory = self.memory.reserve_page(&admitted.target.account).await?;
-        let mut writer = BlobListWriter::new(&context(known, admitted, None), query);
+        let memory = self.memory.reserve_page(authorized.account()).await?;
+        let mut writer = BlobListWriter::new(&context(authorized, None), query);
         let next = self.service.list_blobs(caller, query, &mut writer);
-        let next = admitted.in_time(pin!(next)).await?;
+        let next = authorized.in_time(pin!(next)).await?;
         let response = writer.finish(next.as_ref());
-        known.memory = ReplyMemory::keep(memory, response.body().len());
+        outcome.memory = ReplyMemory::keep(memory, response.body().len());
         Ok(response.map(ReplyBody::from))
     }
 
     /// The answer to an operation that succeeded.
     async fn respond(
         &self,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         operation: &Operation,
         answer: Answer<E::Snapshot, X>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let overrides = overrides(known, &admitted.grant);
-        let context = context(known, admitted, overrides.as_ref());
+        let overrides = overrides(authorized);
+        let context = context(authorized, overrides.as_ref());
         let response = encode(&context, operation, answer.reply)?;
         match answer.content {
-            Some(content) => download::respond(known, admitted, &self.memory, response, content).await,
+            Some(content) => download::respond(authorized, &self.memory, response, content).await,
             None => Ok(response.map(ReplyBody::from)),
         }
     }
@@ -195,34 +266,30 @@ async fn encode_in_turns(mut writer: BlockListWriter) -> Response<Vec<u8>> {
     writer.finish()
 }
 
-fn context<'a>(
-    known: &'a Known<'_, OperationKind>,
-    admitted: &'a Admitted<'_>,
-    overrides: Option<&'a HttpProperties>,
-) -> Context<'a> {
-    Context {
-        base: &admitted.target.base,
-        account: &admitted.target.account,
-        query: &known.query,
-        version: admitted.version,
-        overrides,
-        may_read_tags: access::check_tags(&admitted.grant).is_ok(),
+fn context<'a>(authorized: &'a Authorized<'_>, overrides: Option<&'a HttpProperties>) -> Context<'a> {
+    let may_read_tags = access::check_tags(&authorized.grant).is_ok();
+    Context { head: authorized.head, overrides, may_read_tags }
+}
+
+impl<E: Engine, X: Extents> Handler for Blobs<E, X> {
+    const HAS_METADATA: bool = true;
+
+    async fn handle(&self, peer: Peer, parts: request::Parts, body: Body) -> Response<ReplyBody> {
+        let mut exchange = receive(&self.front, peer, parts);
+        let mut body = Some(body);
+        let answered = self.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
+        let response = answered.unwrap_or_else(|error| self.error_response(&mut exchange, &error));
+        finish(&self.front, self, exchange, response, body).await
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.service.health().map_err(|error| error.to_string())
     }
 }
 
-impl<E: Engine, X: Extents> Served for Blobs<E, X> {
-    const SERVICE: Service = Service::Blob;
-    const VERSION_FIRST: bool = true;
-    type Kind = OperationKind;
-
-    async fn cors(&self, account: &str) -> Result<Vec<CorsRule>, ServiceError> {
-        Ok(self.service.service_properties(account).await?.shared.cors.clone())
-    }
-
-    // Fidelity: only the Blob service has such a setting. scenario: blob-default-version
-    async fn default_version(&self, account: &str) -> Result<Option<ServiceVersion>, ServiceError> {
-        let properties = self.service.service_properties(account).await?;
-        Ok(properties.default_version.as_deref().and_then(ServiceVersion::floor))
+impl<E: Engine, X: Extents> AccountSettings for Blobs<E, X> {
+    async fn properties(&self, account: &str) -> Result<AccountProperties, ServiceError> {
+        self.service.service_properties(account).await.map(AccountProperties::Blob)
     }
 
     async fn policy(
@@ -235,142 +302,17 @@ impl<E: Engine, X: Extents> Served for Blobs<E, X> {
             _ => Ok(None),
         }
     }
-
-    async fn answer(
-        &self,
-        door: &FrontDoor<Self>,
-        known: &mut Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
-        body: &mut Option<Body>,
-    ) -> Result<Response<ReplyBody>, ServiceError> {
-        let Admitted { target, grant, version, .. } = admitted;
-        let head = known.head;
-        let resource = Resource::parse(&target.path, &known.query)?;
-        let headers = RequestHeaders::with_case(&head.headers, head.extensions.get());
-        let kind = classify(&head.method, &resource, &known.query, &headers)?;
-        known.kind = Some(kind);
-        door.check_secondary(target, kind)?;
-        let allowed = allowed(grant, kind, &resource, &head.headers, *version)?;
-        let request = Request {
-            kind,
-            resource: &resource,
-            query: &known.query,
-            headers: &headers,
-            version: *version,
-            target,
-            rules: &door.addresses,
-        };
-        let prepared = match prepare(&request) {
-            Ok(prepared) => prepared,
-            Err(error) if is_about_length(&error) => {
-                let container = resource.container_name().ok();
-                return Err(self.container_first(admitted, container.as_ref(), error).await);
-            }
-            Err(error) => return Err(error),
-        };
-        check_details(&prepared, grant).map_err(|error| told(error, grant, &head.headers, *version))?;
-        let caller = caller(target, allowed);
-        let answered = match body_of(kind) {
-            BodyUse::Whole { max_bytes } => {
-                let (operation, bytes) = self.decode(known, admitted, prepared, max_bytes, body).await?;
-                match operation {
-                    Operation::Batch { container } => {
-                        // Boxed: it is large, and rare.
-                        Box::pin(self.answer_batch(door, known, admitted, container.as_ref(), &bytes)).await
-                    }
-                    operation => self.carry_out(known, admitted, caller, &operation).await,
-                }
-            }
-            BodyUse::Streamed => {
-                let operation = prepared.decode(b"")?;
-                self.answer_upload(known, admitted, caller, operation, body).await
-            }
-            BodyUse::Nothing => {
-                let operation = prepared.decode(b"")?;
-                match (&operation, operation.source()) {
-                    (Operation::ListBlobs(query), _) => {
-                        Box::pin(self.list_blobs(known, admitted, caller, query)).await
-                    }
-                    (
-                        Operation::ListContainers(_)
-                        | Operation::FindBlobsByTags(_)
-                        | Operation::GetPageRanges(_)
-                        | Operation::GetBlockList { .. },
-                        _,
-                    ) => Box::pin(self.answer_page(known, admitted, caller, &operation)).await,
-                    (_, Some(_)) if operation.goes_on() => {
-                        Box::pin(self.answer_background(known, admitted, caller, operation)).await
-                    }
-                    (_, Some(_)) => {
-                        Box::pin(self.answer_copy(door, known, admitted, caller, operation)).await
-                    }
-                    (_, None) => self.carry_out(known, admitted, caller, &operation).await,
-                }
-            }
-        };
-        answered.map_err(|error| told(error, grant, &head.headers, *version))
-    }
-
-    fn error_dress(&self, _known: &Known<'_, OperationKind>, _version: ServiceVersion) -> ErrorDress {
-        ErrorDress::Xml
-    }
-
-    fn health(&self) -> Result<(), String> {
-        self.service.health().map_err(|error| error.to_string())
-    }
 }
 
 fn caller(target: &Target, allowed: Allowed) -> Caller<'_> {
     Caller { allowed, ..Caller::owner(&target.account) }
 }
 
-/// How far the caller may go with an operation.
-fn allowed(
-    grant: &Grant,
-    kind: OperationKind,
-    resource: &Resource,
-    headers: &HeaderMap,
-    version: ServiceVersion,
-) -> Result<Allowed, ServiceError> {
-    // Only who comes with a token of a directory gets a key of their own, and tokens are not served.
-    if kind == OperationKind::GetUserDelegationKey && *grant != Grant::Anonymous {
-        let error = ServiceError::new(ErrorCode::AuthenticationFailed);
-        let reason = "Only authentication scheme Bearer is supported";
-        return Err(error.with_detail("AuthenticationErrorDetail", reason));
-    }
-    let checked = access::check(grant, kind, resource.container()).map_err(ServiceError::from);
-    let allowed = checked.map_err(|error| told(error, grant, headers, version))?;
-    match kind {
-        // Fidelity: `c` did not always do for blocks. scenario: blob-sas-create-blocks
-        OperationKind::PutBlock | OperationKind::PutBlockFromUrl | OperationKind::PutBlockList
-            if allowed == Allowed::IfAbsent && !version.creates_from_blocks() =>
-        {
-            Err(ErrorCode::AuthorizationPermissionMismatch.into())
-        }
-        _ => Ok(allowed),
-    }
-}
-
-/// What an operation needs beside the right to do it at all: whoever asks for tags must be allowed to know of
-/// them, and whoever protects a new blob must be allowed to protect one that is there.
-fn check_details(prepared: &Prepared, grant: &Grant) -> Result<(), ServiceError> {
-    // In lists, everybody who is let in without credentials has no tags.
-    let leaves_out = *grant == Grant::Anonymous && matches!(prepared.operation(), Operation::ListBlobs(_));
-    if prepared.asks_for_tags && !leaves_out {
-        access::check_tags(grant)?;
-    }
-    if prepared.operation().sets_protection() {
-        access::check_protection(grant)?;
-    }
-    Ok(())
-}
-
-/// What a caller is told: without credentials, not whether there is something that is not open to everybody.
-fn told(error: ServiceError, grant: &Grant, headers: &HeaderMap, version: ServiceVersion) -> ServiceError {
-    match (grant, error.code) {
-        (Grant::Anonymous, ErrorCode::ResourceNotFound) => auth::deny_anonymous(headers, version),
-        (_, ErrorCode::CannotVerifyCopySource) if !version.tells_of_copy_source() => {
-            error.without_copy_source()
+/// A body that is too large is told how large it may be.
+fn limited(error: ServiceError, body_use: BodyUse) -> ServiceError {
+    match body_use {
+        BodyUse::Whole { max_bytes, .. } if error.code == ErrorCode::RequestBodyTooLarge => {
+            too_large(max_bytes as u64)
         }
         _ => error,
     }
@@ -382,6 +324,6 @@ fn is_about_length(error: &ServiceError) -> bool {
 }
 
 /// What a SAS says instead of the blob. That of an account cannot: such words are not signed with it.
-fn overrides(known: &Known<'_, OperationKind>, grant: &Grant) -> Option<HttpProperties> {
-    matches!(grant, Grant::BlobSas { .. }).then(|| encode::overrides(&known.query))
+fn overrides(authorized: &Authorized<'_>) -> Option<HttpProperties> {
+    matches!(authorized.grant, Grant::BlobSas { .. }).then(|| reply::overrides(authorized.head.query))
 }

@@ -1,43 +1,84 @@
 //! The requests of the Queue service.
 
+use super::exchange::{self, Authorized, Exchange, Outcome, Received};
 use super::reply_memory::ReplyMemory;
-use super::{Admitted, FrontDoor, Known, Served, read_body};
+use super::{
+    AccountProperties, AccountSettings, Front, admit, check_host, check_secondary, error_response, finish,
+    preflight, read_body, receive,
+};
+use crate::accept::{Handler, Peer};
 use crate::body::{Body, ReplyBody};
 use crate::limits::{Limits, PAGE_BYTES};
-use hyper::http::Response;
+use hyper::http::{Response, request};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::queue::message::MAX_TEXT_BYTES;
-use tepui_model::queue::{Operation, OperationKind, QueueName};
-use tepui_model::service_properties::CorsRule;
+use tepui_model::queue::{Operation, QueueName};
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_service::{QueueService, access};
+use tepui_service::QueueService;
 use tepui_storage::Engine;
-use tepui_wire::address::Service;
 use tepui_wire::auth::SasToken;
-use tepui_wire::error_body::ErrorDress;
-use tepui_wire::queue::classify::classify;
-use tepui_wire::queue::decode::{Request, prepare};
-use tepui_wire::queue::encode::{Context, encode};
-use tepui_wire::queue::resource::Resource;
-use tepui_wire::version::ServiceVersion;
-
-/// A text of the largest size whose every character is escaped, and what is around it.
-const MAX_BODY_BYTES: usize = 6 * MAX_TEXT_BYTES + 1024;
+use tepui_wire::error_body::ErrorFormat;
+use tepui_wire::queue::reply::encode;
+use tepui_wire::queue::request::Request;
 
 /// A message in an answer: a text of the largest size that is nothing but `&amp;`, and what is around it.
 const MAX_MESSAGE_BYTES: usize = 5 * MAX_TEXT_BYTES + 1024;
 
-/// The Queue service behind the front door.
+/// The handler of the Queue service.
 pub struct Queues<E: Engine> {
+    front: Front,
     service: Arc<QueueService<E>>,
     replies: ReplyMemory,
 }
 
 impl<E: Engine> Queues<E> {
-    pub fn new(service: Arc<QueueService<E>>, limits: &Limits) -> Self {
-        Self { service, replies: ReplyMemory::new(limits) }
+    pub fn new(front: Front, service: Arc<QueueService<E>>, limits: &Limits) -> Self {
+        Self { front, service, replies: ReplyMemory::new(limits) }
+    }
+
+    /// Everything that is checked, in the order in which it is, and the answer.
+    async fn answer(
+        &self,
+        received: &Received<'_>,
+        outcome: &mut Outcome,
+        body: &mut Option<Body>,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        check_host(&self.front, received)?;
+        if received.is_preflight() {
+            return preflight(self, received).await;
+        }
+        let authorized = admit(&self.front, self, received, outcome, body).await?;
+        let Authorized { head, grant, .. } = &authorized;
+        let request = Request::read(head)?;
+        outcome.operation = Some(exchange::OperationKind::Queue(request.kind()));
+        check_secondary(&self.front, head.target, request.kind())?;
+        request.check_access(grant)?;
+        let prepared = request.prepare()?;
+        let bytes = read_body(request.body(), &authorized, body).await.map_err(limited);
+        let answer = async {
+            let queue = prepared.queue().cloned();
+            let operation = match bytes.and_then(|bytes| prepared.decode(&bytes)) {
+                Ok(operation) => operation,
+                Err(error) => {
+                    return Err(self.queue_first(authorized.account(), queue.as_ref(), error).await);
+                }
+            };
+            // Before anything is done: messages that cannot be sent must not be taken.
+            let memory = match most_bytes(&operation) {
+                0 => None,
+                bytes => Some(self.replies.reserve(authorized.account(), bytes).await?),
+            };
+            let reply = self.service.execute(authorized.account(), &operation).await;
+            let reply = reply.map_err(|error| request.quoted(error))?;
+            let response = encode(head, reply)?;
+            let memory = memory.and_then(|memory| ReplyMemory::keep(memory, response.body().len()));
+            Ok((response.map(ReplyBody::from), memory))
+        };
+        let (response, memory) = authorized.in_time(pin!(answer)).await?;
+        outcome.memory = memory;
+        Ok(response)
     }
 
     /// Which error wins when a body is not right: a missing queue does.
@@ -52,16 +93,32 @@ impl<E: Engine> Queues<E> {
             None => error,
         }
     }
+
+    fn error_response(&self, exchange: &mut Exchange<'_>, error: &ServiceError) -> Response<ReplyBody> {
+        let Exchange { received, outcome } = exchange;
+        error_response(&self.front, received, outcome, error, ErrorFormat::Xml).map(ReplyBody::from)
+    }
 }
 
-impl<E: Engine> Served for Queues<E> {
-    const SERVICE: Service = Service::Queue;
-    // Fidelity: unlike tables. scenario: queue-version-wins
-    const VERSION_FIRST: bool = true;
-    type Kind = OperationKind;
+impl<E: Engine> Handler for Queues<E> {
+    const HAS_METADATA: bool = true;
 
-    async fn cors(&self, account: &str) -> Result<Vec<CorsRule>, ServiceError> {
-        Ok(self.service.service_properties(account).await?.cors.clone())
+    async fn handle(&self, peer: Peer, parts: request::Parts, body: Body) -> Response<ReplyBody> {
+        let mut exchange = receive(&self.front, peer, parts);
+        let mut body = Some(body);
+        let answered = self.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
+        let response = answered.unwrap_or_else(|error| self.error_response(&mut exchange, &error));
+        finish(&self.front, self, exchange, response, body).await
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.service.health().map_err(|error| error.to_string())
+    }
+}
+
+impl<E: Engine> AccountSettings for Queues<E> {
+    async fn properties(&self, account: &str) -> Result<AccountProperties, ServiceError> {
+        self.service.service_properties(account).await.map(AccountProperties::Common)
     }
 
     async fn policy(
@@ -73,68 +130,6 @@ impl<E: Engine> Served for Queues<E> {
             (Some(id), Some(queue)) => self.service.signed_identifier(account, queue, id).await,
             _ => Ok(None),
         }
-    }
-
-    async fn answer(
-        &self,
-        door: &FrontDoor<Self>,
-        known: &mut Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
-        body: &mut Option<Body>,
-    ) -> Result<Response<ReplyBody>, ServiceError> {
-        use OperationKind::*;
-        let Admitted { target, grant, version, .. } = admitted;
-        let head = known.head;
-        let resource = Resource::parse(&target.path)?;
-        let kind = classify(&head.method, &resource, &known.query)?;
-        known.kind = Some(kind);
-        door.check_secondary(target, kind)?;
-        access::check_queue(grant, kind, resource.queue())?;
-        let request = Request {
-            kind,
-            resource: &resource,
-            query: &known.query,
-            headers: &head.headers,
-            case: head.extensions.get(),
-            version: *version,
-        };
-        let prepared = prepare(&request)?;
-        let wants_body = matches!(kind, PutMessage | SetAcl | SetServiceProperties);
-        let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await.map_err(limited);
-        let answer = async {
-            let queue = prepared.queue().cloned();
-            let operation = match bytes.and_then(|bytes| prepared.decode(&bytes)) {
-                Ok(operation) => operation,
-                Err(error) => return Err(self.queue_first(&target.account, queue.as_ref(), error).await),
-            };
-            // Before anything is done: messages that cannot be sent must not be taken.
-            let memory = match most_bytes(&operation) {
-                0 => None,
-                bytes => Some(self.replies.reserve(&target.account, bytes).await?),
-            };
-            let reply = self.service.execute(&target.account, &operation).await;
-            let reply = reply.map_err(|error| request.quoted(error))?;
-            let context = Context {
-                base: &target.base,
-                account: &target.account,
-                query: &known.query,
-                version: *version,
-            };
-            let response = encode(&context, &operation, reply)?;
-            let memory = memory.and_then(|memory| ReplyMemory::keep(memory, response.body().len()));
-            Ok((response.map(ReplyBody::from), memory))
-        };
-        let (response, memory) = admitted.in_time(pin!(answer)).await?;
-        known.memory = memory;
-        Ok(response)
-    }
-
-    fn error_dress(&self, _known: &Known<'_, OperationKind>, _version: ServiceVersion) -> ErrorDress {
-        ErrorDress::Xml
-    }
-
-    fn health(&self) -> Result<(), String> {
-        self.service.health().map_err(|error| error.to_string())
     }
 }
 

@@ -1,87 +1,190 @@
 //! The requests of the Table service.
 
+use super::exchange::{self, Authorized, Exchange, Outcome, Received};
 use super::reply_memory::ReplyMemory;
-use super::{Admitted, FrontDoor, Known, Served, read_body};
+use super::{
+    AccountProperties, AccountSettings, Front, admit, check_host, check_secondary, error_response, finish,
+    preflight, read_body, receive,
+};
+use crate::accept::{Handler, Peer};
 use crate::body::{Body, ReplyBody};
 use crate::limits::{Limits, SMALL_BODY_BYTES};
 use hyper::header::HeaderValue;
-use hyper::http::Response;
+use hyper::http::{HeaderMap, Response, request};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::operation::{Effect, Kind};
-use tepui_model::service_properties::CorsRule;
 use tepui_model::table::{Operation, OperationKind};
 use tepui_model::{ServiceError, Stage};
-use tepui_service::{TableService, access};
+use tepui_service::TableService;
 use tepui_storage::Engine;
-use tepui_wire::address::{Service, Target};
+use tepui_wire::access::table::bounds;
+use tepui_wire::address::Target;
 use tepui_wire::auth::SasToken;
-use tepui_wire::error_body::ErrorDress;
 use tepui_wire::payload::Payload;
-use tepui_wire::table::classify::classify;
-use tepui_wire::table::decode::{Request, decode, is_about_body};
-use tepui_wire::table::encode::{Context, PREFERENCE_APPLIED, PageWriter, encode};
-use tepui_wire::table::presentation::{Presentation, error_dress, prefer};
-use tepui_wire::table::resource::Resource;
+use tepui_wire::table::reply::{PREFERENCE_APPLIED, PageWriter, encode};
+use tepui_wire::table::request::presentation::{error_format, prefer};
+use tepui_wire::table::request::{Prepared, Request};
 use tepui_wire::version::ServiceVersion;
 
-const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
-
-/// The Table service behind the front door.
+/// The handler of the Table service.
 pub struct Tables<E> {
+    pub(super) front: Front,
     pub(super) service: Arc<TableService<E>>,
     replies: ReplyMemory,
 }
 
 impl<E: Engine> Tables<E> {
-    pub fn new(service: Arc<TableService<E>>, limits: &Limits) -> Self {
-        Self { service, replies: ReplyMemory::new(limits) }
+    pub fn new(front: Front, service: Arc<TableService<E>>, limits: &Limits) -> Self {
+        Self { front, service, replies: ReplyMemory::new(limits) }
+    }
+
+    /// Everything that is checked, in the order in which it is, and the answer.
+    async fn answer(
+        &self,
+        received: &Received<'_>,
+        outcome: &mut Outcome,
+        body: &mut Option<Body>,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        use OperationKind::*;
+        check_host(&self.front, received)?;
+        if received.is_preflight() {
+            return preflight(self, received).await;
+        }
+        let authorized = admit(&self.front, self, received, outcome, body).await?;
+        let Authorized { head, grant, .. } = &authorized;
+        let request = Request::read(head)?;
+        let kind = request.kind();
+        outcome.operation = Some(exchange::OperationKind::Table(kind));
+        // What a batch does is known once it is decoded.
+        let done = if kind == EntityGroupTransaction { QueryEntities } else { kind };
+        check_secondary(&self.front, head.target, done)?;
+        request.check_access(grant)?;
+        request.check_name()?;
+        let body_use = request.body();
+        let request = request.prepare()?;
+        let bytes = read_body(body_use, &authorized, body).await?;
+        // Before anything is done: what is changed must be told. An answer that repeats a body is about as long.
+        let echo = match kind {
+            InsertEntity | EntityGroupTransaction if bytes.len() > SMALL_BODY_BYTES => {
+                Some(self.replies.reserve(authorized.account(), 2 * bytes.len()).await?)
+            }
+            _ => None,
+        };
+        let answer = async {
+            if kind == EntityGroupTransaction {
+                return Ok(self.answer_batch(&authorized, outcome, &bytes).await?.map(Payload::from));
+            }
+            let operation = match request.decode(&bytes) {
+                Ok(operation) => operation,
+                Err(error) => return Err(self.table_first(head.target, &request, error).await),
+            };
+            self.carry_out(&authorized, outcome, &request, &operation).await
+        };
+        let response = authorized.in_time(pin!(answer)).await?;
+        let bytes = response.body().len();
+        match echo {
+            _ if outcome.memory.is_some() => {}
+            Some(echo) => outcome.memory = ReplyMemory::keep(echo, bytes),
+            None if kind.effect() == Effect::Read => {
+                outcome.memory = self.replies.hold(authorized.account(), bytes)?
+            }
+            None => {}
+        }
+        Ok(response.map(|page| ReplyBody::pieces(page.into_pieces())))
     }
 
     /// Runs an operation and writes its answer.
     pub(super) async fn carry_out(
         &self,
-        known: &mut Known<'_, OperationKind>,
-        context: &Context<'_>,
+        authorized: &Authorized<'_>,
+        outcome: &mut Outcome,
+        request: &Prepared<'_>,
         operation: &Operation,
-        admitted: &Admitted<'_>,
     ) -> Result<Response<Payload>, ServiceError> {
-        let bounds = access::bounds(&admitted.grant);
+        let bounds = bounds(&authorized.grant);
+        let (account, now) = (authorized.account(), authorized.now);
         if let Operation::QueryEntities(query) = operation {
-            let memory = self.replies.reserve_page(&admitted.target.account).await?;
-            let mut writer = PageWriter::new(context, &query.table);
-            let page = self
-                .service
-                .query_entities(context.account, query, bounds, admitted.time, &mut writer)
-                .await?;
+            let memory = self.replies.reserve_page(account).await?;
+            let mut writer = PageWriter::new(request, now, &query.table);
+            let page =
+                self.service.query_entities(account, query, bounds, authorized.time, &mut writer).await?;
             let response = writer.finish(&page);
-            known.plan = Some(page.cost);
-            known.memory = ReplyMemory::keep(memory, response.body().len());
+            outcome.plan = Some(page.cost);
+            outcome.memory = ReplyMemory::keep(memory, response.body().len());
             return Ok(response);
         }
-        let reply = self.service.execute(context.account, operation, bounds).await?;
-        Ok(encode(context, operation, reply)?.map(Payload::from))
+        let reply = self.service.execute(account, operation, bounds).await?;
+        Ok(encode(request, now, operation, reply)?.map(Payload::from))
     }
 
     /// Which error wins when a body is not right. Fidelity: a missing table does. scenario: insert-bad-body-missing-table
-    async fn table_first(&self, target: &Target, request: &Request<'_>, error: ServiceError) -> ServiceError {
-        match request.resource.table() {
-            Some(table) if is_about_body(request) => {
+    async fn table_first(
+        &self,
+        target: &Target,
+        request: &Prepared<'_>,
+        error: ServiceError,
+    ) -> ServiceError {
+        match request.table() {
+            Some(table) if request.is_about_body() => {
                 self.service.require_table(&target.account, table).await.err().unwrap_or(error)
             }
             _ => error,
         }
     }
+
+    fn error_response(&self, exchange: &mut Exchange<'_>, error: &ServiceError) -> Response<ReplyBody> {
+        let Exchange { received, outcome } = exchange;
+        let kind = match outcome.operation {
+            Some(exchange::OperationKind::Table(kind)) => Some(kind),
+            _ => None,
+        };
+        let (headers, version) = (received.headers(), outcome.version.unwrap_or(ServiceVersion::NEWEST));
+        let format = error_format(kind, &received.query, headers, version);
+        let mut response = error_response(&self.front, received, outcome, error, format);
+        decorate_error(kind, headers, version, error, &mut response);
+        response.map(ReplyBody::from)
+    }
 }
 
-impl<E: Engine> Served for Tables<E> {
-    const SERVICE: Service = Service::Table;
-    const VERSION_FIRST: bool = false;
-    type Kind = OperationKind;
+/// Fidelity: a refusal by the store says too which preference was heard. scenario: insert-conflict-keeps-preference
+fn decorate_error(
+    kind: Option<OperationKind>,
+    headers: &HeaderMap,
+    version: ServiceVersion,
+    error: &ServiceError,
+    response: &mut Response<Vec<u8>>,
+) {
+    let is_insert = matches!(kind, Some(OperationKind::InsertEntity | OperationKind::CreateTable));
+    if is_insert
+        && error.stage == Stage::Store
+        && version.has_prefer()
+        && let Some(applied) = prefer(headers).applied()
+    {
+        response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
+    }
+}
 
-    async fn cors(&self, account: &str) -> Result<Vec<CorsRule>, ServiceError> {
-        Ok(self.service.service_properties(account).await?.cors.clone())
+impl<E: Engine> Handler for Tables<E> {
+    const HAS_METADATA: bool = false;
+
+    async fn handle(&self, peer: Peer, parts: request::Parts, body: Body) -> Response<ReplyBody> {
+        let mut exchange = receive(&self.front, peer, parts);
+        let mut body = Some(body);
+        let answered = self.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
+        let response = answered.unwrap_or_else(|error| self.error_response(&mut exchange, &error));
+        finish(&self.front, self, exchange, response, body).await
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.service.health().map_err(|error| error.to_string())
+    }
+}
+
+impl<E: Engine> AccountSettings for Tables<E> {
+    async fn properties(&self, account: &str) -> Result<AccountProperties, ServiceError> {
+        self.service.service_properties(account).await.map(AccountProperties::Common)
     }
 
     async fn policy(
@@ -93,96 +196,5 @@ impl<E: Engine> Served for Tables<E> {
             (Some(id), Some(table)) => self.service.signed_identifier(account, table, id).await,
             _ => Ok(None),
         }
-    }
-
-    async fn answer(
-        &self,
-        door: &FrontDoor<Self>,
-        known: &mut Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
-        body: &mut Option<Body>,
-    ) -> Result<Response<ReplyBody>, ServiceError> {
-        use OperationKind::*;
-        let Admitted { target, grant, version, .. } = admitted;
-        let (head, version) = (known.head, *version);
-        let resource = Resource::parse(&target.path, &target.account)?;
-        let kind = classify(&head.method, &resource, &known.query, &head.headers)?;
-        known.kind = Some(kind);
-        // What a batch does is known once it is decoded.
-        door.check_secondary(target, if kind == EntityGroupTransaction { QueryEntities } else { kind })?;
-        access::check(grant, kind, resource.table())?;
-        resource.check_name()?;
-        let presentation = Presentation::negotiate(kind, &known.query, &head.headers, version, None)?;
-        let wants_body = kind.effect() == Effect::Write && !matches!(kind, DeleteEntity | DeleteTable);
-        let bytes = read_body(wants_body, MAX_BODY_BYTES, head, body).await?;
-        // Before anything is done: what is changed must be told. An answer that repeats a body is about as long.
-        let echo = match kind {
-            InsertEntity | EntityGroupTransaction if bytes.len() > SMALL_BODY_BYTES => {
-                Some(self.replies.reserve(&admitted.target.account, 2 * bytes.len()).await?)
-            }
-            _ => None,
-        };
-        let answer = async {
-            if kind == EntityGroupTransaction {
-                return Ok(self.answer_batch(door, known, admitted, &bytes).await?.map(Payload::from));
-            }
-            let request = Request {
-                kind,
-                resource: &resource,
-                query: &known.query,
-                headers: &head.headers,
-                version,
-                presentation: &presentation,
-            };
-            let operation = match decode(&request, &bytes) {
-                Ok(operation) => operation,
-                Err(error) => return Err(self.table_first(target, &request, error).await),
-            };
-            let context = Context {
-                base: &target.base,
-                account: &target.account,
-                presentation: &presentation,
-                version,
-                now: known.now,
-            };
-            self.carry_out(known, &context, &operation, admitted).await
-        };
-        let response = admitted.in_time(pin!(answer)).await?;
-        let bytes = response.body().len();
-        match echo {
-            _ if known.memory.is_some() => {}
-            Some(echo) => known.memory = ReplyMemory::keep(echo, bytes),
-            None if kind.effect() == Effect::Read => {
-                known.memory = self.replies.hold(&admitted.target.account, bytes)?
-            }
-            None => {}
-        }
-        Ok(response.map(|page| ReplyBody::pieces(page.into_pieces())))
-    }
-
-    fn error_dress(&self, known: &Known<'_, OperationKind>, version: ServiceVersion) -> ErrorDress {
-        error_dress(known.kind, &known.query, &known.head.headers, version)
-    }
-
-    fn dress_refusal(
-        &self,
-        known: &Known<'_, OperationKind>,
-        error: &ServiceError,
-        version: ServiceVersion,
-        response: &mut Response<Vec<u8>>,
-    ) {
-        // Fidelity: a refusal by the store says too which preference was heard. scenario: insert-conflict-keeps-preference
-        let is_insert = matches!(known.kind, Some(OperationKind::InsertEntity | OperationKind::CreateTable));
-        if is_insert
-            && error.stage == Stage::Store
-            && version.has_prefer()
-            && let Some(applied) = prefer(&known.head.headers).applied()
-        {
-            response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
-        }
-    }
-
-    fn health(&self) -> Result<(), String> {
-        self.service.health().map_err(|error| error.to_string())
     }
 }

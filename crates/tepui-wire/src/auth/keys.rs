@@ -47,6 +47,13 @@ impl SigningKeys {
         Self(account.keys.iter().filter_map(prepare).collect())
     }
 
+    /// The signature of a text by the first of the keys. `None` if there is none.
+    pub(super) fn sign(&self, text: &[u8]) -> Option<String> {
+        let mut mac = self.0.first()?.clone();
+        mac.update(text);
+        Some(STANDARD.encode(mac.finalize().into_bytes()))
+    }
+
     /// Whether one of the keys makes this signature for a text.
     pub(super) fn verify(&self, signature: &Signature, text: &[u8]) -> bool {
         self.0.iter().any(|key| {

@@ -5,34 +5,30 @@
 
 mod keys;
 mod sas;
-mod sas_layout;
+mod sas_string_to_sign;
 mod shared_key;
-mod string_to_sign;
+mod shared_key_string_to_sign;
+mod sign;
 
 pub use keys::{Delegation, InvalidKey, KeyRing, SigningKeys, decode_key};
 pub use sas::{SasToken, sas_version};
+pub use shared_key::Scheme;
+pub use sign::{AccountSas, SasLimits, SasResource, ServiceSas, Signer};
 
-use crate::address::{Service, Target};
-use crate::query::Query;
+use crate::address::Service;
+use crate::head::Head;
 use crate::version::ServiceVersion;
+use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Method};
 use std::net::IpAddr;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
-/// The parts of a request that signatures cover, and what they are checked against.
-#[derive(Clone, Copy)]
-pub struct Signed<'a> {
-    pub service: Service,
-    /// As on the request line, also where another method is tunnelled through POST.
-    pub method: &'a Method,
-    pub headers: &'a HeaderMap,
-    pub query: &'a Query,
-    pub target: &'a Target,
-    /// Of the account in `target`.
+/// What the credentials of a request are checked against.
+#[derive(Debug, Clone, Copy)]
+pub struct Verifier<'a> {
+    /// Of the account that is addressed.
     pub keys: &'a SigningKeys,
     pub now: Timestamp,
-    pub version: ServiceVersion,
     pub peer_ip: IpAddr,
     pub secure: bool,
 }
@@ -47,28 +43,43 @@ pub enum Credentials {
     Anonymous,
 }
 
-/// Checks the signature of a request.
-pub fn authenticate(request: &Signed<'_>) -> Result<Credentials, ServiceError> {
-    let mut sent = request.headers.get_all(AUTHORIZATION).into_iter();
-    let Some(authorization) = sent.next() else {
-        return match request.query.get("sig") {
-            Some(_) => sas::authenticate(request).map(|token| Credentials::Sas(Box::new(token))),
-            None if request.service == Service::Blob => Ok(Credentials::Anonymous),
-            None => Err(no_credentials(request.version)),
+impl Verifier<'_> {
+    /// Checks the signature of a request.
+    pub fn authenticate(&self, head: &Head<'_>) -> Result<Credentials, ServiceError> {
+        let mut sent = head.headers.get_all(AUTHORIZATION).into_iter();
+        let Some(authorization) = sent.next() else {
+            return match head.query.get("sig") {
+                Some(_) => sas::authenticate(head, self.keys).map(|token| Credentials::Sas(Box::new(token))),
+                None if head.service == Service::Blob => Ok(Credentials::Anonymous),
+                None => Err(no_credentials(head.version)),
+            };
         };
-    };
-    if sent.next().is_some() {
-        return Err(ErrorCode::InvalidAuthenticationInfo.into());
+        if sent.next().is_some() {
+            return Err(ErrorCode::InvalidAuthenticationInfo.into());
+        }
+        let text = authorization.to_str().map_err(|_| ErrorCode::InvalidAuthenticationInfo)?.trim();
+        let (scheme, value) = text.split_once(' ').unwrap_or((text, ""));
+        match scheme {
+            "SharedKey" => shared_key::check(head, self, Scheme::SharedKey, value)?,
+            "SharedKeyLite" => shared_key::check(head, self, Scheme::SharedKeyLite, value)?,
+            _ if scheme.eq_ignore_ascii_case("Bearer") => return Err(self.refuse_token(head.version)),
+            _ => return Err(ErrorCode::InvalidAuthenticationInfo.into()),
+        }
+        Ok(Credentials::AccountKey)
     }
-    let text = authorization.to_str().map_err(|_| ErrorCode::InvalidAuthenticationInfo)?.trim();
-    let (scheme, value) = text.split_once(' ').unwrap_or((text, ""));
-    match scheme {
-        "SharedKey" => shared_key::check(request, shared_key::Scheme::SharedKey, value)?,
-        "SharedKeyLite" => shared_key::check(request, shared_key::Scheme::SharedKeyLite, value)?,
-        _ if scheme.eq_ignore_ascii_case("Bearer") => return Err(refuse_token(request)),
-        _ => return Err(ErrorCode::InvalidAuthenticationInfo.into()),
+
+    /// Tokens are not served: there is no directory that could vouch for them.
+    fn refuse_token(&self, version: ServiceVersion) -> ServiceError {
+        if !self.secure {
+            failed("Authentication scheme Bearer is not allowed with HTTP.")
+        } else if version.challenges_bearer() {
+            ServiceError::new(ErrorCode::InvalidAuthenticationInfo)
+                .with_message(ErrorCode::NoAuthenticationInformation.message())
+                .with_status(401)
+        } else {
+            failed("bearer tokens are not accepted")
+        }
     }
-    Ok(Credentials::AccountKey)
 }
 
 /// Fidelity: only versions that know tokens answer 401 and ask for one. scenario: auth-none-new
@@ -86,19 +97,6 @@ pub fn deny_anonymous(headers: &HeaderMap, version: ServiceVersion) -> ServiceEr
     match version.challenges_bearer() && headers.contains_key("x-ms-version") {
         true => ErrorCode::NoAuthenticationInformation.into(),
         false => ErrorCode::ResourceNotFound.into(),
-    }
-}
-
-/// Tokens are not served: there is no directory that could vouch for them.
-fn refuse_token(request: &Signed<'_>) -> ServiceError {
-    if !request.secure {
-        failed("Authentication scheme Bearer is not allowed with HTTP.")
-    } else if request.version.challenges_bearer() {
-        ServiceError::new(ErrorCode::InvalidAuthenticationInfo)
-            .with_message(ErrorCode::NoAuthenticationInformation.message())
-            .with_status(401)
-    } else {
-        failed("bearer tokens are not accepted")
     }
 }
 

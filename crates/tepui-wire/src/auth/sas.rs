@@ -1,24 +1,26 @@
 //! Shared access signatures: what someone with a key has allowed someone without.
 
-use super::keys::{Delegation, Signature};
-use super::sas_layout::{self, Kind};
-use super::{Signed, failed};
+use super::keys::{Delegation, Signature, SigningKeys};
+use super::sas_string_to_sign::{self, Kind};
+use super::{Verifier, failed};
 use crate::address::Service;
-use crate::blob::resource::Resource;
+use crate::blob::request::resource::Resource;
+use crate::head::Head;
 use crate::query::Query;
-use crate::queue::resource::queue_of;
+use crate::queue::request::resource::queue_of;
 use crate::version::ServiceVersion;
 use std::net::IpAddr;
 use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::grant::{BlobReach, Grant, KeyBounds};
+use tepui_model::permissions::{Permissions, ResourceTypes, Services};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// A SAS whose signature is good.
 #[derive(Debug)]
 pub struct SasToken {
     reach: Reach,
-    permissions: Option<String>,
+    permissions: Option<Permissions>,
     start: Option<Timestamp>,
     expiry: Option<Timestamp>,
     addresses: Option<(IpAddr, IpAddr)>,
@@ -31,8 +33,8 @@ pub struct SasToken {
 #[derive(Debug)]
 enum Reach {
     Account {
-        services: String,
-        resource_types: String,
+        services: Services,
+        resource_types: ResourceTypes,
     },
     Table {
         name: String,
@@ -62,15 +64,15 @@ const PARAMETERS: [&str; 38] = [
     "suoid", "scid", "sduoid", "skdutid", "srh", "srq", "snapshot", "versionid",
 ];
 
-/// The version of the SAS of a request, if it has one: what [`crate::version::negotiate`] asks for.
+/// The version of the SAS of a head, if it has one: what [`crate::version::negotiate`] asks for.
 pub fn sas_version(query: &Query) -> Option<ServiceVersion> {
     query.get("sig")?;
     ServiceVersion::floor(query.get("sv")?)
 }
 
 /// Reads the SAS of a request and checks its signature.
-pub(super) fn authenticate(request: &Signed<'_>) -> Result<SasToken, ServiceError> {
-    let query = request.query;
+pub(super) fn authenticate(head: &Head<'_>, keys: &SigningKeys) -> Result<SasToken, ServiceError> {
+    let query = head.query;
     if let Some(name) = PARAMETERS.iter().find(|name| query.count(name) > 1) {
         return Err(failed(format!("{name} is given more than once")));
     }
@@ -84,7 +86,7 @@ pub(super) fn authenticate(request: &Signed<'_>) -> Result<SasToken, ServiceErro
         _ if query.get("skoid").is_some() => Kind::Delegated,
         _ => Kind::Service,
     };
-    if kind == Kind::Delegated && request.service != Service::Blob {
+    if kind == Kind::Delegated && head.service != Service::Blob {
         return Err(failed("user delegation SAS is not accepted"));
     }
     if kind == Kind::Delegated && given(query, "sks") != Some("b") {
@@ -95,28 +97,28 @@ pub(super) fn authenticate(request: &Signed<'_>) -> Result<SasToken, ServiceErro
         return Err(failed("signed request headers and parameters are not accepted"));
     }
     let version = sas_version(query).ok_or_else(|| failed("sv is mandatory and must be a version"))?;
-    let lines = sas_layout::lines(kind, request.service, version)
+    let lines = sas_string_to_sign::lines(kind, head.service, version)
         .ok_or_else(|| failed("this version has no such SAS"))?;
     let resource = match kind {
         Kind::Account => String::new(),
-        Kind::Service | Kind::Delegated => sas_layout::resource(request, version)
+        Kind::Service | Kind::Delegated => sas_string_to_sign::resource(head, version)
             .ok_or_else(|| failed("the SAS does not say what it is for"))?,
     };
     // A plus that was not escaped has been read as a blank.
     let signature = given(query, "sig").unwrap_or_default().replace(' ', "+");
     let signature =
         Signature::decode(signature.as_bytes()).map_err(|_| failed("Signature size is invalid"))?;
-    let text = sas_layout::text(lines, request, &resource);
+    let text = sas_string_to_sign::text(lines, query, &head.target.account, &resource);
     let verified = match kind {
-        Kind::Account | Kind::Service => request.keys.verify(&signature, &text),
-        Kind::Delegated => request.keys.verify_delegated(&signature, &delegation(query), &text),
+        Kind::Account | Kind::Service => keys.verify(&signature, &text),
+        Kind::Delegated => keys.verify_delegated(&signature, &delegation(query), &text),
     };
     if !verified {
         let text = String::from_utf8_lossy(&text);
         return Err(failed(format!("Signature did not match. String to sign used was {text}"))
             .with_cause("the signature of the SAS does not match"));
     }
-    read(request, kind, version)
+    read(head, kind, version)
 }
 
 /// The key that a user was given, as the SAS tells it.
@@ -141,25 +143,27 @@ fn mandatory(name: &str) -> ServiceError {
     failed(format!("{name} is mandatory. Cannot be empty"))
 }
 
-fn read(request: &Signed<'_>, kind: Kind, version: ServiceVersion) -> Result<SasToken, ServiceError> {
-    let query = request.query;
+fn read(head: &Head<'_>, kind: Kind, version: ServiceVersion) -> Result<SasToken, ServiceError> {
+    let query = head.query;
     let owned = |name: &str| given(query, name).map(str::to_owned);
-    let required = |name: &str| owned(name).ok_or_else(|| mandatory(name));
-    let reach = match (kind, request.service) {
-        (Kind::Account, _) => Reach::Account { services: required("ss")?, resource_types: required("srt")? },
+    let reach = match (kind, head.service) {
+        (Kind::Account, _) => Reach::Account {
+            services: given(query, "ss").map(Services::parse).ok_or_else(|| mandatory("ss"))?,
+            resource_types: given(query, "srt").map(ResourceTypes::parse).ok_or_else(|| mandatory("srt"))?,
+        },
         (Kind::Service, Service::Table) => Reach::Table {
-            name: required("tn")?,
+            name: owned("tn").ok_or_else(|| mandatory("tn"))?,
             bounds: bounds(query)?,
             modern_errors: version.has_sas_mismatch_errors(),
         },
         // The path says which queue, and the signature covers that.
         (Kind::Service, Service::Queue) => Reach::Queue {
-            name: queue_of(&request.target.path)
+            name: queue_of(&head.target.path)
                 .ok_or_else(|| failed("the SAS does not say what it is for"))?
                 .into_owned(),
             modern_errors: version.has_sas_mismatch_errors(),
         },
-        (Kind::Service | Kind::Delegated, Service::Blob) => blob_reach(request, version)?,
+        (Kind::Service | Kind::Delegated, Service::Blob) => blob_reach(head, version)?,
         (Kind::Delegated, Service::Table | Service::Queue) => {
             return Err(failed("user delegation SAS is not accepted"));
         }
@@ -173,7 +177,7 @@ fn read(request: &Signed<'_>, kind: Kind, version: ServiceVersion) -> Result<Sas
     let restricts = version.signs_ip_and_protocol();
     Ok(SasToken {
         reach,
-        permissions: owned("sp"),
+        permissions: given(query, "sp").map(Permissions::parse),
         start: time("st")?,
         expiry: time("se")?,
         addresses: given(query, "sip").filter(|_| restricts).map(parse_addresses).transpose()?,
@@ -194,11 +198,11 @@ fn read(request: &Signed<'_>, kind: Kind, version: ServiceVersion) -> Result<Sas
 }
 
 /// The path and the signature say what it is for; `sr` says how much of that.
-fn blob_reach(request: &Signed<'_>, version: ServiceVersion) -> Result<Reach, ServiceError> {
+fn blob_reach(head: &Head<'_>, version: ServiceVersion) -> Result<Reach, ServiceError> {
     let unclear = || failed("the SAS does not say what it is for");
-    let resource = Resource::parse(&request.target.path, request.query).map_err(|_| unclear())?;
-    let names = |what| request.query.get_ignore_case(what).is_some_and(|value| !value.is_empty());
-    let reach = match given(request.query, "sr") {
+    let resource = Resource::parse(&head.target.path, head.query).map_err(|_| unclear())?;
+    let names = |what| head.query.get_ignore_case(what).is_some_and(|value| !value.is_empty());
+    let reach = match given(head.query, "sr") {
         Some("c") => BlobReach::Container,
         Some("b") => BlobReach::Blob,
         Some("bs") if version.signs_snapshot() && names("snapshot") => BlobReach::Snapshot,
@@ -278,12 +282,12 @@ impl SasToken {
     pub fn resolve(
         mut self,
         policy: Option<&SignedIdentifier>,
-        request: &Signed<'_>,
+        verifier: &Verifier<'_>,
     ) -> Result<Grant, ServiceError> {
         self.merge(policy)?;
-        let permissions = self.permissions.take().ok_or_else(|| mandatory("sp"))?;
-        self.check_lifetime(request.now)?;
-        self.check_caller(request)?;
+        let permissions = self.permissions.ok_or_else(|| mandatory("sp"))?;
+        self.check_lifetime(verifier.now)?;
+        self.check_caller(verifier)?;
         match self.reach {
             Reach::Account { services, resource_types } => {
                 Ok(Grant::AccountSas { services, resource_types, permissions })
@@ -306,7 +310,7 @@ impl SasToken {
         let identifier = policy.filter(|policy| policy.id == *id).ok_or_else(|| failed("no such policy"))?;
         let Some(policy) = &identifier.policy else { return Ok(()) };
         // An empty permission is none.
-        let permission = policy.permission.as_ref().filter(|letters| !letters.is_empty());
+        let permission = policy.permission.as_deref().filter(|letters| !letters.is_empty());
         let said_twice = (self.start.is_some() && policy.start.is_some())
             || (self.expiry.is_some() && policy.expiry.is_some())
             || (self.permissions.is_some() && permission.is_some());
@@ -317,7 +321,7 @@ impl SasToken {
         }
         self.start = self.start.or(policy.start);
         self.expiry = self.expiry.or(policy.expiry);
-        self.permissions = self.permissions.take().or_else(|| permission.cloned());
+        self.permissions = self.permissions.or_else(|| permission.map(Permissions::parse));
         Ok(())
     }
 
@@ -354,14 +358,14 @@ impl SasToken {
         }
     }
 
-    fn check_caller(&self, request: &Signed<'_>) -> Result<(), ServiceError> {
-        let peer = request.peer_ip.to_canonical();
+    fn check_caller(&self, verifier: &Verifier<'_>) -> Result<(), ServiceError> {
+        let peer = verifier.peer_ip.to_canonical();
         if self.addresses.is_some_and(|(first, last)| !(first..=last).contains(&peer)) {
             return Err(ServiceError::new(ErrorCode::AuthorizationSourceIPMismatch).with_message(format!(
                 "This request is not authorized to perform this operation using this source IP {peer}."
             )));
         }
-        if self.https_only && !request.secure {
+        if self.https_only && !verifier.secure {
             return Err(ErrorCode::AuthorizationProtocolMismatch.into());
         }
         Ok(())

@@ -1,9 +1,10 @@
 //! Requests signed with an account key.
 
-use super::keys::{Signature, SignatureError};
-use super::string_to_sign::{self, Blanks};
-use super::{Signed, failed};
+use super::keys::{Signature, SignatureError, SigningKeys};
+use super::shared_key_string_to_sign::{self, Blanks};
+use super::{Verifier, failed};
 use crate::address::{SECONDARY_SUFFIX, Service};
+use crate::head::Head;
 use crate::percent;
 use crate::query::Query;
 use http::{HeaderMap, HeaderValue};
@@ -12,16 +13,31 @@ use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// The two ways to sign a request as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub enum Scheme {
     SharedKey,
     SharedKeyLite,
+}
+
+impl Scheme {
+    /// As in `Authorization`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::SharedKey => "SharedKey",
+            Self::SharedKeyLite => "SharedKeyLite",
+        }
+    }
 }
 
 /// How far the clock of a client may be off, either way.
 const MAX_SKEW: Duration = Duration::from_secs(15 * 60);
 
 /// Checks `account:signature`, the value of an `Authorization` header after its scheme.
-pub(super) fn check(request: &Signed<'_>, scheme: Scheme, value: &str) -> Result<(), ServiceError> {
+pub(super) fn check(
+    head: &Head<'_>,
+    verifier: &Verifier<'_>,
+    scheme: Scheme,
+    value: &str,
+) -> Result<(), ServiceError> {
     let malformed = || ServiceError::new(ErrorCode::InvalidAuthenticationInfo);
     let (account, signature) = value.trim().split_once(':').ok_or_else(malformed)?;
     if account.is_empty() {
@@ -31,14 +47,14 @@ pub(super) fn check(request: &Signed<'_>, scheme: Scheme, value: &str) -> Result
         SignatureError::NotBase64 => malformed(),
         SignatureError::WrongLength => failed("the signature has the wrong length"),
     })?;
-    if account != request.target.account {
+    if account != head.target.account {
         return Err(failed("the account in the Authorization header is not the one addressed"));
     }
-    check_date(request)?;
-    if scheme == Scheme::SharedKey && request.service != Service::Table {
-        check_unambiguous(request.query)?;
+    check_date(head, verifier.now)?;
+    if scheme == Scheme::SharedKey && head.service != Service::Table {
+        check_unambiguous(head.query)?;
     }
-    if verifies(request, scheme, &signature) { Ok(()) } else { Err(mismatch(request, scheme)) }
+    if verifies(head, verifier.keys, scheme, &signature) { Ok(()) } else { Err(mismatch(head, scheme)) }
 }
 
 /// Parameters are signed as lines of `name:value`. One that has a line feed, or a name with a colon, would be signed like
@@ -54,19 +70,20 @@ fn check_unambiguous(query: &Query) -> Result<(), ServiceError> {
     }
 }
 
-fn check_date(request: &Signed<'_>) -> Result<(), ServiceError> {
-    let date = std::str::from_utf8(&string_to_sign::date(request)).ok().and_then(Timestamp::parse_http);
+fn check_date(head: &Head<'_>, now: Timestamp) -> Result<(), ServiceError> {
+    let date =
+        std::str::from_utf8(&shared_key_string_to_sign::date(head)).ok().and_then(Timestamp::parse_http);
     match date {
-        Some(date) if request.now.since(date) <= MAX_SKEW && date.since(request.now) <= MAX_SKEW => Ok(()),
+        Some(date) if now.since(date) <= MAX_SKEW && date.since(now) <= MAX_SKEW => Ok(()),
         _ => Err(failed("The Date header in the request is incorrect.")),
     }
 }
 
-/// Whether the signature is that of the request, in any of the forms that clients sign.
-fn verifies(request: &Signed<'_>, scheme: Scheme, signature: &Signature) -> bool {
-    verifies_as_sent(request, scheme, signature)
-        || latin_1_as_utf_8(request.headers).is_some_and(|headers| {
-            verifies_as_sent(&Signed { headers: &headers, ..*request }, scheme, signature)
+/// Whether the signature is that of the head, in any of the forms that clients sign.
+fn verifies(head: &Head<'_>, keys: &SigningKeys, scheme: Scheme, signature: &Signature) -> bool {
+    verifies_as_sent(head, keys, scheme, signature)
+        || latin_1_as_utf_8(head.headers).is_some_and(|headers| {
+            verifies_as_sent(&Head { headers: &headers, ..*head }, keys, scheme, signature)
         })
 }
 
@@ -85,23 +102,23 @@ fn latin_1_as_utf_8(headers: &HeaderMap) -> Option<HeaderMap> {
     Some(headers)
 }
 
-fn verifies_as_sent(request: &Signed<'_>, scheme: Scheme, signature: &Signature) -> bool {
+fn verifies_as_sent(head: &Head<'_>, keys: &SigningKeys, scheme: Scheme, signature: &Signature) -> bool {
     let with = |path: &str, blanks| {
-        request.keys.verify(signature, &string_to_sign::text(request, scheme, path, blanks))
+        keys.verify(signature, &shared_key_string_to_sign::text(head, scheme, path, blanks))
     };
-    let as_sent = request.target.raw_path.as_str();
+    let as_sent = head.target.raw_path.as_str();
     with(as_sent, Blanks::AsSent)
-        || other_forms(request).iter().any(|path| path != as_sent && with(path, Blanks::AsSent))
-        || (request.service != Service::Table && with(as_sent, Blanks::Folded))
+        || other_forms(head).iter().any(|path| path != as_sent && with(path, Blanks::AsSent))
+        || (head.service != Service::Table && with(as_sent, Blanks::Folded))
 }
 
 /// Other forms of the path that clients are known to sign while they send this one.
 ///
 /// Fidelity: a path need not be signed as it is sent. scenario: auth-path-spellings
-fn other_forms(request: &Signed<'_>) -> Vec<String> {
-    let as_sent = request.target.raw_path.as_str();
+fn other_forms(head: &Head<'_>) -> Vec<String> {
+    let as_sent = head.target.raw_path.as_str();
     let mut forms = Vec::new();
-    for path in std::iter::once(as_sent.to_owned()).chain(without_secondary(request)) {
+    for path in std::iter::once(as_sent.to_owned()).chain(without_secondary(head)) {
         forms.push(decode_some(&path, |byte| percent::is_unreserved(byte) || is_sub_delimiter(byte)));
         forms.push(path.replace('\'', "%27"));
         forms.push(decode_some(&path, |_| false));
@@ -112,8 +129,8 @@ fn other_forms(request: &Signed<'_>) -> Vec<String> {
 
 /// With the account in the path as it is called, not as it is addressed. Where the path of the primary follows the
 /// secondary address, that path alone.
-fn without_secondary(request: &Signed<'_>) -> Vec<String> {
-    let target = request.target;
+fn without_secondary(head: &Head<'_>) -> Vec<String> {
+    let target = head.target;
     let account = format!("/{}", target.account);
     let after = target.raw_path.strip_prefix(&account).and_then(|after| after.strip_prefix(SECONDARY_SUFFIX));
     match after {
@@ -155,11 +172,11 @@ fn is_sub_delimiter(byte: u8) -> bool {
     b"!$&'()*+,;=".contains(&byte)
 }
 
-fn mismatch(request: &Signed<'_>, scheme: Scheme) -> ServiceError {
-    if request.service == Service::Table {
+fn mismatch(head: &Head<'_>, scheme: Scheme) -> ServiceError {
+    if head.service == Service::Table {
         return failed("the signature does not match");
     }
-    let text = string_to_sign::text(request, scheme, &request.target.raw_path, Blanks::AsSent);
+    let text = shared_key_string_to_sign::text(head, scheme, &head.target.raw_path, Blanks::AsSent);
     failed(format!(
         "The MAC signature found in the HTTP request is not the same as any computed signature. \
          Server used following string to sign: '{}'.",

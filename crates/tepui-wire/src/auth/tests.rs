@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::address::{self, AddressRules};
+use crate::query::Query;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac as _};
+use http::Method;
 use proptest::prelude::*;
 use sha2::Sha256;
 use std::net::Ipv4Addr;
@@ -12,6 +14,7 @@ use tepui_model::Stage;
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
 use tepui_model::account::{Account, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 use tepui_model::grant::{Grant, KeyBounds};
+use tepui_model::permissions::{Permissions, ResourceTypes, Services};
 
 mod blob;
 
@@ -67,7 +70,7 @@ impl Request {
     }
 
     /// Hands the request to a function that wants all its parts.
-    fn run<T>(&self, check: impl FnOnce(&Signed<'_>) -> T) -> T {
+    fn run<T>(&self, check: impl FnOnce(&Head<'_>, &Verifier<'_>) -> T) -> T {
         let uri: http::Uri = self.uri.parse().unwrap();
         let mut headers = self.headers.clone();
         headers.insert("host", self.host.parse().unwrap());
@@ -78,28 +81,33 @@ impl Request {
             keys: vec![decode_key("c2Vjb25k").unwrap(), decode_key(DEVELOPMENT_KEY_BASE64).unwrap()],
         };
         let ring = KeyRing::new(&Accounts::new([account]));
-        check(&Signed {
-            service: self.service,
-            method: &self.method,
-            headers: &headers,
-            query: &Query::parse(uri.query()),
-            target: &target,
+        let verifier = Verifier {
             keys: ring.get(DEVELOPMENT_ACCOUNT).unwrap(),
             now: self.now,
-            version: self.version,
             peer_ip: self.peer_ip,
             secure: self.secure,
-        })
+        };
+        let head = Head {
+            service: self.service,
+            method: &self.method,
+            target: &target,
+            path: &target.path,
+            query: &Query::parse(uri.query()),
+            headers: &headers,
+            case: None,
+            version: self.version,
+        };
+        check(&head, &verifier)
     }
 
     fn authenticate(&self) -> Result<(), ErrorCode> {
-        self.run(|signed| authenticate(signed).map(drop).map_err(|error| error.code))
+        self.run(|head, verifier| verifier.authenticate(head).map(drop).map_err(|error| error.code))
     }
 
     fn grant(&self, policy: Option<&SignedIdentifier>) -> Result<Grant, ServiceError> {
-        self.run(|signed| match authenticate(signed)? {
+        self.run(|head, verifier| match verifier.authenticate(head)? {
             Credentials::AccountKey => Ok(Grant::AccountKey),
-            Credentials::Sas(token) => token.resolve(policy, signed),
+            Credentials::Sas(token) => token.resolve(policy, verifier),
             Credentials::Anonymous => Ok(Grant::Anonymous),
         })
     }
@@ -151,6 +159,10 @@ fn shared_key_vectors() {
         let request =
             request.with("x-ms-date", DATE).with("authorization", &authorization(scheme, signature));
         assert_eq!(request.authenticate(), Ok(()), "{case}");
+        let signer = Signer::new(DEVELOPMENT_ACCOUNT, decode_key(DEVELOPMENT_KEY_BASE64).unwrap()).unwrap();
+        let scheme_of = |name| if name == "SharedKey" { Scheme::SharedKey } else { Scheme::SharedKeyLite };
+        let made = request.run(|head, _| signer.authorization(head, scheme_of(scheme)));
+        assert_eq!(made, authorization(scheme, signature), "{case}");
         let other = request.with("x-ms-date", "Tue, 10 Mar 2026 08:15:31 GMT");
         assert_eq!(other.authenticate(), Err(ErrorCode::AuthenticationFailed), "{case}");
     }
@@ -451,7 +463,7 @@ fn sas_vectors() {
 fn grants_say_what_was_signed() {
     let table_grant = |permissions: &str, bounds, modern_errors| Grant::TableSas {
         table: "Orders".to_owned(),
-        permissions: permissions.to_owned(),
+        permissions: Permissions::parse(permissions),
         bounds,
         modern_errors,
     };
@@ -475,9 +487,9 @@ fn grants_say_what_was_signed() {
          &spr=https,http&sv=2019-02-02&sig=z9vcB/wpaH7u1XOYYOA8SSyNfiPpNZHxf9zz4xNA6ig=",
     );
     let expected = Grant::AccountSas {
-        services: "t".to_owned(),
-        resource_types: "sco".to_owned(),
-        permissions: "rwdlacu".to_owned(),
+        services: Services::TABLE,
+        resource_types: ResourceTypes::parse("sco"),
+        permissions: Permissions::parse("rwdlacu"),
     };
     assert_eq!(account.grant(None), Ok(expected));
 }
@@ -551,7 +563,7 @@ fn policies_fill_what_the_token_leaves_open() {
         ("not yet", "si=p", Some(policy(Some(later), Some(later.next()), Some("r"))), false),
     ] {
         let request = table_sas(parameters);
-        request.run(|signed| match authenticate(signed) {
+        request.run(|head, verifier| match verifier.authenticate(head) {
             Ok(Credentials::Sas(token)) => {
                 assert_eq!((token.policy_id(), token.table()), (Some("p"), Some("Orders")), "{case}");
             }
@@ -617,8 +629,11 @@ fn a_queue_sas_is_for_the_queue_of_the_path() {
         let uri = format!("/devstoreaccount1/{path}?sp=rp&se=2026-04-01&sv=2019-02-02&sig={signature}");
         table("GET", &uri).service(Service::Queue)
     };
-    let expected =
-        Grant::QueueSas { queue: "jobs".to_owned(), permissions: "rp".to_owned(), modern_errors: true };
+    let expected = Grant::QueueSas {
+        queue: "jobs".to_owned(),
+        permissions: Permissions::parse("rp"),
+        modern_errors: true,
+    };
     for path in ["jobs", "jobs/", "/jobs", "jobs/messages", "jobs/messages/1", "j%6Fbs/messages"] {
         assert_eq!(request(path).grant(None), Ok(expected.clone()), "{path}");
     }
@@ -640,11 +655,14 @@ fn policies_of_queues_fill_their_sas() {
         permission: Some("raup".to_owned()),
     };
     let stored = SignedIdentifier { id: "p".to_owned(), policy: Some(policy) };
-    let expected =
-        Grant::QueueSas { queue: "jobs".to_owned(), permissions: "raup".to_owned(), modern_errors: true };
+    let expected = Grant::QueueSas {
+        queue: "jobs".to_owned(),
+        permissions: Permissions::parse("raup"),
+        modern_errors: true,
+    };
     assert_eq!(request.grant(Some(&stored)), Ok(expected));
     assert!(request.grant(None).is_err());
-    request.run(|signed| match authenticate(signed) {
+    request.run(|head, verifier| match verifier.authenticate(head) {
         Ok(Credentials::Sas(token)) => {
             assert_eq!((token.policy_id(), token.queue(), token.table()), (Some("p"), Some("jobs"), None));
         }

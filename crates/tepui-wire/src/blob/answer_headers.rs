@@ -1,6 +1,6 @@
 //! What answers say of containers and blobs in their headers.
 
-use super::encode::Context;
+use super::reply::Context;
 use crate::metadata;
 use crate::version::ServiceVersion;
 use base64::Engine as _;
@@ -106,7 +106,7 @@ pub(super) fn put_blob(
     which: BlobHeaders,
     context: &Context<'_>,
 ) -> Result<(), ServiceError> {
-    let (version, state) = (context.version, &properties.state);
+    let (version, state) = (context.head.version, &properties.state);
     put_http_properties(headers, &state.http, context.overrides);
     put_word(headers, ACCEPT_RANGES, "bytes");
     put_changed(headers, Changed(state.changed));

@@ -3,10 +3,11 @@
 //! Follows the REST page "Blob Batch". Each request inside has credentials of its own and is answered on its
 //! own. Reading is liberal, because clients differ in line ends, boundaries and paths.
 
-use super::resource::Resource;
-use crate::address::Target;
+use crate::address::{Service, Target};
+use crate::head::Head;
 use crate::multipart::{self, HttpRequest, Part, boundary, path_of, status_line};
 use crate::query::Query;
+use crate::version::ServiceVersion;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
 use tepui_model::blob::OperationKind;
@@ -21,7 +22,7 @@ pub struct Inner {
     pub method: Method,
     /// How it would be addressed if it came alone.
     pub target: Target,
-    pub raw_query: Option<String>,
+    pub query: Query,
     pub headers: HeaderMap,
     /// Repeated in the answer.
     pub content_id: Option<String>,
@@ -61,7 +62,7 @@ impl Inner {
         }
         let path = path_of(request.target);
         let (path, raw_query) = match path.split_once('?') {
-            Some((path, query)) => (path, Some(query.to_owned())),
+            Some((path, query)) => (path, Some(query)),
             None => (path, None),
         };
         // In path style some clients write the account into the paths of the requests, others do not.
@@ -73,12 +74,14 @@ impl Inner {
             path: after_account.unwrap_or(path).trim_start_matches('/').to_owned(),
             ..envelope.clone()
         };
-        Some(Self { method, target, raw_query, headers, content_id })
+        Some(Self { method, target, query: Query::parse(raw_query), headers, content_id })
     }
 
-    /// What the request names.
-    pub fn resource(&self) -> Result<Resource, ServiceError> {
-        Resource::parse(&self.target.path, &Query::parse(self.raw_query.as_deref()))
+    /// The head that it would have if it came alone. `version`: of the batch.
+    pub fn head(&self, version: ServiceVersion) -> Head<'_> {
+        let Self { method, target, query, headers, .. } = self;
+        let service = Service::Blob;
+        Head { service, method, target, path: &target.path, query, headers, case: None, version }
     }
 }
 
@@ -154,6 +157,8 @@ fn push_answer(answer: &PartAnswer, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::AddressRules;
+    use crate::blob::request::Request;
     use proptest::prelude::*;
 
     fn envelope(host_style: bool) -> Target {
@@ -205,7 +210,7 @@ mod tests {
         }
         let bare = part("", "PUT /c/b?comp=tier HTTP/1.1\nx-ms-access-tier: Cool\n\n").replace("\r\n", "\n");
         let inner = read(&bare, true).unwrap().pop().unwrap();
-        assert_eq!((inner.raw_query.as_deref(), inner.content_id), (Some("comp=tier"), None));
+        assert_eq!((inner.query.get("comp"), inner.content_id), (Some("tier"), None));
     }
 
     #[test]
@@ -250,7 +255,7 @@ mod tests {
             body in "(--b=1(--)?\r?\n|Content-ID: [0-9]\r\n|DELETE /c/b HTTP/1.1\r\n|\r?\n|x: y|[a-z: ]){0,20}"
         ) {
             for inner in read(&body, false).unwrap_or_default() {
-                let _ = inner.resource();
+                let _ = Request::read(&inner.head(ServiceVersion::NEWEST), &AddressRules::new(Service::Blob));
             }
         }
     }

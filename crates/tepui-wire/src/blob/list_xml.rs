@@ -1,6 +1,6 @@
 //! Lists as XML: of containers, of blobs, and of blobs that were found by their tags.
 
-use super::encode::{Context, document};
+use super::reply::{Context, document};
 use super::{marker, tags_text};
 use crate::address::Service;
 use crate::metadata;
@@ -37,9 +37,9 @@ fn begin(
     echoed: &[(&str, &'static str)],
 ) -> (Printer, Opened) {
     let mut body = Printer::new(Service::Blob);
-    let endpoint = format!("{}/", context.base);
+    let endpoint = format!("{}/", context.head.target.base);
     let old_name = format!("{endpoint}{}", container.unwrap_or_default());
-    let attributes = match (context.version.lists_name_endpoint(), container) {
+    let attributes = match (context.head.version.lists_name_endpoint(), container) {
         (true, Some(container)) => vec![("ServiceEndpoint", endpoint.as_str()), ("ContainerName", container)],
         (true, None) => vec![("ServiceEndpoint", endpoint.as_str())],
         (false, Some(_)) => vec![("ContainerName", old_name.as_str())],
@@ -47,8 +47,8 @@ fn begin(
     };
     let root = body.open("EnumerationResults", &attributes);
     for (parameter, element) in echoed {
-        if let Some(value) = context.query.get_ignore_case(parameter).filter(|value| !value.is_empty()) {
-            push_name(element, value, context.version, &mut body);
+        if let Some(value) = context.head.query.get_ignore_case(parameter).filter(|value| !value.is_empty()) {
+            push_name(element, value, context.head.version, &mut body);
         }
     }
     (body, root)
@@ -122,7 +122,7 @@ pub(super) fn print_containers(
     page: &ContainerPage,
 ) -> Vec<u8> {
     let echoed = [("prefix", "Prefix"), ("marker", "Marker"), ("maxresults", "MaxResults")];
-    let next = page.next.as_ref().map(|next| marker::print_containers(context.account, next));
+    let next = page.next.as_ref().map(|next| marker::print_containers(&context.head.target.account, next));
     let with_metadata = matches!(operation, Operation::ListContainers(list) if list.with_metadata);
     list(context, &echoed, next, |body| {
         body.parent("Containers", |body| {
@@ -191,7 +191,8 @@ impl BlobListWriter {
         ];
         let (mut body, root) = begin(context, Some(list.container.as_str()), &echoed);
         let blobs = body.open("Blobs", &[]);
-        let shown = Shown { include: list.include, version: context.version, tags: context.may_read_tags };
+        let shown =
+            Shown { include: list.include, version: context.head.version, tags: context.may_read_tags };
         Self { body, root, blobs, shown }
     }
 
@@ -386,7 +387,7 @@ pub(super) fn print_found(context: &Context<'_>, page: &FoundPage) -> Vec<u8> {
         body.parent("Blobs", |body| {
             for found in &page.blobs {
                 body.parent("Blob", |body| {
-                    push_name("Name", &found.name, context.version, body);
+                    push_name("Name", &found.name, context.head.version, body);
                     body.leaf("ContainerName", &found.container);
                     tags_text::push(&found.tags, body);
                     if let Revision::Version(version) = found.revision {

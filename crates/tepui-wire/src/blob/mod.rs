@@ -3,16 +3,14 @@
 mod answer_headers;
 pub mod batch;
 pub mod block_list_xml;
-pub mod classify;
 mod conditions;
-pub mod decode;
 pub mod delegation_xml;
-pub mod encode;
 mod headers;
 mod list_xml;
 pub mod marker;
 mod page_list_xml;
-pub mod resource;
+pub mod reply;
+pub mod request;
 pub mod source;
 pub mod structured;
 pub mod tag_filter_text;

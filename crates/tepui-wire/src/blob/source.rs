@@ -2,7 +2,7 @@
 
 use super::conditions;
 use super::headers::{self, COPY_SOURCE, COPY_SOURCE_AUTHORIZATION, given, given_utf8};
-use super::resource::Resource;
+use super::request::resource::Resource;
 use crate::address::{self, AddressRules, Target};
 use crate::percent;
 use crate::query::Query;

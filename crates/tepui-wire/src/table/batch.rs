@@ -4,17 +4,21 @@
 //! differ in line ends, boundaries and headers; writing is exact to the byte, because clients search
 //! the text for what they want.
 
-use super::encode::{Context, inserted_body};
 use super::format::Shape;
-use super::presentation::Prefer;
+use super::reply::{Context, inserted_body};
+use super::request::presentation::{Prefer, accept};
+use super::request::{Prepared, Request};
 use crate::address::SECONDARY_SUFFIX;
 use crate::error_body;
+use crate::head::Head;
 use crate::multipart::{self, line, path_of, status_line};
+use crate::query::Query;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
+use std::borrow::Cow;
 use std::sync::Arc;
 use tepui_model::table::change_set::MAX_CHANGES;
-use tepui_model::table::{Action, Change, Written};
+use tepui_model::table::{Action, Change, OperationKind, Written};
 use tepui_model::{ErrorCode, ServiceError, Stage, Timestamp, etag};
 
 pub use crate::multipart::boundary;
@@ -32,7 +36,7 @@ pub struct Inner {
     pub method: Method,
     /// The path after the account, percent-encoded.
     pub path: String,
-    pub raw_query: Option<String>,
+    pub query: Query,
     /// Only those that count inside a batch. Parts that say the same in a row share them.
     pub headers: Arc<HeaderMap>,
     /// Echoed in the answer, if it was a header of the request itself.
@@ -134,7 +138,7 @@ impl Inner {
         let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| unreadable())?;
         let path = path_of(request.target);
         let (path, raw_query) = match path.split_once('?') {
-            Some((path, query)) => (path, Some(query.to_owned())),
+            Some((path, query)) => (path, Some(query)),
             None => (path, None),
         };
         let path = match account_in_path {
@@ -159,26 +163,75 @@ impl Inner {
             !is_id && !name.eq_ignore_ascii_case(b"content-length")
         });
         let headers = last.next(request.headers)?;
-        Ok(Self { method, path: path.to_owned(), raw_query, headers, content_id, body: request.body })
+        let query = Query::parse(raw_query);
+        Ok(Self { method, path: path.to_owned(), query, headers, content_id, body: request.body })
     }
+
+    fn head<'a>(&'a self, batch: &Head<'a>) -> Head<'a> {
+        Head {
+            method: &self.method,
+            path: &self.path,
+            query: &self.query,
+            headers: &self.headers,
+            case: None,
+            ..*batch
+        }
+    }
+
+    /// What a part of a change set asks for: to change one entity. `batch`: the head of the whole.
+    pub fn read_change<'a>(&'a self, batch: &Head<'a>) -> Result<Request<'a>, ServiceError> {
+        use OperationKind::*;
+        let request = Request::read(&self.head(batch))?;
+        match request.kind() {
+            InsertEntity
+            | UpdateEntity
+            | MergeEntity
+            | InsertOrReplaceEntity
+            | InsertOrMergeEntity
+            | DeleteEntity => Ok(request),
+            _ => Err(unreadable()),
+        }
+    }
+
+    /// What the only part of a batch without changes asks for: entities.
+    pub fn read_query<'a>(&'a self, batch: &Head<'a>) -> Result<Request<'a>, ServiceError> {
+        let request = Request::read(&self.head(batch))?;
+        match request.kind() {
+            OperationKind::GetEntity | OperationKind::QueryEntities => Ok(request),
+            _ => Err(unreadable()),
+        }
+    }
+}
+
+/// What a part accepts that does not say so itself: what the batch does, unless that is only about the batch.
+pub fn part_accept<'a>(batch: &Head<'a>) -> Cow<'a, str> {
+    let is_about_parts = |accept: &Cow<'_, str>| {
+        accept.contains("json") || (!batch.version.atom_removed() && accept.contains("application/atom+xml"))
+    };
+    accept(batch.headers)
+        .filter(is_about_parts)
+        .unwrap_or(Cow::Borrowed("application/json;odata=minimalmetadata"))
 }
 
 /// The answer to one change of a batch that succeeded.
 pub struct ChangeAnswer<'a> {
-    pub context: Context<'a>,
-    pub table: &'a str,
+    pub request: &'a Prepared<'a>,
     pub change: &'a Change,
     pub written: Written,
     pub content_id: Option<&'a str>,
 }
 
 /// The answer to a change set: one part for each change.
-pub fn encode_change_set(ids: &Boundaries, answers: &[ChangeAnswer<'_>]) -> Response<Vec<u8>> {
+pub fn encode_change_set(
+    ids: &Boundaries,
+    now: Timestamp,
+    answers: &[ChangeAnswer<'_>],
+) -> Response<Vec<u8>> {
     let mut out = Vec::with_capacity(256 + answers.len() * 640);
     ids.open(&mut out);
     for answer in answers {
         ids.open_part(&mut out);
-        write_change(&mut out, answer);
+        write_change(&mut out, now, answer);
     }
     ids.close(&mut out);
     accepted(ids, out)
@@ -252,10 +305,11 @@ pub fn indexed(error: ServiceError, changes: usize, index: usize) -> ServiceErro
     error.at_change(at)
 }
 
-fn write_change(out: &mut Vec<u8>, answer: &ChangeAnswer<'_>) {
-    let ChangeAnswer { context, table, change, written, content_id } = answer;
+fn write_change(out: &mut Vec<u8>, now: Timestamp, answer: &ChangeAnswer<'_>) {
+    let ChangeAnswer { request, change, written, content_id } = answer;
+    let context = &Context::new(request, now);
     let presentation = context.presentation;
-    let links = context.links(table);
+    let links = context.links(request.table().unwrap_or_default());
     let inserted = match &change.action {
         Action::Insert(properties) => Some(properties),
         _ => None,

@@ -27,13 +27,6 @@ pub enum BodyFormat {
     Atom,
 }
 
-/// The format of an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorFormat {
-    Json(MetadataLevel),
-    Xml,
-}
-
 /// Whether a body holds one thing or a set of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
@@ -94,16 +87,6 @@ impl Format {
     }
 }
 
-impl ErrorFormat {
-    /// The `Content-Type` of an error.
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Self::Json(level) => level.content_type(),
-            Self::Xml => "application/xml;charset=utf-8",
-        }
-    }
-}
-
 /// The format of the answer. `$format` wins over `Accept`.
 ///
 /// Only for operations whose answer has a body: the others succeed whatever is accepted.
@@ -154,24 +137,28 @@ pub fn request_format(content_type: Option<&str>, gates: VersionGates) -> Result
     }
 }
 
-/// The format of an error: JSON for those who accept it, at the level they ask for.
-pub fn error_format(accept: Option<&str>, format_param: Option<&str>, gates: VersionGates) -> ErrorFormat {
+/// The format of an error: JSON for those who accept it, at the level they ask for. `None`: XML.
+pub fn error_level(
+    accept: Option<&str>,
+    format_param: Option<&str>,
+    gates: VersionGates,
+) -> Option<MetadataLevel> {
     if !gates.json {
-        return ErrorFormat::Xml;
+        return None;
     }
-    let mut best: Option<(u32, ErrorFormat)> = None;
+    let mut best: Option<(u32, MetadataLevel)> = None;
     for (offer, quality) in wishes(accept, format_param).map(offers).into_iter().flatten() {
-        let format = match offer {
-            Offer::Json(level) => ErrorFormat::Json(level),
-            Offer::OtherJson => ErrorFormat::Json(MetadataLevel::Minimal),
-            Offer::Anything if !gates.atom => ErrorFormat::Json(MetadataLevel::Minimal),
+        let level = match offer {
+            Offer::Json(level) => level,
+            Offer::OtherJson => MetadataLevel::Minimal,
+            Offer::Anything if !gates.atom => MetadataLevel::Minimal,
             Offer::Anything | Offer::Atom | Offer::Unknown => continue,
         };
         if best.is_none_or(|(than, _)| quality > than) {
-            best = Some((quality, format));
+            best = Some((quality, level));
         }
     }
-    best.map_or(ErrorFormat::Xml, |(_, format)| format)
+    best.map(|(_, level)| level)
 }
 
 /// What one alternative of `Accept`, or a `Content-Type`, stands for.

@@ -2,6 +2,7 @@
 
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::IoSlice;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
@@ -15,6 +16,28 @@ pub struct Chunks {
     /// The share of the memory budget of replies. Hyper queues the pieces until the client reads them, and may drop the
     /// body long before that.
     pub(super) memory: Option<Arc<OwnedSemaphorePermit>>,
+    /// Travels with the last pieces.
+    pub(super) end: Option<ReplyEnd>,
+}
+
+/// Calls back when the last byte of a reply is on the socket, or the reply is given up, with the bytes that were sent.
+pub(super) struct ReplyEnd {
+    pub(super) sent: u64,
+    pub(super) call: Option<Box<dyn FnOnce(u64) + Send>>,
+}
+
+impl Drop for ReplyEnd {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            call(self.sent);
+        }
+    }
+}
+
+impl fmt::Debug for ReplyEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReplyEnd({} bytes sent)", self.sent)
+    }
 }
 
 impl Chunks {
@@ -51,6 +74,9 @@ impl Buf for Chunks {
     }
 
     fn advance(&mut self, mut bytes: usize) {
+        if let Some(end) = &mut self.end {
+            end.sent += bytes as u64;
+        }
         while bytes > self.first.len() && !self.rest.is_empty() {
             bytes -= self.first.len();
             self.first = self.rest.pop_front().unwrap_or_default();

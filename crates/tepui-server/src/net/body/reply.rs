@@ -1,6 +1,6 @@
 //! The body of a reply: bytes in memory, or bytes that are read while it is sent.
 
-use super::chunks::Chunks;
+use super::chunks::{Chunks, ReplyEnd};
 use crate::net::connection::ConnectionState;
 use bytes::{Buf, Bytes};
 use hyper::body::{Frame, SizeHint};
@@ -18,6 +18,7 @@ pub struct ReplyBody {
     unread: Option<Unread>,
     /// The share of the memory budget of replies, released when the last byte is written to the socket.
     memory: Option<Arc<OwnedSemaphorePermit>>,
+    end: Option<ReplyEnd>,
 }
 
 /// The part of a reply that is still to be read.
@@ -61,6 +62,12 @@ impl ReplyBody {
     /// Keeps its share of the memory budget of replies until it is sent.
     pub fn holding(mut self, memory: Option<OwnedSemaphorePermit>) -> Self {
         self.memory = memory.map(Arc::new).or(self.memory);
+        self
+    }
+
+    /// Calls `call` with the bytes that were sent, when the last of them is on the socket or the reply is given up.
+    pub fn at_end(mut self, call: impl FnOnce(u64) + Send + 'static) -> Self {
+        self.end = Some(ReplyEnd { sent: 0, call: Some(Box::new(call)) });
         self
     }
 
@@ -127,6 +134,15 @@ impl hyper::body::Body for ReplyBody {
         chunks.memory.clone_from(&self.memory);
         if self.unread.as_ref().is_some_and(|unread| unread.is_slow && unread.source.may_read_ahead()) {
             let _ = self.poll_next(cx)?;
+        }
+        match self.end.take() {
+            Some(end) if self.is_empty() => chunks.end = Some(end),
+            // Pieces before the last count when they are handed over: the last is written after them.
+            Some(mut end) => {
+                end.sent += chunks.remaining() as u64;
+                self.end = Some(end);
+            }
+            None => {}
         }
         Poll::Ready(Some(Ok(Frame::data(chunks))))
     }
@@ -198,6 +214,48 @@ mod tests {
     use hyper::body::Body as _;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Waker;
+
+    /// Sends a reply as a connection would, at most so many frames of it. Returns what `at_end` was called with.
+    fn sent(body: ReplyBody, frames: usize) -> Option<u64> {
+        let ended = Arc::new(parking_lot::Mutex::new(None));
+        let at_end = Arc::clone(&ended);
+        let mut body = body.at_end(move |sent| *at_end.lock() = Some(sent));
+        for _ in 0..frames {
+            let frame = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()));
+            let Poll::Ready(Some(Ok(frame))) = frame else { break };
+            let mut chunks = frame.into_data().unwrap();
+            assert_eq!(*ended.lock(), None, "before it is written");
+            chunks.advance(chunks.remaining());
+        }
+        drop(body);
+        *ended.lock()
+    }
+
+    #[test]
+    fn a_reply_calls_back_when_it_has_ended() {
+        struct Source(Vec<&'static str>);
+        impl Pieces for Source {
+            fn may_read_ahead(&self) -> bool {
+                false
+            }
+            fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Vec<Bytes>>, BrokenReply>> {
+                Poll::Ready(Ok(self.0.pop().map(|piece| vec![Bytes::from_static(piece.as_bytes())])))
+            }
+        }
+        let streamed = || {
+            let source = Box::new(Source(vec!["ghi", "def"]));
+            ReplyBody::streamed(vec![Bytes::from_static(b"abc")], source, 6)
+        };
+        for (case, body, frames, expected) in [
+            ("empty", ReplyBody::empty(), 1, 0),
+            ("whole", ReplyBody::from("abc"), 1, 3),
+            ("not sent", ReplyBody::from("abc"), 0, 0),
+            ("streamed", streamed(), 9, 9),
+            ("given up", streamed(), 2, 6),
+        ] {
+            assert_eq!(sent(body, frames), Some(expected), "{case}");
+        }
+    }
 
     /// Ten bytes each time; `waits` says whether the first of them have to be waited for.
     struct Source {

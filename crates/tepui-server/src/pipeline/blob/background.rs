@@ -6,14 +6,14 @@
 use super::Blobs;
 use super::remote::{Fetched, RemoteCopies};
 use crate::body::ReplyBody;
-use crate::pipeline::{Admitted, Known};
+use crate::pipeline::exchange::Authorized;
 use hyper::http::{HeaderMap, Response};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tepui_model::blob::{Operation, OperationKind};
+use tepui_model::blob::Operation;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::BlobService;
 use tepui_service::blob::{Caller, CopyUnderWay, Upload, Uploaded};
@@ -103,16 +103,15 @@ impl Turns {
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub(super) async fn answer_background(
         &self,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         caller: Caller<'_>,
         mut operation: Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let Some(source) = operation.source() else { return Err(ErrorCode::InternalError.into()) };
         self.remote.check(&source.url)?;
-        admitted.in_time(pin!(self.service.check(caller, &operation))).await?;
-        let headers = &known.head.headers;
-        let fetched = admitted.in_time(pin!(self.remote.open(source, None, headers))).await?;
+        authorized.in_time(pin!(self.service.check(caller, &operation))).await?;
+        let headers = authorized.head.headers;
+        let fetched = authorized.in_time(pin!(self.remote.open(source, None, headers))).await?;
         operation.set_source_head(fetched.head.clone());
         let (service, account) = (Arc::clone(&self.service), caller.account.to_owned());
         let (allowed, source_allowed) = (caller.allowed, caller.source_allowed);
@@ -138,8 +137,8 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             }
         });
         let answered = async { told.await.unwrap_or_else(|_| Err(ErrorCode::InternalError.into())) };
-        let answer = admitted.in_time(pin!(answered)).await?;
-        self.respond(known, admitted, &operation, answer).await
+        let answer = authorized.in_time(pin!(answered)).await?;
+        self.respond(authorized, &operation, answer).await
     }
 }
 

@@ -3,64 +3,65 @@
 use super::Blobs;
 use super::remote::Fetched;
 use crate::body::ReplyBody;
-use crate::pipeline::{Admitted, FrontDoor, Known, Presented};
+use crate::pipeline::authenticate_within;
+use crate::pipeline::exchange::Authorized;
 use hyper::header::AUTHORIZATION;
 use hyper::http::{HeaderMap, HeaderValue, Method, Response};
 use std::pin::pin;
-use tepui_model::blob::access::{self, Allowed};
+use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{CopySource, Operation, OperationKind, SourcePlace};
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{BytesOrHole, Caller, Download, Upload, Uploaded};
 use tepui_storage::{Engine, Extents, Snapshot};
+use tepui_wire::access::blob as access;
+use tepui_wire::address::Service;
 use tepui_wire::blob::source::as_request;
+use tepui_wire::head::Head;
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub(super) async fn answer_copy(
         &self,
-        door: &FrontDoor<Self>,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         caller: Caller<'_>,
         mut operation: Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let Some(source) = operation.source() else {
-            return self.carry_out(known, admitted, caller, &operation).await;
+            return self.carry_out(authorized, caller, &operation).await;
         };
         let with_tags = operation.copies_tags() || source.conditions.tags.is_some();
-        let source_allowed = self.allowed_of_source(door, known, admitted, source, with_tags).await;
+        let source_allowed = self.allowed_of_source(authorized, source, with_tags).await;
         let caller = Caller { source_allowed: source_allowed.map_err(|error| unverified(&error))?, ..caller };
         let Some(upload) = self.service.begin_upload(&operation) else {
-            return self.carry_out(known, admitted, caller, &operation).await;
+            return self.carry_out(authorized, caller, &operation).await;
         };
-        admitted.in_time(pin!(self.service.check(caller, &operation))).await?;
-        let bytes = self.open(known, admitted, caller, &operation, source).await?;
+        authorized.in_time(pin!(self.service.check(caller, &operation))).await?;
+        let bytes = self.open(authorized, caller, &operation, source).await?;
         if let Source::Elsewhere(fetched) = &bytes {
             operation.set_source_head(fetched.head.clone());
         }
-        let uploaded = fetch(admitted, upload, bytes).await?;
-        let (operation, answer) = self.keep(admitted, caller, operation, uploaded).await?;
-        self.respond(known, admitted, &operation, answer).await
+        let uploaded = fetch(authorized, upload, bytes).await?;
+        let (operation, answer) = self.keep(authorized, caller, operation, uploaded).await?;
+        self.respond(authorized, &operation, answer).await
     }
 
     /// How far the caller may read the source, with its tags if they are needed. It has credentials of its own in
     /// its URL, or those of the account that it shares with the destination, or is open to everybody.
     async fn allowed_of_source(
         &self,
-        door: &FrontDoor<Self>,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         source: &CopySource,
         with_tags: bool,
     ) -> Result<Allowed, ServiceError> {
         let SourcePlace::Here { account, blob, .. } = &source.place else {
             return self.remote.check(&source.url).map(|()| Allowed::Fully);
         };
-        let Some((target, query)) = as_request(&source.url, admitted.target, &door.addresses) else {
+        let Some((target, query)) = as_request(&source.url, authorized.head.target, &self.front.addresses)
+        else {
             return Err(ErrorCode::InvalidHeaderValue.into());
         };
         let brings_none = query.get("sig").is_none() && source.authorization.is_none();
-        if brings_none && *account == admitted.target.account && admitted.grant == Grant::AccountKey {
+        if brings_none && *account == *authorized.account() && authorized.grant == Grant::AccountKey {
             return Ok(Allowed::Fully);
         }
         let mut headers = HeaderMap::new();
@@ -68,16 +69,18 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             let value = HeaderValue::from_str(text).map_err(|_| ErrorCode::InvalidAuthenticationInfo)?;
             headers.insert(AUTHORIZATION, value);
         }
-        let presented = Presented {
+        let head = Head {
+            service: Service::Blob,
             method: &Method::GET,
-            headers: &headers,
-            query: &query,
             target: &target,
-            version: admitted.version,
-            peer: admitted.peer,
-            now: known.now,
+            path: &target.path,
+            query: &query,
+            headers: &headers,
+            case: None,
+            version: authorized.head.version,
         };
-        let grant = admitted.in_time(pin!(door.grant(&presented))).await?;
+        let grant = authenticate_within(&self.front, self, authorized, &head);
+        let grant = authorized.in_time(pin!(grant)).await?;
         if with_tags {
             access::check_tags(&grant)?;
         }
@@ -86,8 +89,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
 
     async fn open(
         &self,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         caller: Caller<'_>,
         operation: &Operation,
         source: &CopySource,
@@ -96,11 +98,11 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         match source.place {
             SourcePlace::Here { .. } => {
                 let opened = self.service.open_source(caller, source, range);
-                admitted.in_time(pin!(opened)).await.map(Source::Here)
+                authorized.in_time(pin!(opened)).await.map(Source::Here)
             }
             SourcePlace::Elsewhere | SourcePlace::Fetched(_) => {
-                let opened = self.remote.open(source, range, &known.head.headers);
-                admitted.in_time(pin!(opened)).await.map(|fetched| Source::Elsewhere(Box::new(fetched)))
+                let opened = self.remote.open(source, range, authorized.head.headers);
+                authorized.in_time(pin!(opened)).await.map(|fetched| Source::Elsewhere(Box::new(fetched)))
             }
         }
     }
@@ -125,21 +127,21 @@ impl<S: Snapshot, X: Extents> Source<S, X> {
 
 /// Fetches all bytes. All of them may take any time, but none of them too long.
 async fn fetch<S: Snapshot, X: Extents>(
-    admitted: &Admitted<'_>,
+    authorized: &Authorized<'_>,
     mut upload: Upload<X>,
     mut source: Source<S, X>,
 ) -> Result<Uploaded, ServiceError> {
-    while let Some(next) = admitted.in_time(pin!(source.next())).await? {
+    while let Some(next) = authorized.in_time(pin!(source.next())).await? {
         match next {
             BytesOrHole::Bytes(pieces) => {
                 for piece in pieces {
-                    admitted.in_time(pin!(upload.write(piece))).await?;
+                    authorized.in_time(pin!(upload.write(piece))).await?;
                 }
             }
-            BytesOrHole::Hole(bytes) => admitted.in_time(pin!(upload.write_hole(bytes))).await?,
+            BytesOrHole::Hole(bytes) => authorized.in_time(pin!(upload.write_hole(bytes))).await?,
         }
     }
-    admitted.in_time(pin!(upload.finish())).await
+    authorized.in_time(pin!(upload.finish())).await
 }
 
 /// A source that the caller cannot read is told of with the status and the words of its own refusal.

@@ -2,8 +2,8 @@
 
 use crate::body::{BrokenReply, Pieces, ReplyBody};
 use crate::limits::SMALL_BODY_BYTES;
+use crate::pipeline::exchange::Authorized;
 use crate::pipeline::reply_memory::ReplyMemory;
-use crate::pipeline::{Admitted, Known};
 use bytes::Bytes;
 use hyper::header::CONTENT_LENGTH;
 use hyper::http::{HeaderMap, Response};
@@ -11,7 +11,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::pin::pin;
 use std::task::{Context, Poll};
-use tepui_model::blob::OperationKind;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Download, READ_BYTES};
 use tepui_storage::{Extents, Snapshot};
@@ -23,27 +22,26 @@ const ROOM_BYTES: usize = 3 * READ_BYTES as usize;
 
 /// The answer to Get Blob. What is read at once is sent at once, with the headers.
 pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
-    known: &Known<'_, OperationKind>,
-    admitted: &Admitted<'_>,
+    authorized: &Authorized<'_>,
     memory: &ReplyMemory,
     mut response: Response<Vec<u8>>,
     mut content: Download<S, X>,
 ) -> Result<Response<ReplyBody>, ServiceError> {
     let plain_bytes = declared(response.headers());
     let mut encoder = None;
-    if structured::is_asked(&known.head.headers)? {
+    if structured::is_asked(authorized.head.headers)? {
         structured::mark_download(response.headers_mut(), plain_bytes);
         encoder = Some(Encoder::new(plain_bytes));
     }
     let bytes = declared(response.headers());
-    let account = &admitted.target.account;
+    let account = authorized.account();
     let is_large = bytes > SMALL_BODY_BYTES as u64;
     let room = if is_large { memory.try_reserve(account, ROOM_BYTES) } else { None };
     let first = match (&encoder, plain_bytes) {
         (None, 0) => return Ok(response.map(ReplyBody::from)),
         (None, _) => {
             let read = content.next_up_to(piece_bytes(room.is_some()));
-            admitted.in_time(pin!(read)).await?.unwrap_or_default()
+            authorized.in_time(pin!(read)).await?.unwrap_or_default()
         }
         (Some(_), _) => Vec::new(),
     };
@@ -51,7 +49,7 @@ pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
     if read == bytes {
         return Ok(response.map(|_| ReplyBody::pieces(first).holding(room)));
     }
-    let request_id = known.request_id.to_owned();
+    let request_id = authorized.request_id.to_owned();
     let reader = Reader { state: State::Waiting(content), encoder, has_room: room.is_some(), request_id };
     let rest = bytes.saturating_sub(read);
     Ok(response.map(|_| ReplyBody::streamed(first, Box::new(reader), rest).holding(room)))

@@ -3,13 +3,14 @@
 use super::Blobs;
 use crate::body::{Body, ReplyBody};
 use crate::limits::SMALL_BODY_BYTES;
-use crate::pipeline::{Admitted, Known, body_error};
+use crate::pipeline::body_error;
+use crate::pipeline::exchange::Authorized;
 use bytes::Bytes;
 use hyper::header::EXPECT;
-use hyper::http::{Response, request};
+use hyper::http::{HeaderMap, Response};
 use std::pin::pin;
 use std::sync::Arc;
-use tepui_model::blob::{Operation, OperationKind};
+use tepui_model::blob::Operation;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller, Upload, Uploaded};
 use tepui_storage::{Engine, Extents};
@@ -21,24 +22,23 @@ const BUFFER_BYTES: usize = 1024 * 1024;
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub(super) async fn answer_upload(
         &self,
-        known: &Known<'_, OperationKind>,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         caller: Caller<'_>,
         operation: Operation,
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let Some(upload) = self.service.begin_upload(&operation) else {
-            return self.carry_out(known, admitted, caller, &operation).await;
+            return self.carry_out(authorized, caller, &operation).await;
         };
-        if is_worth_asking(known.head, body.as_ref()) {
-            admitted.in_time(pin!(self.service.check(caller, &operation))).await?;
+        if is_worth_asking(authorized.head.headers, body.as_ref()) {
+            authorized.in_time(pin!(self.service.check(caller, &operation))).await?;
         }
-        let is_structured = structured::is_asked(&known.head.headers)?;
+        let is_structured = structured::is_asked(authorized.head.headers)?;
         let decoder = is_structured.then(Decoder::new);
         let said = operation.upload().and_then(|upload| upload.bytes);
-        let uploaded = receive(admitted, upload, decoder, said, body).await?;
-        let (operation, answer) = self.keep(admitted, caller, operation, uploaded).await?;
-        let mut response = self.respond(known, admitted, &operation, answer).await?;
+        let uploaded = receive(authorized, upload, decoder, said, body).await?;
+        let (operation, answer) = self.keep(authorized, caller, operation, uploaded).await?;
+        let mut response = self.respond(authorized, &operation, answer).await?;
         if is_structured {
             structured::mark_upload(response.headers_mut());
         }
@@ -48,14 +48,14 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
     /// Carries out an operation whose bytes have been received.
     pub(super) async fn keep(
         &self,
-        admitted: &Admitted<'_>,
+        authorized: &Authorized<'_>,
         caller: Caller<'_>,
         operation: Operation,
         uploaded: Uploaded,
     ) -> Result<(Operation, Answer<E::Snapshot, X>), ServiceError> {
         if !uploaded.is_stored() {
             let answer = self.service.execute(caller, &operation, Some(uploaded));
-            let answer = admitted.in_time(pin!(answer)).await?;
+            let answer = authorized.in_time(pin!(answer)).await?;
             return Ok((operation, answer));
         }
         // Bytes in the store are kept or discarded, even if the client goes away meanwhile.
@@ -67,19 +67,19 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             answer.map(|answer| (operation, answer))
         });
         let ended = async { task.await.map_err(|error| failed(&error))? };
-        admitted.in_time(pin!(ended)).await
+        authorized.in_time(pin!(ended)).await
     }
 }
 
 /// Whether it is worth asking before the body is received: it is long, or the client waits for the answer.
-fn is_worth_asking(head: &request::Parts, body: Option<&Body>) -> bool {
+fn is_worth_asking(headers: &HeaderMap, body: Option<&Body>) -> bool {
     let bytes = body.map_or(Some(0), Body::declared_bytes);
-    head.headers.contains_key(EXPECT) || bytes.is_none_or(|bytes| bytes > SMALL_BODY_BYTES as u64)
+    headers.contains_key(EXPECT) || bytes.is_none_or(|bytes| bytes > SMALL_BODY_BYTES as u64)
 }
 
 /// Receives all bytes. They may take any time, as long as they keep coming; the store may not.
 async fn receive<X: Extents>(
-    admitted: &Admitted<'_>,
+    authorized: &Authorized<'_>,
     mut upload: Upload<X>,
     mut decoder: Option<Decoder>,
     said: Option<u64>,
@@ -90,12 +90,13 @@ async fn receive<X: Extents>(
     }
     let mut bytes = 0;
     while let Some(piece) = next(body).await? {
+        authorized.count_in(piece.len());
         let plain = match &mut decoder {
             Some(decoder) => unwrapped(decoder, &piece)?,
             None => piece,
         };
         bytes += plain.len() as u64;
-        admitted.in_time(pin!(upload.write(plain))).await?;
+        authorized.in_time(pin!(upload.write(plain))).await?;
     }
     if let Some(decoder) = decoder {
         decoder.finish()?;
@@ -104,7 +105,7 @@ async fn receive<X: Extents>(
         let error = ServiceError::new(ErrorCode::InvalidInput);
         return Err(error.with_cause("the body is not as long as was said"));
     }
-    admitted.in_time(pin!(upload.finish())).await
+    authorized.in_time(pin!(upload.finish())).await
 }
 
 /// The next bytes of the body, which is gone once it is read or broken.

@@ -45,7 +45,7 @@ fn a_sas_is_for_what_is_signed() {
         let expected = expected.ok_or(ErrorCode::AuthenticationFailed).map(|reach| Grant::BlobSas {
             container,
             reach,
-            permissions: "r".to_owned(),
+            permissions: Permissions::READ,
             modern_errors: true,
         });
         assert_eq!(grant, expected, "{path} {sr}");
@@ -58,7 +58,7 @@ fn policies_of_containers_fill_their_sas() {
     let signature = sign(&text).replace('+', "%2B");
     let request = table("GET", &format!("/{ACCOUNT}/c/b?si=p&sv=2021-08-06&sr=c&sig={signature}"));
     let request = request.service(Service::Blob);
-    let found = request.run(|signed| match authenticate(signed) {
+    let found = request.run(|head, verifier| match verifier.authenticate(head) {
         Ok(Credentials::Sas(token)) => {
             (token.policy_id().map(str::to_owned), token.container().map(str::to_owned))
         }
@@ -72,7 +72,7 @@ fn policies_of_containers_fill_their_sas() {
     };
     let identifier = SignedIdentifier { id: "p".to_owned(), policy: Some(policy) };
     assert!(
-        matches!(request.grant(Some(&identifier)), Ok(Grant::BlobSas { permissions, .. }) if permissions == "rl")
+        matches!(request.grant(Some(&identifier)), Ok(Grant::BlobSas { permissions, .. }) if permissions == Permissions::READ | Permissions::LIST)
     );
     assert!(request.grant(None).is_err());
 }

@@ -1,9 +1,9 @@
 //! Which operation a request is: resource, parameters, method and a few headers, one row each.
 
-use super::headers::{
+use super::resource::Resource;
+use crate::blob::headers::{
     BLOB_TYPE, COPY_SOURCE, LEASE_ACTION, PAGE_WRITE, PREVIOUS_SNAPSHOT_URL, REQUIRES_SYNC,
 };
-use super::resource::Resource;
 use crate::parameters;
 use crate::query::Query;
 use crate::request_headers::RequestHeaders;
@@ -12,7 +12,7 @@ use tepui_model::blob::OperationKind;
 use tepui_model::{ErrorCode, ServiceError};
 
 /// The operation that a request asks for.
-pub fn classify(
+pub(super) fn classify(
     method: &Method,
     resource: &Resource,
     query: &Query,
@@ -173,5 +173,4 @@ fn says(headers: &RequestHeaders<'_>, name: &str, word: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "classify_tests.rs"]
 mod tests;

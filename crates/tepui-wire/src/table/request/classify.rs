@@ -39,7 +39,7 @@ enum Component {
 }
 
 /// The operation that a request asks for.
-pub fn classify(
+pub(super) fn classify(
     method: &Method,
     resource: &Resource,
     query: &Query,
@@ -95,13 +95,13 @@ pub fn classify(
 }
 
 /// Whether an operation answers in XML, its errors too.
-pub fn answers_xml(kind: OperationKind) -> bool {
+pub(super) fn answers_xml(kind: OperationKind) -> bool {
     use OperationKind::*;
     matches!(kind, GetTableAcl | SetTableAcl | GetServiceProperties | SetServiceProperties | GetServiceStats)
 }
 
 /// Whether a query string asks for one of these operations, or for one like them that does not exist.
-pub fn names_xml(query: &Query) -> bool {
+pub(super) fn names_xml(query: &Query) -> bool {
     ["restype", "comp"].iter().any(|name| query.get_ignore_case(name).is_some())
 }
 

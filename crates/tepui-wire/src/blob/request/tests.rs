@@ -1,6 +1,6 @@
 use super::*;
 use crate::address::Service;
-use crate::blob::classify::classify;
+use crate::head::sent::Sent;
 use ErrorCode::*;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -17,46 +17,17 @@ const SOURCE: &str = "x-ms-copy-source: http://127.0.0.1:10000/a/c01/s";
 
 /// Decodes `METHOD /path?query`, then a line `name: value` for each header.
 fn decoded(head: &str, version: &str, body: &str) -> Result<Operation, ServiceError> {
-    let mut lines = head.lines().map(str::trim);
-    let (method, target) = lines.next().unwrap().split_once(' ').unwrap();
-    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let mut headers = http::HeaderMap::new();
-    for line in lines {
-        let (name, value) = line.split_once(':').unwrap();
-        let value = http::HeaderValue::from_bytes(value.trim().as_bytes()).unwrap();
-        headers.append(http::HeaderName::try_from(name).unwrap(), value);
-    }
-    let query = Query::parse(query);
-    let resource = Resource::parse(&path[1..], &query)?;
-    let headers = RequestHeaders::new(&headers);
-    let kind = classify(&method.parse().unwrap(), &resource, &query, &headers)?;
-    let target = Target {
-        account: "a".to_owned(),
-        secondary: false,
-        base: "http://127.0.0.1:10000/a".to_owned(),
-        raw_path: format!("/a{path}"),
-        path: path[1..].to_owned(),
-        host_style: false,
-    };
+    let sent = Sent::parse(head);
     let rules = AddressRules::new(Service::Blob);
-    let version = ServiceVersion::parse(version).unwrap();
-    let request = Request {
-        kind,
-        resource: &resource,
-        query: &query,
-        headers: &headers,
-        version,
-        target: &target,
-        rules: &rules,
-    };
-    let prepared = prepare(&request)?;
+    let request = Request::read(&sent.head(Service::Blob, version), &rules)?;
+    let prepared = request.prepare()?;
     let operation = prepared.operation();
     if !matches!(operation, Operation::GetAccountInformation | Operation::NotImplemented(_)) {
-        assert_eq!(operation.container().map(ContainerName::as_str), resource.container(), "{head}");
-        assert_eq!(operation.blob().is_some(), matches!(resource, Resource::Blob(..)), "{head}");
+        assert_eq!(operation.container().map(ContainerName::as_str), request.container(), "{head}");
+        assert_eq!(operation.blob().is_some(), matches!(request.resource, Resource::Blob(..)), "{head}");
     }
-    assert!(operation.source().is_none() || headers.has("x-ms-copy-source"), "{head}");
-    assert!(operation.upload().is_none() || body_of(kind) == BodyUse::Streamed, "{head}");
+    assert!(operation.source().is_none() || request.headers.has("x-ms-copy-source"), "{head}");
+    assert!(operation.upload().is_none() || request.body() == BodyUse::Streamed, "{head}");
     prepared.decode(body.as_bytes())
 }
 

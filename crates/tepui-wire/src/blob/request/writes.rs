@@ -44,7 +44,7 @@ fn max_append_bytes(version: ServiceVersion) -> u64 {
 }
 
 pub(super) fn put_blob(request: &Request<'_>, blob: BlobPath) -> Result<PutBlob, ServiceError> {
-    let Request { headers, version, .. } = *request;
+    let (headers, version) = (&request.headers, request.head.version);
     let blob_type = required_word(headers, headers::BLOB_TYPE, BlobType::parse)?;
     let mut http = http_properties(headers)?;
     let content = match blob_type {
@@ -86,14 +86,14 @@ pub(super) fn put_blob_from_url(
     request: &Request<'_>,
     blob: BlobPath,
 ) -> Result<PutBlobFromUrl, ServiceError> {
-    let Request { headers, version, target, rules, .. } = *request;
+    let (headers, version) = (&request.headers, request.head.version);
     required_word(headers, headers::BLOB_TYPE, |text| {
         BlobType::parse(text).filter(|blob_type| *blob_type == BlobType::Block)
     })?;
     no_body(headers)?;
     Ok(PutBlobFromUrl {
         blob,
-        source: source::decode(headers, target, rules)?,
+        source: source::decode(headers, request.head.target, request.rules)?,
         checksums: source_checksums(headers)?,
         copy_properties: flag(headers, headers::COPY_SOURCE_PROPERTIES)?.unwrap_or(true),
         new: new_blob(headers, version, http_properties_of_blob(headers)?)?,
@@ -118,7 +118,7 @@ fn copy_tags(headers: &RequestHeaders<'_>) -> Result<CopyTags, ServiceError> {
 }
 
 pub(super) fn copy_blob(request: &Request<'_>, blob: BlobPath) -> Result<CopyBlob, ServiceError> {
-    let Request { headers, version, target, rules, .. } = *request;
+    let (headers, version) = (&request.headers, request.head.version);
     headers::given(headers, headers::REQUIRES_SYNC)?;
     let pace = match request.kind {
         OperationKind::CopyBlobFromUrl => CopyPace::Waiting(source_checksums(headers)?),
@@ -126,7 +126,7 @@ pub(super) fn copy_blob(request: &Request<'_>, blob: BlobPath) -> Result<CopyBlo
     };
     Ok(CopyBlob {
         blob,
-        source: source::decode(headers, target, rules)?,
+        source: source::decode(headers, request.head.target, request.rules)?,
         pace,
         metadata: metadata(headers)?,
         tags: copy_tags(headers)?,
@@ -141,8 +141,8 @@ pub(super) fn copy_blob(request: &Request<'_>, blob: BlobPath) -> Result<CopyBlo
 }
 
 pub(super) fn put_block(request: &Request<'_>, blob: BlobPath) -> Result<PutBlock, ServiceError> {
-    let Request { headers, query, version, .. } = *request;
-    let text = given(query, "blockid").ok_or_else(|| missing("blockid"))?;
+    let (headers, version) = (&request.headers, request.head.version);
+    let text = given(request.head.query, "blockid").ok_or_else(|| missing("blockid"))?;
     // A plus that was not escaped has been read as a blank.
     let id = BlockId::parse(&text.replace(' ', "+"));
     let id = id.ok_or_else(|| invalid_value("blockid", text, "Not a valid base64 string."))?;
@@ -157,7 +157,7 @@ pub(super) fn put_block(request: &Request<'_>, blob: BlobPath) -> Result<PutBloc
 
 /// The list itself is in the body.
 pub(super) fn put_block_list(request: &Request<'_>, blob: BlobPath) -> Result<PutBlockList, ServiceError> {
-    let Request { headers, version, .. } = *request;
+    let (headers, version) = (&request.headers, request.head.version);
     super::pieces::body_bytes(headers)?;
     Ok(PutBlockList {
         blob,
@@ -170,7 +170,7 @@ pub(super) fn put_block_list(request: &Request<'_>, blob: BlobPath) -> Result<Pu
 }
 
 pub(super) fn append_block(request: &Request<'_>, blob: BlobPath) -> Result<AppendBlock, ServiceError> {
-    let Request { headers, version, .. } = *request;
+    let (headers, version) = (&request.headers, request.head.version);
     let max_bytes = max_append_bytes(version);
     let piece = match request.kind {
         OperationKind::AppendBlockFromUrl => from_url(request, max_bytes)?,
@@ -186,7 +186,7 @@ pub(super) fn append_block(request: &Request<'_>, blob: BlobPath) -> Result<Appe
 }
 
 pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<PutPages, ServiceError> {
-    let Request { headers, .. } = *request;
+    let headers = &request.headers;
     let clears = required_word(headers, headers::PAGE_WRITE, |text| match text {
         _ if text.eq_ignore_ascii_case("update") => Some(false),
         _ if text.eq_ignore_ascii_case("clear") => Some(true),

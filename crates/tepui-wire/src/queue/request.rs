@@ -1,21 +1,34 @@
-//! Requests as operations, in two steps: what needs no body first, so that others can be asked in between.
+//! Requests of the Queue service, read in three steps, so that others can be asked in between: what the head names
+//! ([`Request::read`]), what it asks for without a body ([`Request::prepare`]), and the operation ([`Prepared::decode`]).
+//!
+//! | | |
+//! | --- | --- |
+//! | `resource.rs` | what the path names |
+//! | `classify.rs` | which operation it is |
 
-use super::resource::Resource;
+mod classify;
+pub(crate) mod resource;
+
+use self::resource::Resource;
 use super::{message_xml, receipt};
-use crate::metadata::{self, HeaderCase};
+use crate::access;
+use crate::head::{BodyUse, Head};
+use crate::metadata;
 use crate::parameters::{given, integer, invalid_value, missing, ranged};
 use crate::query::Query;
 use crate::version::ServiceVersion;
 use crate::xml;
 use bytes::Bytes;
-use http::HeaderMap;
 use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::grant::Grant;
 use tepui_model::queue::message::{MAX_MESSAGES, MAX_TEXT_BYTES};
 use tepui_model::queue::{ListQueues, MessageId, Operation, OperationKind, PopReceipt, QueueName};
 use tepui_model::service_properties::ServicePropertiesChange;
 use tepui_model::{ErrorCode, ServiceError};
 
+/// A text of the largest size whose every character is escaped, and what is around it.
+const MAX_BODY_BYTES: usize = 6 * MAX_TEXT_BYTES + 1024;
 const MAX_PAGE_SIZE: i64 = 5000;
 const SECONDS_OF_WEEK: i64 = 7 * 24 * 60 * 60;
 const DEFAULT_INVISIBLE_SECONDS: i64 = 30;
@@ -25,25 +38,59 @@ const SHORT_INVISIBLE_SECONDS: i64 = 2 * 60 * 60;
 /// What a stored access policy of a queue can allow.
 const PERMISSIONS: &str = "raup";
 
-/// A request of which everything but its parameters and its body has been looked at.
-#[derive(Debug, Clone, Copy)]
+/// What a request asks for, as far as its head tells.
+#[derive(Debug)]
 pub struct Request<'a> {
-    pub kind: OperationKind,
-    pub resource: &'a Resource,
-    pub query: &'a Query,
-    pub headers: &'a HeaderMap,
-    /// Of the names of metadata.
-    pub case: Option<&'a HeaderCase>,
-    pub version: ServiceVersion,
+    head: Head<'a>,
+    kind: OperationKind,
+    resource: Resource,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    pub fn read(head: &Head<'a>) -> Result<Self, ServiceError> {
+        let resource = Resource::parse(head.path)?;
+        let kind = classify::classify(head.method, &resource, head.query)?;
+        Ok(Self { head: *head, kind, resource })
+    }
+
+    pub fn kind(&self) -> OperationKind {
+        self.kind
+    }
+
+    /// The queue that the request is about, as the caller spells it.
+    pub fn queue(&self) -> Option<&str> {
+        self.resource.queue()
+    }
+
+    /// Whether the caller may do this at all.
+    pub fn check_access(&self, grant: &Grant) -> Result<(), ServiceError> {
+        Ok(access::queue::check(grant, self.kind, self.queue())?)
+    }
+
+    /// What is done with the body. Those of operations that have none are read, too, and then ignored.
+    pub fn body(&self) -> BodyUse {
+        use OperationKind::*;
+        let required = match self.kind {
+            PutMessage | SetAcl | SetServiceProperties => true,
+            // Update Message may have one.
+            UpdateMessage | ListQueues | CreateQueue | DeleteQueue | GetMetadata | SetMetadata | GetAcl
+            | GetMessages | PeekMessages | DeleteMessage | ClearMessages | GetServiceProperties
+            | GetServiceStats => false,
+        };
+        BodyUse::Whole { max_bytes: MAX_BODY_BYTES, required }
+    }
+
+    /// Looks at everything but the body: first the name, then the parameters and headers.
+    pub fn prepare(&self) -> Result<Prepared, ServiceError> {
+        Ok(Prepared { operation: without_body(self)?, version: self.head.version })
+    }
+
     /// An error of the service about a parameter, with the text of that parameter. The service knows only
     /// what parameters were decoded to: of a receipt that cannot be read it has nothing to quote.
     pub fn quoted(&self, mut error: ServiceError) -> ServiceError {
         let position = |element| error.details.iter().position(|(name, _)| *name == element);
         if let (Some(at), None) = (position("QueryParameterName"), position("QueryParameterValue")) {
-            let text = given(self.query, &error.details[at].1).unwrap_or_default().to_owned();
+            let text = given(self.head.query, &error.details[at].1).unwrap_or_default().to_owned();
             error.details.insert(at + 1, ("QueryParameterValue", text));
         }
         error
@@ -58,15 +105,10 @@ pub struct Prepared {
     version: ServiceVersion,
 }
 
-/// Looks at everything but the body: first the name, then the parameters and headers.
-pub fn prepare(request: &Request<'_>) -> Result<Prepared, ServiceError> {
-    Ok(Prepared { operation: without_body(request)?, version: request.version })
-}
-
 fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
     use OperationKind::*;
-    let Request { query, headers, case, version, .. } = *request;
-    let name = || QueueName::parse(request.resource.queue().unwrap_or_default());
+    let Head { query, headers, case, version, .. } = request.head;
+    let name = || QueueName::parse(request.queue().unwrap_or_default());
     Ok(match request.kind {
         ListQueues => Operation::ListQueues(list_queues(query)?),
         CreateQueue => Operation::CreateQueue { queue: name()?, metadata: metadata::decode(headers, case)? },
@@ -96,7 +138,7 @@ fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
                 .ok_or_else(|| missing("visibilitytimeout"))?;
             Operation::UpdateMessage {
                 queue,
-                id: addressed(request.resource),
+                id: addressed(&request.resource),
                 receipt,
                 visibility,
                 text: None,
@@ -105,7 +147,7 @@ fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
         DeleteMessage => {
             let queue = name()?;
             let receipt = required_receipt(query)?;
-            Operation::DeleteMessage { queue, id: addressed(request.resource), receipt }
+            Operation::DeleteMessage { queue, id: addressed(&request.resource), receipt }
         }
         ClearMessages => Operation::ClearMessages { queue: name()? },
         GetServiceProperties => Operation::GetServiceProperties,
@@ -197,7 +239,7 @@ fn list_queues(query: &Query) -> Result<ListQueues, ServiceError> {
     })
 }
 
-/// The name in a marker: `/account/name`. See [`super::encode`].
+/// The name in a marker: `/account/name`. See [`super::reply`].
 fn first_of_page(marker: &str) -> Result<String, ServiceError> {
     let name = marker.strip_prefix('/').and_then(|rest| rest.split_once('/')).map(|(_, name)| name);
     match name {
@@ -251,5 +293,4 @@ fn seconds(number: i64) -> Duration {
 }
 
 #[cfg(test)]
-#[path = "decode_tests.rs"]
 mod tests;

@@ -1,10 +1,11 @@
 //! What a request wants its answer to look like, apart from what it asks for.
 
 use super::classify::{answers_xml, names_xml};
-use super::format::{self, BodyFormat, DataServiceVersion, ErrorFormat, Format, MetadataLevel, VersionGates};
-use super::select::Select;
-use crate::error_body::ErrorDress;
+use super::{Content, content};
+use crate::error_body::ErrorFormat;
 use crate::query::Query;
+use crate::table::format::{self, BodyFormat, DataServiceVersion, Format, MetadataLevel, VersionGates};
+use crate::table::select::Select;
 use crate::version::ServiceVersion;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
@@ -70,16 +71,7 @@ impl Presentation {
             InsertEntity | CreateTable => prefer != Prefer::ReturnNoContent,
             _ => false,
         };
-        let has_body = matches!(
-            kind,
-            CreateTable
-                | InsertEntity
-                | UpdateEntity
-                | MergeEntity
-                | InsertOrReplaceEntity
-                | InsertOrMergeEntity
-        );
-        let body_format = if has_body {
+        let body_format = if content(kind) == Content::OData {
             format::request_format(text(headers, &CONTENT_TYPE)?, gates)?
         } else {
             BodyFormat::Json
@@ -105,20 +97,20 @@ impl Presentation {
     }
 }
 
-/// How an error is dressed for whoever asked. `kind` is not known if the request could not be classified.
-pub fn error_dress(
+/// The format in which the caller reads errors. `kind` is not known if the request could not be classified.
+pub fn error_format(
     kind: Option<OperationKind>,
     query: &Query,
     headers: &HeaderMap,
     version: ServiceVersion,
-) -> ErrorDress {
+) -> ErrorFormat {
     // Fidelity: what asks for an XML operation is refused in XML, even before it is one. scenario: error-xml-early
     if kind.map_or_else(|| names_xml(query), answers_xml) {
-        return ErrorDress::Xml;
+        return ErrorFormat::Xml;
     }
-    match format::error_format(accept(headers).as_deref(), query.get("$format"), gates(version)) {
-        ErrorFormat::Json(level) => ErrorDress::OData { content_type: level.content_type() },
-        ErrorFormat::Xml => ErrorDress::ODataXml,
+    match format::error_level(accept(headers).as_deref(), query.get("$format"), gates(version)) {
+        Some(level) => ErrorFormat::OData { content_type: level.content_type() },
+        None => ErrorFormat::ODataXml,
     }
 }
 

@@ -22,7 +22,7 @@ impl Resource {
     /// container if the query says so, and else a blob in the root container.
     ///
     /// ```
-    /// use tepui_wire::blob::resource::Resource;
+    /// use tepui_wire::blob::request::resource::Resource;
     /// use tepui_wire::query::Query;
     /// let blob = |container: &str, blob: &str| Ok(Resource::Blob(container.to_owned(), blob.to_owned()));
     /// assert_eq!(Resource::parse("c/a%2Fb", &Query::parse(None)), blob("c", "a/b"));

@@ -1,9 +1,10 @@
 //! The lines that the signature of a SAS is made over, for each kind, service and version.
 
-use super::Signed;
 use crate::address::Service;
-use crate::blob::resource::Resource as BlobResource;
-use crate::queue::resource::queue_of;
+use crate::blob::request::resource::Resource as BlobResource;
+use crate::head::Head;
+use crate::query::Query;
+use crate::queue::request::resource::queue_of;
 use crate::version::ServiceVersion;
 use Line::{Account, Nothing, P, Resource, Snapshot};
 
@@ -121,20 +122,20 @@ fn delegated(version: ServiceVersion) -> Option<&'static [Line]> {
 }
 
 /// The string to sign. Lines are joined, not ended, by a line feed.
-pub(super) fn text(lines: &[Line], request: &Signed<'_>, resource: &str) -> Vec<u8> {
+pub(super) fn text(lines: &[Line], query: &Query, account: &str, resource: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     for (index, line) in lines.iter().enumerate() {
         if index > 0 {
             out.push(b'\n');
         }
         let text = match line {
-            P(name) => request.query.get(name),
-            Account => Some(request.target.account.as_str()),
+            P(name) => query.get(name),
+            Account => Some(account),
             Resource => Some(resource),
-            Snapshot => match request.query.get("sr") {
+            Snapshot => match query.get("sr") {
                 // In any case, as the operation reads them: what is signed is what is asked for.
-                Some("bs") => request.query.get_ignore_case("snapshot"),
-                Some("bv") => request.query.get_ignore_case("versionid"),
+                Some("bs") => query.get_ignore_case("snapshot"),
+                Some("bv") => query.get_ignore_case("versionid"),
                 _ => None,
             },
             Nothing => None,
@@ -146,33 +147,40 @@ pub(super) fn text(lines: &[Line], request: &Signed<'_>, resource: &str) -> Vec<
 
 /// The resource that a service SAS is signed for, as of the given version. `None` if the request does
 /// not say which.
-pub(super) fn resource(request: &Signed<'_>, version: ServiceVersion) -> Option<String> {
-    let path = &request.target.path;
-    let name = match request.service {
+pub(super) fn resource(head: &Head<'_>, version: ServiceVersion) -> Option<String> {
+    let path = &head.target.path;
+    let name = match head.service {
         // Fidelity: table names are signed in lower case. scenario: sas-table-name-in-any-case
-        Service::Table => request.query.get("tn")?.to_lowercase(),
+        Service::Table => head.query.get("tn")?.to_lowercase(),
         Service::Queue => queue_of(path)?.into_owned(),
-        Service::Blob => blob_resource(request)?,
+        Service::Blob => blob_resource(head)?,
     };
     if name.is_empty() {
         return None;
     }
-    let service = request.service.name();
-    let account = &request.target.account;
-    Some(if version.signs_service_name() {
-        format!("/{service}/{account}/{name}")
-    } else {
-        format!("/{account}/{name}")
-    })
+    Some(canonical_resource(head.service, &head.target.account, &name, version))
 }
 
-fn blob_resource(request: &Signed<'_>) -> Option<String> {
-    let resource = BlobResource::parse(&request.target.path, request.query).ok()?;
-    match (request.query.get("sr")?, resource) {
+/// What is in a service, as it is signed as of the given version.
+pub(super) fn canonical_resource(
+    service: Service,
+    account: &str,
+    name: &str,
+    version: ServiceVersion,
+) -> String {
+    match version.signs_service_name() {
+        true => format!("/{}/{account}/{name}", service.name()),
+        false => format!("/{account}/{name}"),
+    }
+}
+
+fn blob_resource(head: &Head<'_>) -> Option<String> {
+    let resource = BlobResource::parse(&head.target.path, head.query).ok()?;
+    match (head.query.get("sr")?, resource) {
         ("c", resource) => resource.container().map(str::to_owned),
         ("b" | "bs" | "bv", BlobResource::Blob(container, blob)) => Some(format!("{container}/{blob}")),
         ("d", BlobResource::Blob(container, blob)) => {
-            let depth = request.query.get("sdd")?.parse().ok()?;
+            let depth = head.query.get("sdd")?.parse().ok()?;
             let directory: Vec<&str> = blob.split('/').take(depth).collect();
             Some(format!("{container}/{}", directory.join("/")))
         }

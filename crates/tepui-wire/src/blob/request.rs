@@ -1,32 +1,45 @@
-//! Requests as operations, in two steps: what needs no body first, so that others can be asked in between.
+//! Requests of the Blob service, read in three steps, so that others can be asked in between: what the head names
+//! ([`Request::read`]), what it asks for without a body ([`Request::prepare`]), and the operation ([`Prepared::decode`]).
+//! The bytes of uploads do not pass here: [`Request::body`] tells them from bodies that are read as a whole.
 //!
-//! The bytes of uploads do not pass here: [`body_of`] tells them from bodies that are read as a whole.
+//! | | |
+//! | --- | --- |
+//! | `resource.rs` | what the path names |
+//! | `classify.rs` | which operation it is |
+//! | `writes.rs`, `new_blob.rs`, `pieces.rs` | content: what is written, what is said of it, which bytes |
+//! | `lists.rs`, `lease.rs` | parameters of lists and leases |
 
+mod classify;
+mod lease;
+mod lists;
+mod new_blob;
+mod pieces;
+pub mod resource;
+mod writes;
+
+pub use pieces::too_large;
+
+use self::resource::Resource;
 use super::headers as header;
-use super::resource::Resource;
 use super::{block_list_xml, conditions, delegation_xml, source, structured, tags_text};
-use crate::address::{AddressRules, Target};
+use crate::access;
+use crate::address::AddressRules;
+use crate::head::{BodyUse, Head};
 use crate::parameters::{given, invalid_value, missing};
 use crate::query::Query;
 use crate::request_headers::RequestHeaders;
 use crate::version::ServiceVersion;
 use crate::xml;
 use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     BlobPath, BlockListType, Checksums, ContainerEncryption, ContainerName, Crc64Sum, DelegationKeyRequest,
     DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode, Md5Sum, NotImplemented, Operation,
     OperationKind, PreviousSnapshot, PublicAccess, Revision, SequenceNumberAction, SetBlobProperties, Tags,
     TierConditions,
 };
+use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-
-mod lease;
-mod lists;
-mod new_blob;
-mod pieces;
-mod writes;
-
-pub use pieces::too_large;
 
 /// What a stored access policy of a container can allow.
 const PERMISSIONS: &str = "racwdxyltmeopfi";
@@ -34,39 +47,26 @@ const MAX_XML_BYTES: usize = 256 * 1024;
 pub const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 const MAX_PAGE_RANGES: i64 = 10_000;
 
-/// A request of which everything but its parameters, headers and body has been looked at.
-#[derive(Debug, Clone, Copy)]
+/// What a request asks for, as far as its head tells.
+#[derive(Debug)]
 pub struct Request<'a> {
-    pub kind: OperationKind,
-    pub resource: &'a Resource,
-    pub query: &'a Query,
-    pub headers: &'a RequestHeaders<'a>,
-    pub version: ServiceVersion,
-    /// How the request was addressed, and how addresses are read: sources of copies are compared with it.
-    pub target: &'a Target,
-    pub rules: &'a AddressRules,
-}
-
-/// What is done with the body of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyUse {
-    /// There should be none. What is there is not looked at.
-    Nothing,
-    /// Read whole, and handed to [`Prepared::decode`] or to the parser of batches.
-    Whole { max_bytes: usize },
-    /// Not decoded: the operation says how many bytes there are and what their checksums should be.
-    Streamed,
+    head: Head<'a>,
+    headers: RequestHeaders<'a>,
+    kind: OperationKind,
+    resource: Resource,
+    /// How addresses are read: sources of copies are compared with the target of the request.
+    rules: &'a AddressRules,
 }
 
 /// What is done with the body of an operation of this kind.
-pub fn body_of(kind: OperationKind) -> BodyUse {
+fn body_of(kind: OperationKind) -> BodyUse {
     use OperationKind::*;
     match kind {
         SetServiceProperties | GetUserDelegationKey | SetContainerAcl | SetBlobTags => {
-            BodyUse::Whole { max_bytes: MAX_XML_BYTES }
+            BodyUse::Whole { max_bytes: MAX_XML_BYTES, required: true }
         }
-        PutBlockList => BodyUse::Whole { max_bytes: block_list_xml::MAX_BODY_BYTES },
-        Batch | ContainerBatch => BodyUse::Whole { max_bytes: MAX_BATCH_BYTES },
+        PutBlockList => BodyUse::Whole { max_bytes: block_list_xml::MAX_BODY_BYTES, required: true },
+        Batch | ContainerBatch => BodyUse::Whole { max_bytes: MAX_BATCH_BYTES, required: true },
         PutBlob | PutBlock | AppendBlock | PutPages => BodyUse::Streamed,
         _ => BodyUse::Nothing,
     }
@@ -84,26 +84,63 @@ pub struct Prepared {
     pub asks_for_tags: bool,
 }
 
-/// Looks at everything but the body: first the names, then the parameters and headers.
-pub fn prepare(request: &Request<'_>) -> Result<Prepared, ServiceError> {
-    let operation = without_body(request)?;
-    let checksums = match body_of(request.kind) {
-        BodyUse::Whole { .. } => pieces::transfer_checksums(request.headers)?,
-        _ => Checksums::default(),
-    };
-    let asks_for_tags = match (&operation, request.resource) {
-        (Operation::ListBlobs(list), _) => list.include.tags,
-        (_, resource) => {
-            let names = [header::IF_TAGS, header::TAGS];
-            matches!(resource, Resource::Blob(..))
-                && names.into_iter().any(|name| header::is_given(request.headers, name))
-        }
-    };
-    Ok(Prepared { operation, version: request.version, checksums, asks_for_tags })
+impl<'a> Request<'a> {
+    pub fn read(head: &Head<'a>, rules: &'a AddressRules) -> Result<Self, ServiceError> {
+        let resource = Resource::parse(head.path, head.query)?;
+        let headers = RequestHeaders::with_case(head.headers, head.case);
+        let kind = classify::classify(head.method, &resource, head.query, &headers)?;
+        Ok(Self { head: *head, headers, kind, resource, rules })
+    }
+
+    pub fn head(&self) -> &Head<'a> {
+        &self.head
+    }
+
+    pub fn kind(&self) -> OperationKind {
+        self.kind
+    }
+
+    /// The container that the request is about or in, as the caller spells it.
+    pub fn container(&self) -> Option<&str> {
+        self.resource.container()
+    }
+
+    /// The same, if it can be the name of one.
+    pub fn container_name(&self) -> Result<ContainerName, ServiceError> {
+        self.resource.container_name()
+    }
+
+    /// How far the caller may go with this.
+    pub fn check_access(&self, grant: &Grant) -> Result<Allowed, ServiceError> {
+        access::blob::check_request(grant, self)
+    }
+
+    /// What is done with the body.
+    pub fn body(&self) -> BodyUse {
+        body_of(self.kind)
+    }
+
+    /// Looks at everything but the body: first the names, then the parameters and headers.
+    pub fn prepare(&self) -> Result<Prepared, ServiceError> {
+        let operation = without_body(self)?;
+        let checksums = match self.body() {
+            BodyUse::Whole { .. } => pieces::transfer_checksums(&self.headers)?,
+            BodyUse::Nothing | BodyUse::Streamed => Checksums::default(),
+        };
+        let asks_for_tags = match (&operation, &self.resource) {
+            (Operation::ListBlobs(list), _) => list.include.tags,
+            (_, resource) => {
+                let names = [header::IF_TAGS, header::TAGS];
+                matches!(resource, Resource::Blob(..))
+                    && names.into_iter().any(|name| header::is_given(&self.headers, name))
+            }
+        };
+        Ok(Prepared { operation, version: self.head.version, checksums, asks_for_tags })
+    }
 }
 
 fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
-    match request.resource {
+    match &request.resource {
         Resource::Service => of_service(request),
         Resource::Container(_) => of_container(request),
         Resource::Blob(..) => of_blob(request),
@@ -120,8 +157,8 @@ fn of_service(request: &Request<'_>) -> Result<Operation, ServiceError> {
         GetUserDelegationKey => {
             Operation::GetUserDelegationKey(DelegationKeyRequest { start: None, expiry: Timestamp::MIN })
         }
-        ListContainers => Operation::ListContainers(lists::containers(request.query)?),
-        FindBlobsByTags => Operation::FindBlobsByTags(lists::found(request.query, None)?),
+        ListContainers => Operation::ListContainers(lists::containers(request.head.query)?),
+        FindBlobsByTags => Operation::FindBlobsByTags(lists::found(request.head.query, None)?),
         Batch => Operation::Batch { container: None },
         _ => return Err(ErrorCode::InvalidUri.into()),
     })
@@ -129,7 +166,7 @@ fn of_service(request: &Request<'_>) -> Result<Operation, ServiceError> {
 
 fn of_container(request: &Request<'_>) -> Result<Operation, ServiceError> {
     use OperationKind::*;
-    let Request { query, headers, .. } = *request;
+    let (query, headers) = (request.head.query, &request.headers);
     let container = request.resource.container_name()?;
     Ok(match request.kind {
         GetAccountInformation => Operation::GetAccountInformation,
@@ -187,7 +224,7 @@ fn of_container(request: &Request<'_>) -> Result<Operation, ServiceError> {
 
 fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
     use OperationKind::*;
-    let Request { kind, query, headers, .. } = *request;
+    let (kind, query, headers) = (request.kind, request.head.query, &request.headers);
     let blob = request.resource.blob_path()?;
     let revision = revision(query)?;
     // Also where it is of no use: whoever asks for it counts on it.
@@ -227,7 +264,7 @@ fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
         SetBlobTier => Operation::SetBlobTier {
             blob,
             revision,
-            tier: new_blob::tier(headers, request.version)?
+            tier: new_blob::tier(headers, request.head.version)?
                 .ok_or_else(|| header::missing(header::ACCESS_TIER))?,
             priority: new_blob::priority(headers)?,
             preconditions: conditions::of_lease_only(headers)?,
@@ -259,7 +296,7 @@ fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
 /// Operations that are about a blob as it is now.
 fn of_base_blob(request: &Request<'_>, blob: BlobPath) -> Result<Operation, ServiceError> {
     use OperationKind::*;
-    let Request { query, headers, .. } = *request;
+    let (query, headers) = (request.head.query, &request.headers);
     Ok(match request.kind {
         PutBlob => Operation::PutBlob(writes::put_blob(request, blob)?),
         PutBlobFromUrl => Operation::PutBlobFromUrl(writes::put_blob_from_url(request, blob)?),
@@ -272,7 +309,7 @@ fn of_base_blob(request: &Request<'_>, blob: BlobPath) -> Result<Operation, Serv
         }
         IncrementalCopy => Operation::IncrementalCopy {
             blob,
-            source: source::decode(headers, request.target, request.rules)?,
+            source: source::decode(headers, request.head.target, request.rules)?,
             preconditions: conditions::of_write(headers)?,
         },
         SetBlobMetadata => Operation::SetBlobMetadata {
@@ -441,7 +478,7 @@ fn no_revision(query: &Query) -> Result<(), ServiceError> {
 }
 
 fn delete(request: &Request<'_>, blob: BlobPath, revision: Revision) -> Result<DeleteBlob, ServiceError> {
-    let Request { query, headers, .. } = *request;
+    let (query, headers) = (request.head.query, &request.headers);
     let snapshots = header::word(headers, header::DELETE_SNAPSHOTS, |text| match text {
         _ if text.eq_ignore_ascii_case("include") => Some(DeleteSnapshots::Include),
         _ if text.eq_ignore_ascii_case("only") => Some(DeleteSnapshots::Only),
@@ -502,7 +539,7 @@ fn page_ranges(
     blob: BlobPath,
     revision: Revision,
 ) -> Result<GetPageRanges, ServiceError> {
-    let Request { query, headers, .. } = *request;
+    let (query, headers) = (request.head.query, &request.headers);
     let since = match (given(query, "prevsnapshot"), header::given(headers, header::PREVIOUS_SNAPSHOT_URL)?) {
         (Some(text), _) => {
             let moment = Revision::parse_moment(text);
@@ -528,5 +565,4 @@ fn page_ranges(
 }
 
 #[cfg(test)]
-#[path = "decode_tests.rs"]
 mod tests;

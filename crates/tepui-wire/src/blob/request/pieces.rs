@@ -86,9 +86,9 @@ pub(super) fn no_body(headers: &RequestHeaders<'_>) -> Result<(), ServiceError> 
 
 /// Bytes to be fetched from a source.
 pub(super) fn from_url(request: &Request<'_>, max_bytes: u64) -> Result<Piece, ServiceError> {
-    let Request { headers, target, rules, .. } = *request;
+    let headers = &request.headers;
     no_body(headers)?;
-    let source = source::decode(headers, target, rules)?;
+    let source = source::decode(headers, request.head.target, request.rules)?;
     let range = headers::word(headers, headers::SOURCE_RANGE, ByteRange::parse)?;
     if range.and_then(ByteRange::bytes).is_some_and(|bytes| bytes > max_bytes) {
         return Err(headers::invalid(headers, headers::SOURCE_RANGE));
@@ -108,7 +108,7 @@ pub(super) fn get(
     blob: BlobPath,
     revision: Revision,
 ) -> Result<GetBlob, ServiceError> {
-    let headers = request.headers;
+    let headers = &request.headers;
     let range = range(headers)?;
     let wanted = |name| Ok::<_, ServiceError>(flag(headers, name)?.unwrap_or(false));
     let range_checksum = match (wanted(headers::RANGE_GET_MD5)?, wanted(headers::RANGE_GET_CRC64)?) {

@@ -5,6 +5,7 @@ use super::answer_headers::{
 };
 use super::{block_list_xml, delegation_xml, list_xml, page_list_xml, tags_text};
 use crate::address::Service;
+use crate::head::Head;
 use crate::metadata::{self, HeaderCase};
 use crate::query::Query;
 use crate::version::ServiceVersion;
@@ -22,15 +23,10 @@ pub use super::list_xml::BlobListWriter;
 /// As many as answers about a blob have, with those that every answer has: the map need not grow.
 const USUAL_HEADERS: usize = 24;
 
-/// What an answer needs to know of its request.
+/// What an answer needs to know of its request and of its caller.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// Scheme, host and, in path style, the account.
-    pub base: &'a str,
-    pub account: &'a str,
-    /// Lists repeat what they were asked for.
-    pub query: &'a Query,
-    pub version: ServiceVersion,
+    pub head: Head<'a>,
     /// What a SAS says instead of the blob: see [`overrides`].
     pub overrides: Option<&'a HttpProperties>,
     /// Whether the caller may know of tags. Without, a blob does not tell how many it has.
@@ -113,7 +109,7 @@ fn of_reply(
     operation: &Operation,
     reply: Reply,
 ) -> Result<Response<Vec<u8>>, ServiceError> {
-    let version = context.version;
+    let version = context.head.version;
     Ok(match reply {
         Reply::Content(content) => content_head(context, &content)?,
         Reply::Blob(properties) => match operation {
@@ -230,7 +226,7 @@ fn of_account_or_container(
         Reply::ContainerDeleted => empty(StatusCode::ACCEPTED),
         Reply::ContainerRestored => empty(StatusCode::CREATED),
         Reply::ServiceProperties(properties) => {
-            document(xml::print_blob_service_properties(&properties, context.version))
+            document(xml::print_blob_service_properties(&properties, context.head.version))
         }
         Reply::ServicePropertiesSet => empty(StatusCode::ACCEPTED),
         Reply::ServiceStats { last_sync } => {
@@ -238,7 +234,7 @@ fn of_account_or_container(
         }
         Reply::UserDelegationKey(key) => document(delegation_xml::print(&key)),
         // All others are known to the caller.
-        _ => account_information(context.version),
+        _ => account_information(context.head.version),
     })
 }
 
@@ -285,7 +281,8 @@ fn content_head(context: &Context<'_>, content: &Content) -> Result<Response<Vec
     let Content { properties, range, checksums } = content;
     let mut response = empty(if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK });
     let headers = response.headers_mut();
-    let tier = if context.version.reads_name_tier() { BlobHeaders::All } else { BlobHeaders::WithoutTier };
+    let tier =
+        if context.head.version.reads_name_tier() { BlobHeaders::All } else { BlobHeaders::WithoutTier };
     answer_headers::put_blob(headers, properties, tier, context)?;
     let bytes = match range {
         Some(range) => {
@@ -295,7 +292,7 @@ fn content_head(context: &Context<'_>, content: &Content) -> Result<Response<Vec
             if let Some(whole) = headers.remove(name!("content-md5")) {
                 headers.insert(name!("x-ms-blob-content-md5"), whole);
             }
-            put_checksums(headers, checksums, context.version);
+            put_checksums(headers, checksums, context.head.version);
             last - first + 1
         }
         None => properties.state.bytes,

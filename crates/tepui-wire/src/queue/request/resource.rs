@@ -6,7 +6,7 @@ use tepui_model::{ErrorCode, ServiceError};
 
 /// The resource of a request. Names and ids are as the caller spelled them and may name nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Resource {
+pub(crate) enum Resource {
     /// The account itself: its queues, service properties, stats.
     Service,
     Queue(String),
@@ -17,12 +17,7 @@ pub enum Resource {
 
 impl Resource {
     /// Reads a path after the account, percent-encoded, without a slash in front. One at the end is forgiven.
-    ///
-    /// ```
-    /// use tepui_wire::queue::resource::Resource;
-    /// assert_eq!(Resource::parse("jobs/messages"), Ok(Resource::Messages("jobs".to_owned())));
-    /// ```
-    pub fn parse(path: &str) -> Result<Self, ServiceError> {
+    pub(crate) fn parse(path: &str) -> Result<Self, ServiceError> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut segments = path.split('/');
         let mut next = || segments.next().map(decoded).transpose();
@@ -41,7 +36,7 @@ impl Resource {
     }
 
     /// The queue that the resource belongs to, if it belongs to one.
-    pub fn queue(&self) -> Option<&str> {
+    pub(crate) fn queue(&self) -> Option<&str> {
         match self {
             Self::Service => None,
             Self::Queue(queue) | Self::Messages(queue) | Self::Message(queue, _) => Some(queue),

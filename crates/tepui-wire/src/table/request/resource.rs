@@ -23,7 +23,7 @@ impl Resource {
     ///
     /// ```
     /// use tepui_model::table::EntityKey;
-    /// use tepui_wire::table::resource::Resource;
+    /// use tepui_wire::table::request::resource::Resource;
     /// let resource = Resource::parse("Orders(PartitionKey='o''k',RowKey='r%20%25')", "d1").unwrap();
     /// assert_eq!(resource, Resource::Entity("Orders".to_owned(), EntityKey::new("o'k", "r %")));
     /// ```

@@ -4,7 +4,8 @@ use super::atom::{self, FeedWriter};
 use super::format::{Format, Shape};
 use super::json::{self, EntityWriter};
 use super::links::{TableLinks, table_path};
-use super::presentation::{Prefer, Presentation};
+use super::request::Prepared;
+use super::request::presentation::{Prefer, Presentation};
 use super::token;
 use crate::address::Service;
 use crate::payload::Payload;
@@ -31,16 +32,22 @@ const USUAL_HEADERS: usize = 12;
 
 /// What an answer needs to know of its request.
 #[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
+pub(super) struct Context<'a> {
     /// Scheme, host and, in path style, the account: what links start with.
-    pub base: &'a str,
-    pub account: &'a str,
-    pub presentation: &'a Presentation,
-    pub version: ServiceVersion,
-    pub now: Timestamp,
+    pub(super) base: &'a str,
+    pub(super) account: &'a str,
+    pub(super) presentation: &'a Presentation,
+    pub(super) version: ServiceVersion,
+    pub(super) now: Timestamp,
 }
 
 impl<'a> Context<'a> {
+    pub(super) fn new(request: &'a Prepared<'a>, now: Timestamp) -> Self {
+        let head = request.head();
+        let (base, account) = (&head.target.base, &head.target.account);
+        Self { base, account, presentation: request.presentation(), version: head.version, now }
+    }
+
     pub(super) fn links(&self, table: &'a str) -> TableLinks<'a> {
         TableLinks { base: self.base, account: self.account, table }
     }
@@ -49,10 +56,12 @@ impl<'a> Context<'a> {
 /// The answer to an operation that succeeded. Pages of entities come from [`PageWriter::finish`],
 /// those of batches from [`super::batch`].
 pub fn encode(
-    context: &Context<'_>,
+    request: &Prepared<'_>,
+    now: Timestamp,
     operation: &Operation,
     reply: Reply,
 ) -> Result<Response<Vec<u8>>, ServiceError> {
+    let context = &Context::new(request, now);
     Ok(match (operation, reply) {
         (_, Reply::Tables(page)) => tables(context, page),
         (_, Reply::Table { name }) => {
@@ -102,12 +111,13 @@ enum AnyWriter {
 }
 
 impl PageWriter {
-    pub fn new(context: &Context<'_>, table: &str) -> Self {
-        let links = TableLinks { base: context.base, account: context.account, table };
+    pub fn new(request: &Prepared<'_>, now: Timestamp, table: &str) -> Self {
+        let context = Context::new(request, now);
+        let links = context.links(table);
         let Presentation { format, select, .. } = context.presentation;
         let writer = match format {
             Format::Json(level) => AnyWriter::Json(EntityWriter::set(*level, &links, select.clone())),
-            Format::Atom => AnyWriter::Atom(FeedWriter::feed(&links, select.clone(), context.now)),
+            Format::Atom => AnyWriter::Atom(FeedWriter::feed(&links, select.clone(), now)),
         };
         Self { writer, content_type: format.content_type(Shape::Feed) }
     }

@@ -44,7 +44,11 @@ enum Component {
 }
 
 /// The operation that a request asks for.
-pub fn classify(method: &Method, resource: &Resource, query: &Query) -> Result<OperationKind, ServiceError> {
+pub(super) fn classify(
+    method: &Method,
+    resource: &Resource,
+    query: &Query,
+) -> Result<OperationKind, ServiceError> {
     use OperationKind::*;
     Ok(match (resource, component(query)?, Verb::of(method)) {
         (Resource::Messages(_), Component::Itself, Verb::Post) => PutMessage,

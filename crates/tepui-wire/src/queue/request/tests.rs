@@ -1,7 +1,7 @@
 use super::*;
-use crate::queue::classify::classify;
+use crate::address::Service;
+use crate::head::sent::Sent;
 use ErrorCode::*;
-use http::HeaderValue;
 use proptest::prelude::*;
 use tepui_model::Timestamp;
 use tepui_model::access_policy::AccessPolicy;
@@ -12,18 +12,10 @@ const TEXT: &str = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
 
 /// Decodes a request of one line, `METHOD /path?query`.
 fn decoded(line: &str, version: &str, body: &str) -> Result<Operation, ServiceError> {
-    let (method, target) = line.split_once(' ').unwrap();
-    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let resource = Resource::parse(&path[1..])?;
-    let query = Query::parse(query);
-    let mut headers = HeaderMap::new();
-    headers.insert("x-ms-meta-team", HeaderValue::from_static("core"));
-    let kind = classify(&method.parse().unwrap(), &resource, &query)?;
-    let version = ServiceVersion::parse(version).unwrap();
-    let request =
-        Request { kind, resource: &resource, query: &query, headers: &headers, case: None, version };
-    let prepared = prepare(&request)?;
-    assert_eq!(prepared.queue().map(QueueName::as_str), resource.queue());
+    let sent = Sent::parse(&format!("{line}\nx-ms-meta-team: core"));
+    let request = Request::read(&sent.head(Service::Queue, version))?;
+    let prepared = request.prepare()?;
+    assert_eq!(prepared.queue().map(QueueName::as_str), request.queue());
     prepared.decode(body.as_bytes())
 }
 
@@ -225,11 +217,8 @@ fn parameters_are_refused() {
 
 #[test]
 fn errors_of_the_service_quote_the_parameter_that_they_are_about() {
-    let (resource, headers) = (Resource::parse(&format!("jobs/messages/{ID}")).unwrap(), HeaderMap::new());
-    let query = Query::parse(Some("PopReceipt=a%20b&visibilitytimeout=010"));
-    let (kind, version) = (OperationKind::DeleteMessage, ServiceVersion::NEWEST);
-    let request =
-        Request { kind, resource: &resource, query: &query, headers: &headers, case: None, version };
+    let sent = Sent::parse(&format!("DELETE /jobs/messages/{ID}?PopReceipt=a%20b&visibilitytimeout=010"));
+    let request = Request::read(&sent.head(Service::Queue, ServiceVersion::NEWEST.text())).unwrap();
     let unreadable = ServiceError::new(InvalidQueryParameterValue)
         .with_detail("QueryParameterName", "popreceipt")
         .with_detail("Reason", "unreadable");

@@ -2,42 +2,26 @@
 
 use super::{message_xml, receipt};
 use crate::address::Service;
+use crate::head::Head;
 use crate::metadata::{self, HeaderCase};
 use crate::parameters;
-use crate::query::Query;
-use crate::version::ServiceVersion;
 use crate::xml::{self, DECLARATION, GeoReplication, Printer};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tepui_model::metadata::Metadata;
-use tepui_model::queue::{Claimed, MessageId, Operation, Peeked, PopReceipt, QueuePage, Reply, Stamp};
+use tepui_model::queue::{Claimed, MessageId, Peeked, PopReceipt, QueuePage, Reply, Stamp};
 use tepui_model::{ServiceError, Timestamp};
 
 const MESSAGES_COUNT: HeaderName = HeaderName::from_static("x-ms-approximate-messages-count");
 const POP_RECEIPT: HeaderName = HeaderName::from_static("x-ms-popreceipt");
 const TIME_NEXT_VISIBLE: HeaderName = HeaderName::from_static("x-ms-time-next-visible");
 
-/// What an answer needs to know of its request.
-#[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
-    /// Scheme, host and, in path style, the account.
-    pub base: &'a str,
-    pub account: &'a str,
-    /// Lists repeat what they were asked for.
-    pub query: &'a Query,
-    pub version: ServiceVersion,
-}
-
 /// The answer to an operation that succeeded. Replies say all about their operations that answers depend on.
-pub fn encode(
-    context: &Context<'_>,
-    _operation: &Operation,
-    reply: Reply,
-) -> Result<Response<Vec<u8>>, ServiceError> {
+pub fn encode(head: &Head<'_>, reply: Reply) -> Result<Response<Vec<u8>>, ServiceError> {
     Ok(match reply {
         Reply::Messages(messages) => read(claimed_list(&messages)),
         Reply::Peeked(messages) => read(peeked_list(&messages)),
-        Reply::Put(_) if !context.version.describes_put_messages() => empty(StatusCode::CREATED),
+        Reply::Put(_) if !head.version.describes_put_messages() => empty(StatusCode::CREATED),
         Reply::Put(message) => with_body(StatusCode::CREATED, put_list(&message)),
         Reply::Updated(receipt) => updated(&receipt),
         Reply::QueueCreated => empty(StatusCode::CREATED),
@@ -48,10 +32,10 @@ pub fn encode(
         | Reply::MessageDeleted
         | Reply::Cleared => empty(StatusCode::NO_CONTENT),
         Reply::Metadata { metadata, messages } => properties(&metadata, messages)?,
-        Reply::Queues(page) => read(queue_list(context, &page)),
+        Reply::Queues(page) => read(queue_list(head, &page)),
         Reply::Acl(identifiers) => read(xml::print_signed_identifiers(&identifiers, Service::Queue)),
         Reply::ServiceProperties(properties) => {
-            read(xml::print_service_properties(&properties, context.version, Service::Queue))
+            read(xml::print_service_properties(&properties, head.version, Service::Queue))
         }
         Reply::ServicePropertiesSet => empty(StatusCode::ACCEPTED),
         Reply::ServiceStats { last_sync } => {
@@ -80,21 +64,21 @@ fn updated(receipt: &PopReceipt) -> Response<Vec<u8>> {
     response
 }
 
-fn queue_list(context: &Context<'_>, page: &QueuePage) -> Vec<u8> {
+fn queue_list(head: &Head<'_>, page: &QueuePage) -> Vec<u8> {
     let mut out = Printer::new(Service::Queue);
-    let endpoint = format!("{}/", context.base);
-    let attribute = match context.version.lists_name_endpoint() {
+    let endpoint = format!("{}/", head.target.base);
+    let attribute = match head.version.lists_name_endpoint() {
         true => ("ServiceEndpoint", endpoint.as_str()),
-        false => ("AccountName", context.account),
+        false => ("AccountName", head.target.account.as_str()),
     };
     out.parent_with("EnumerationResults", &[attribute], |out| {
         for (parameter, element) in [("prefix", "Prefix"), ("marker", "Marker")] {
-            if let Some(value) = context.query.get_ignore_case(parameter) {
+            if let Some(value) = head.query.get_ignore_case(parameter) {
                 out.leaf(element, value);
             }
         }
         // Clients read a number from it.
-        if let Some(value) = parameters::given(context.query, "maxresults") {
+        if let Some(value) = parameters::given(head.query, "maxresults") {
             out.leaf("MaxResults", value);
         }
         out.parent("Queues", |out| {
@@ -105,7 +89,7 @@ fn queue_list(context: &Context<'_>, page: &QueuePage) -> Vec<u8> {
                 });
             }
         });
-        let marker = page.next.as_ref().map(|next| format!("/{}/{next}", context.account));
+        let marker = page.next.as_ref().map(|next| format!("/{}/{next}", head.target.account));
         out.leaf("NextMarker", marker.as_deref().unwrap_or_default());
     });
     out.finish()
