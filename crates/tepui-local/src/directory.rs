@@ -17,13 +17,17 @@ use std::sync::Arc;
 use tepui_files::{FileSystem, Lock, LockError, create_directories, read_file, replace_file};
 use tepui_storage::EngineError;
 
-/// The format that this version writes, and the only one that it reads.
+/// The format that this version writes.
 const FORMAT: u32 = 4;
+/// The oldest format that is upgraded when the directory is opened.
+const OLDEST_FORMAT: u32 = 3;
 
 pub(crate) struct DataDirectory {
     files: Arc<dyn FileSystem>,
     path: PathBuf,
     state: DirectoryState,
+    /// The format of the directory.
+    format: u32,
     /// Unlocked when dropped.
     _lock: Box<dyn Lock>,
 }
@@ -42,8 +46,10 @@ impl DataDirectory {
             )),
             LockError::Failed(error) => failed("lock", error),
         })?;
-        let state = check_format(&**files, path)?;
-        let directory = Self { files: Arc::clone(files), path: path.to_owned(), state, _lock: lock };
+        let found = read_format(&**files, path)?;
+        let state = if found.is_some() { DirectoryState::Existing } else { DirectoryState::New };
+        let format = found.unwrap_or(FORMAT);
+        let directory = Self { files: Arc::clone(files), path: path.to_owned(), state, format, _lock: lock };
         for folder in [directory.rows(), directory.wal()] {
             match state {
                 DirectoryState::New => {
@@ -83,9 +89,14 @@ impl DataDirectory {
         self.state
     }
 
-    /// Records that the directory is complete.
+    /// Whether it has an earlier format.
+    pub(crate) fn needs_upgrade(&self) -> bool {
+        self.format != FORMAT
+    }
+
+    /// Records that the directory is complete, in the present format.
     pub(crate) fn set_complete(&mut self) -> Result<(), EngineError> {
-        if self.state == DirectoryState::New {
+        if self.state == DirectoryState::New || self.needs_upgrade() {
             let file = self.path.join("FORMAT");
             let written = replace_file(&*self.files, &file, format!("{FORMAT}\n").as_bytes());
             written.map_err(|error| {
@@ -93,6 +104,7 @@ impl DataDirectory {
                 io_error::<EngineError>(&error, format!("cannot write: {error}: {}", file.display()))
             })?;
             self.state = DirectoryState::Existing;
+            self.format = FORMAT;
         }
         Ok(())
     }
@@ -103,18 +115,19 @@ pub fn is_initialized(files: &dyn FileSystem, path: &Path) -> io::Result<bool> {
     files.exists(&path.join("FORMAT"))
 }
 
-fn check_format(files: &dyn FileSystem, path: &Path) -> Result<DirectoryState, EngineError> {
+/// `None`: the directory was not completely created yet.
+fn read_format(files: &dyn FileSystem, path: &Path) -> Result<Option<u32>, EngineError> {
     let file = path.join("FORMAT");
     match read_file(files, &file) {
         Ok(text) => match String::from_utf8_lossy(&text).trim().parse::<u32>() {
-            Ok(FORMAT) => Ok(DirectoryState::Existing),
+            Ok(format @ OLDEST_FORMAT..=FORMAT) => Ok(Some(format)),
             Ok(other) => Err(EngineError::Failed(format!(
-                "the data directory has format {other}, this version reads format {FORMAT}: {}",
+                "the data directory has format {other}, this version reads formats {OLDEST_FORMAT} to {FORMAT}: {}",
                 path.display()
             ))),
             Err(_) => Err(EngineError::Corrupt(format!("not a format number: {}", file.display()))),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DirectoryState::New),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(EngineError::Failed(format!("cannot read: {error}: {}", file.display()))),
     }
 }

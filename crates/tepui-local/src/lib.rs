@@ -7,6 +7,7 @@
 //! | `lsm/` | memtables and sorted tables |
 //! | `extents/` | large bytes in volumes |
 //! | `directory.rs` | the data directory: format, lock |
+//! | `upgrade.rs` | directories of earlier formats |
 //! | `blocking.rs` | work that may wait for the disk |
 //! | `io_error.rs` | errors of the operating system as errors of storage |
 //!
@@ -19,6 +20,7 @@ mod engine;
 mod extents;
 mod io_error;
 mod lsm;
+mod upgrade;
 mod wal;
 
 pub use directory::is_initialized;

@@ -7,6 +7,7 @@
 //! | `table_cache.rs` | which of these files are open |
 //! | `levels.rs` | which tables there are |
 //! | `manifest.rs` | the same on disk |
+//! | `format_3.rs` | the list of tables of format 3, for upgrades |
 //! | `compaction.rs` | which tables to merge next, and the merge |
 //! | `merge_iterator.rs` | rows of several inputs in one order |
 //! | `read_view.rs` | reads |
@@ -21,6 +22,7 @@ mod block;
 mod block_index;
 mod bloom_filter;
 mod compaction;
+pub(crate) mod format_3;
 mod levels;
 mod manifest;
 mod memtable;

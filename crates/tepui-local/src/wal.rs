@@ -15,6 +15,7 @@
 //! disk of that group, it was never committed.
 
 mod batch;
+pub(crate) mod format_3;
 mod recovery;
 mod sector;
 

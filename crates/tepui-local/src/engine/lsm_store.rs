@@ -6,6 +6,7 @@ use crate::engine::background::Background;
 use crate::engine::published_view::{PublishedView, SnapshotView};
 use crate::io_error::io_error;
 use crate::lsm::{DirectoryState, LsmTree, Memtable, SeqNo, Sizes, TableCacheLimits, WalPosition};
+use crate::upgrade;
 use crate::wal::Wal;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,7 +118,7 @@ pub(crate) struct LsmStore {
 impl LsmStore {
     pub(crate) fn open(options: EngineOptions, threads: Threads) -> Result<Self, EngineError> {
         let files = &options.files;
-        let directory = DataDirectory::open(files, &options.path)?;
+        let mut directory = DataDirectory::open(files, &options.path)?;
         let sizes = Sizes {
             memtable_bytes: options.memtable_bytes,
             block_bytes: options.block_bytes as usize,
@@ -126,6 +127,11 @@ impl LsmStore {
         };
         if directory.state() == DirectoryState::New {
             check_initial_space(&options)?;
+        }
+        if directory.needs_upgrade() {
+            upgrade::from_format_3(files, &directory, sizes)?;
+            directory.set_complete()?;
+            upgrade::remove_format_3(&**files, &directory);
         }
         let (tree, found) = LsmTree::open(files, &directory.rows(), sizes, directory.state())?;
         let memtable = tree.memtable();

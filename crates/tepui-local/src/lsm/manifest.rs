@@ -122,11 +122,7 @@ impl Manifest {
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let (content, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;
-        if XxHash3_64::oneshot(content).to_le_bytes() != checksum {
-            return None;
-        }
-        let mut reader = ByteReader(content.strip_prefix(&MAGIC)?);
+        let mut reader = ByteReader(checked(bytes)?.strip_prefix(&MAGIC)?);
         let (flushed, segment, groups) = (reader.u64()?, reader.u64()?, reader.u32()?);
         let wal = WalPosition { segment, groups: (groups > 0).then_some(groups) };
         let mut manifest = Self { flushed, wal, lost: Vec::new(), tables: Vec::new() };
@@ -145,6 +141,12 @@ impl Manifest {
         }
         reader.0.is_empty().then_some(manifest)
     }
+}
+
+/// What precedes the checksum, if that matches.
+pub(super) fn checked(bytes: &[u8]) -> Option<&[u8]> {
+    let (content, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;
+    (XxHash3_64::oneshot(content).to_le_bytes() == checksum).then_some(content)
 }
 
 /// Writes a key with its length before it.

@@ -139,7 +139,31 @@ impl SortedTable {
         Ok(contents)
     }
 
+    /// A table of which only the size is known.
+    pub(super) fn found(
+        files: &Arc<dyn FileSystem>,
+        cache: &Arc<TableCache>,
+        folder: &Path,
+        id: u64,
+        bytes: u64,
+    ) -> Result<Self, EngineError> {
+        let unknown = TableMeta { id, bytes, rows: 0, tombstones: 0, first: Key::new(), last: Key::new() };
+        let mut table = Self::listed(files, cache, folder, unknown)?;
+        let (_, TableTail { first, last, rows, tombstones, .. }, _) = table.open()?;
+        table.meta = TableMeta { id, bytes, rows, tombstones, first, last };
+        Ok(table)
+    }
+
     fn load(&self) -> Result<OpenTable, EngineError> {
+        let (file, TableTail { index, filter, first, last, .. }, bytes) = self.open()?;
+        if (first, last) != (self.meta.first.clone(), self.meta.last.clone()) {
+            return Err(self.damaged());
+        }
+        Ok(OpenTable { file, index, filter, _counted: self.cache.count(bytes) })
+    }
+
+    /// The file, its tail, and the length of the tail.
+    fn open(&self) -> Result<(Box<dyn File>, TableTail, u64), EngineError> {
         let path = &self.path;
         let file =
             self.files.open(path, OpenOptions::read()).map_err(|error| failed("open", path, &error))?;
@@ -160,13 +184,10 @@ impl SortedTable {
         }
         let bytes = tail.len() as u64;
         let tail = TableTail::read(&mut ByteReader(&tail)).ok_or_else(damaged)?;
-        let TableTail { index, filter, first, last, .. } = tail;
-        if index.block_range(index.len() - 1).1 != tail_at
-            || (first, last) != (self.meta.first.clone(), self.meta.last.clone())
-        {
+        if tail.index.block_range(tail.index.len() - 1).1 != tail_at {
             return Err(damaged());
         }
-        Ok(OpenTable { file, index, filter, _counted: self.cache.count(bytes) })
+        Ok((file, tail, bytes))
     }
 
     /// Opens it before the first reader needs it.
