@@ -46,7 +46,7 @@ fn fill(path: &Path) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     });
-    // Journals are made with zeros at their end, which would be copied hundreds of times.
+    // Log files are preallocated with zeros, which would be copied hundreds of times.
     for file in files(path) {
         let bytes = std::fs::read(&file).expect("a file can be read");
         if bytes.len() > 1 << 20 {
@@ -124,7 +124,7 @@ fn a_flipped_byte_in_any_file_is_found_or_harmless() {
         let step = (used / 12).max(1);
         let mut places: Vec<usize> = (0..used).step_by(step).collect();
         places.extend(used.checked_sub(1));
-        // Journals are filled up with zeros after each group.
+        // Groups of the log are padded with zeros.
         places.retain(|place| written[place / 512 * 512..].iter().take(512).any(|byte| *byte != 0));
         let mut found = 0;
         for place in &places {
@@ -213,7 +213,7 @@ fn a_lost_or_shortened_log_is_noticed_after_a_clean_shutdown() {
                 }
             }
             match read_all(copied.path()) {
-                // It only waits to be used again.
+                // It is a spare file.
                 Ok(()) => {}
                 Err(EngineError::Corrupt(_)) => noticed += 1,
                 Err(other) => panic!("{other}"),

@@ -85,7 +85,7 @@ fn a_failed_sync_is_unknown_and_heals_by_reopening() {
         let refused = put(&engine, "refused", "1").await;
         assert!(is_unavailable(&refused), "{refused:?}");
 
-        // While the disk is bad, nothing heals, however long it takes.
+        // While the disk is bad, nothing recovers, however long it takes.
         tokio::time::sleep(Duration::from_millis(900)).await;
         assert!(engine.health().is_err());
 
@@ -204,7 +204,7 @@ fn a_hanging_sync_shows_in_health_and_blocks_no_reader() {
         assert!(is_unavailable(&waiting.2), "{waiting:?}");
         faults.clear();
         until("the engine is healthy", || engine.health().is_ok()).await;
-        // Queued behind what still waits, so it is decided after it.
+        // Queued behind the others, so its outcome comes after theirs.
         assert_eq!(put(&engine, "after", "1").await, Ok(()));
         assert_eq!(get(&engine, "hanging").await.as_deref(), Some("1"), "it was only slow");
     });

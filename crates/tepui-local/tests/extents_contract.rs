@@ -55,7 +55,7 @@ fn used_bytes(folder: &Path) -> u64 {
     files.flatten().filter_map(|file| file.metadata().ok()).map(|file| file.blocks() * 512).sum()
 }
 
-/// Elsewhere space is given back by whole files only.
+/// Elsewhere space is released by whole files only.
 #[cfg(not(target_os = "linux"))]
 fn used_bytes(_: &Path) -> u64 {
     0

@@ -33,7 +33,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What is in memory is read at once, the rest by a thread that may wait for the disk.
+/// What is in the page cache is read at once, the rest on a thread for blocking work.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_is_no_longer_in_memory_is_read_from_the_disk() {
@@ -72,7 +72,7 @@ async fn a_flipped_byte_is_never_served() {
         std::fs::write(&file, &flipped).expect("a file can be written");
         let found = extents.read(extent, 0..extent.bytes).await;
         assert!(matches!(&found, Err(ExtentError::Corrupt(_))), "byte {place}");
-        // FrameBuffer that are as they were written can still be read.
+        // Frames that are intact can still be read.
         for frame in 0..3 {
             let range = frame * 65_504..extent.bytes.min((frame + 1) * 65_504);
             let found = extents.read(extent, range.clone()).await;
@@ -213,7 +213,7 @@ async fn a_volume_under_two_names_is_refused() {
     assert!(matches!(refused, Err(ExtentError::Corrupt(_))), "{refused:?}");
 }
 
-/// A sync that fails may drop what others have written, and tell it to one of them only.
+/// A failed sync may drop the writes of others, and is reported to one of them only.
 #[test]
 fn a_failed_free_is_reported_to_the_writer() {
     let content = Bytes::from(content(1_500_000, 1));
@@ -279,7 +279,7 @@ fn a_full_disk_is_refused_before_it_is_full() {
     });
 }
 
-/// Without a reserve, as if someone else had taken it.
+/// Without a reserve, as if another process had taken it.
 #[test]
 fn a_disk_without_space_takes_nothing_and_gives_back() {
     let files = SimulatedFiles::new(1);

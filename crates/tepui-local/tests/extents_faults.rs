@@ -1,8 +1,7 @@
 //! Disks that fail, below the store: a shim in front of the C library fails syncs and lets them hang.
 //! All other failures are in `extents_simulation/`.
 //!
-//! Each scenario runs in a child process of its own, which is this test binary with the shim loaded. The shim is
-//! that of the engine's tests.
+//! Each scenario runs in a child process of its own, which is this test binary with the shim loaded.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
@@ -146,7 +145,7 @@ fn a_hanging_sync_does_not_block_readers() {
         let _ = hanging.await;
         faults.clear();
         until("an extent that was not finished is discarded", || length() == length_before).await;
-        // The volume is free again a moment after it was cut; until then, extents are written to another.
+        // The volume is released a moment after it was truncated; until then, extents are written to another.
         let give_up = Instant::now() + Duration::from_secs(30);
         let after = loop {
             let after = write(&extents, b"after").await.expect("an extent can be written");

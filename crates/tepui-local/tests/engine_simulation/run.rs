@@ -15,7 +15,7 @@ use tepui_storage::{
 };
 
 pub(crate) const DIRECTORY: &str = "/data";
-/// Space that is kept back on a disk that is nearly full.
+/// The reserve of free space.
 pub(crate) const RESERVE: u64 = 1 << 20;
 const KEYS: u64 = 120;
 
@@ -294,7 +294,7 @@ impl Run {
         match self.rows().await {
             Ok(found) => {
                 let waiting: Vec<Waiting> = std::mem::take(&mut self.waiting);
-                // Whatever waits is not there before it was answered.
+                // A pending commit is not visible before it was acknowledged.
                 let checked = self.model.check(&found);
                 self.waiting = waiting;
                 checked.map_err(|error| format!("compare: {error}"))
@@ -346,7 +346,7 @@ impl Run {
         self.give_up_waiting();
     }
 
-    /// Goes on without failures: the engine takes writes again, and everything is there.
+    /// Continues without failures: the engine accepts writes again, and everything is there.
     pub(crate) async fn recover(&mut self) -> Result<(), String> {
         self.files.stop_failing();
         self.note(|| "nothing fails any more".into());
@@ -430,7 +430,7 @@ impl Run {
         }
     }
 
-    /// Deletes everything, as far as it is taken. Says whether all of it was.
+    /// Deletes everything, as far as deletes are accepted. Returns whether all were.
     pub(crate) async fn delete_all(&mut self) -> Result<bool, String> {
         for key in self.model.keys() {
             let Ok(snapshot) = self.engine().snapshot().await else { return Ok(false) };

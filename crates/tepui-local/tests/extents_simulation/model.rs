@@ -51,9 +51,9 @@ const POOL_BYTES: usize = 4 << 20;
 pub(crate) enum Fate {
     /// It must be there.
     Kept,
-    /// Nobody keeps it. It may be there until it is freed.
+    /// Unreferenced. It may be there until it is freed.
     GivenUp,
-    /// Nobody keeps it, nor knows of it. It may be there until its volume is swept.
+    /// Unreferenced and unknown. It may be there until its volume is swept.
     Forgotten,
     /// It must not be there.
     Freed,
@@ -72,7 +72,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Someone has finished an extent.
+    /// An extent was finished.
     pub(crate) fn add(&mut self, extent: Extent, content: Content, fate: Fate) -> usize {
         assert_eq!(extent.bytes, content.length as u64);
         assert!(
@@ -100,7 +100,7 @@ impl Model {
     }
 }
 
-/// What an extent takes on the disk: each 65,504 bytes have a head of 32, and there is one if there are no bytes.
+/// What an extent takes on the disk: each 65,504 bytes have a header of 32, and there is one if there are no bytes.
 fn disk_bytes(bytes: u64) -> u64 {
     (bytes + bytes.div_ceil(65_504).max(1) * 32).next_multiple_of(4096)
 }

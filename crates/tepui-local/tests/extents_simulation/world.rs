@@ -1,4 +1,4 @@
-//! A store on a simulated file system, those who use it, and what they do in an order that follows from a seed.
+//! A store on a simulated file system and its clients, whose steps follow from a seed.
 
 use crate::case::{Case, OUTCOMES, Trouble};
 use crate::model::{Content, Fate, Model};
@@ -141,7 +141,7 @@ impl World {
         }
         let (calls, trace) = (self.files.calls(), self.files.trace());
         match self.case.trouble {
-            // Half of them with what a crash has left over.
+            // Half of them with the volumes that a crash has left unsealed.
             Trouble::Damage(which) if which % 8 >= 4 => {
                 self.crash(self.files.crash(CrashOutcome::Some));
                 self.damage(which);
@@ -278,7 +278,7 @@ impl World {
     }
 
     fn begin_to_sweep(&mut self, extents: &DiskExtents) {
-        // One at a time, as who keeps something may give it up between two of them.
+        // One at a time: references may be given up between two of them.
         if self.actors.iter().any(|actor| actor.is_sweep) {
             return;
         }

@@ -1,6 +1,6 @@
-//! Injects faults between the engine and the C library.
+//! Injects faults between storage and the C library.
 //!
-//! Compiled by `tests/faults.rs` with plain `rustc` and loaded into a child with `LD_PRELOAD`; no
+//! Compiled by `harness.rs` with plain `rustc` and loaded into a child with `LD_PRELOAD`; no
 //! part of the crate. The first byte of the file named by `TEPUI_FAULT` says what fails:
 //!
 //! - `s`: syncs fail with EIO

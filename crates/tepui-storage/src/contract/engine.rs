@@ -34,8 +34,8 @@ pub async fn check<S: Subject>(subject: &mut S) {
     the_last_write_of_a_key_wins(engine).await;
     a_deleted_key_conflicts_and_can_return(engine).await;
     a_commit_of_nothing_checks_its_guards(engine).await;
-    commits_of_a_chain_rest_on_each_other(engine).await;
-    a_chain_breaks_off_and_leaves_its_beginning(engine).await;
+    commits_of_a_pipeline_depend_on_each_other(engine).await;
+    a_poisoned_pipeline_leaves_a_prefix(engine).await;
     the_catalogue_has_a_version(engine).await;
     scans_are_ordered_and_cut_by_rows(engine).await;
     scans_are_cut_by_bytes_but_return_a_row(engine).await;
@@ -138,64 +138,69 @@ async fn a_commit_of_nothing_checks_its_guards<E: Engine>(engine: &E) {
     assert_eq!(engine.commit(at, vec!["only guard".into()], vec![]).await, Err(CommitError::Conflict));
 }
 
-async fn commits_of_a_chain_rest_on_each_other<E: Engine>(engine: &E) {
-    put(engine, "chain/guard", "0").await;
+async fn commits_of_a_pipeline_depend_on_each_other<E: Engine>(engine: &E) {
+    put(engine, "pipeline/guard", "0").await;
     let at = snapshot(engine).await.version();
-    let chain = CommitPipeline::new();
-    // All of them are on their way before the first is waited for.
+    let pipeline = CommitPipeline::new();
+    // All of them are queued before the first is awaited.
     let mut answers = Vec::new();
     for number in 0..50 {
         let text = number.to_string();
         let writes = vec![
-            write("chain/same", &text),
-            write(&format!("chain/{number:02}"), &text),
-            delete(&format!("chain/{:02}", number / 2)),
+            write("pipeline/same", &text),
+            write(&format!("pipeline/{number:02}"), &text),
+            delete(&format!("pipeline/{:02}", number / 2)),
         ];
-        answers.push(engine.commit_next(&chain, at, vec!["chain/guard".into()], writes));
+        answers.push(engine.commit_next(&pipeline, at, vec!["pipeline/guard".into()], writes));
     }
     let other = CommitPipeline::new();
-    let rival = engine.commit_next(&other, at, vec![], vec![write("chain/same", "rival")]);
+    let rival = engine.commit_next(&other, at, vec![], vec![write("pipeline/same", "rival")]);
     for answer in answers {
         assert_eq!(answer.await, Ok(()));
     }
-    assert_eq!(rival.await, Err(CommitError::Conflict), "another chain is another writer");
+    assert_eq!(rival.await, Err(CommitError::Conflict), "another pipeline is another writer");
     let now = snapshot(engine).await;
-    assert_eq!(get(&now, "chain/same").await, Some("49".into()));
-    let left = rows(&now, "chain/").await;
+    assert_eq!(get(&now, "pipeline/same").await, Some("49".into()));
+    let left = rows(&now, "pipeline/").await;
     assert_eq!(left.len(), 2 + 25, "each commit saw what those before it had left: {left:?}");
-    let alone = engine.commit(at, vec![], vec![write("chain/same", "")]).await;
-    assert_eq!(alone, Err(CommitError::Conflict), "what a chain has written has changed");
+    let alone = engine.commit(at, vec![], vec![write("pipeline/same", "")]).await;
+    assert_eq!(alone, Err(CommitError::Conflict), "what a pipeline has written has changed");
 }
 
-async fn a_chain_breaks_off_and_leaves_its_beginning<E: Engine>(engine: &E) {
+async fn a_poisoned_pipeline_leaves_a_prefix<E: Engine>(engine: &E) {
     let at = snapshot(engine).await.version();
-    let chain = CommitPipeline::new();
+    let pipeline = CommitPipeline::new();
     let next = |text: &str, guard: &'static str| {
-        engine.commit_next(&chain, at, vec![guard.into()], vec![write("broken/same", text), write(text, "")])
+        engine.commit_next(
+            &pipeline,
+            at,
+            vec![guard.into()],
+            vec![write("poisoned/same", text), write(text, "")],
+        )
     };
-    assert_eq!(next("broken/1", "broken/guard").await, Ok(()));
-    put(engine, "broken/guard", "changed").await;
+    assert_eq!(next("poisoned/1", "poisoned/guard").await, Ok(()));
+    put(engine, "poisoned/guard", "changed").await;
     let answers = [
-        next("broken/2", "broken/other"),
-        next("broken/3", "broken/guard"),
-        next("broken/4", "broken/other"),
-        next("broken/5", "broken/same"),
+        next("poisoned/2", "poisoned/other"),
+        next("poisoned/3", "poisoned/guard"),
+        next("poisoned/4", "poisoned/other"),
+        next("poisoned/5", "poisoned/same"),
     ];
     let [second, third, fourth, fifth] = answers;
     assert_eq!(second.await, Ok(()));
     assert_eq!(third.await, Err(CommitError::Conflict));
-    assert_eq!(fourth.await, Err(CommitError::Conflict), "it rests on one that failed");
+    assert_eq!(fourth.await, Err(CommitError::Conflict), "it depends on one that failed");
     assert_eq!(fifth.await, Err(CommitError::Conflict));
     let now = snapshot(engine).await;
-    assert_eq!(get(&now, "broken/same").await, Some("broken/2".into()));
-    // What others have written in between counts, although the chain wrote the key before.
-    let chain = CommitPipeline::new();
+    assert_eq!(get(&now, "poisoned/same").await, Some("poisoned/2".into()));
+    // A write of others in between conflicts, although the pipeline wrote the key before.
+    let pipeline = CommitPipeline::new();
     let write_same =
-        |text| engine.commit_next(&chain, now.version(), vec![], vec![write("broken/same", text)]);
+        |text| engine.commit_next(&pipeline, now.version(), vec![], vec![write("poisoned/same", text)]);
     assert_eq!(write_same("6").await, Ok(()));
-    put(engine, "broken/same", "theirs").await;
+    put(engine, "poisoned/same", "theirs").await;
     assert_eq!(write_same("7").await, Err(CommitError::Conflict));
-    assert_eq!(get(&snapshot(engine).await, "broken/same").await, Some("theirs".into()));
+    assert_eq!(get(&snapshot(engine).await, "poisoned/same").await, Some("theirs".into()));
 }
 
 async fn the_catalogue_has_a_version<E: Engine>(engine: &E) {
