@@ -6,6 +6,7 @@ use http::{HeaderMap, Response};
 use snapshot::Snapshot;
 use std::sync::LazyLock;
 use std::time::Duration;
+use tepui_digest::Checksum as _;
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
 use tepui_model::blob::*;
 use tepui_model::metadata::Metadata;

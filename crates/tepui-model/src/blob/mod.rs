@@ -4,11 +4,9 @@ pub mod access;
 pub mod block;
 pub mod checksum;
 pub mod condition;
-pub mod crc64;
 pub mod etag;
 pub mod lease;
 pub mod list;
-pub mod md5;
 pub mod name;
 pub mod operation;
 pub mod properties;
@@ -21,7 +19,7 @@ pub mod tags;
 pub mod tier;
 
 pub use block::{BlockId, BlockListType, BlockSearch, ChosenBlock, ListedBlock};
-pub use checksum::{Checksums, ContentMd5, Crc64Sum, Md5Sum, Summing};
+pub use checksum::{Checksums, ContentMd5, Crc64Sum, Md5Sum};
 pub use condition::{
     AppendConditions, Conditions, EtagMatch, Preconditions, SequenceConditions, Unmet, Validators,
 };

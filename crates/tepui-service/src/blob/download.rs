@@ -10,8 +10,8 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use tepui_model::blob::crc64::Crc64;
-use tepui_model::blob::{Checksums, Crc64Sum, CustomerSecret, Summing};
+use tepui_digest::{ChecksumHasher, Crc64};
+use tepui_model::blob::{Checksums, Crc64Sum, CustomerSecret};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Extent, ExtentError, Extents, PIECE_BYTES, Snapshot};
 
@@ -85,17 +85,20 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
     }
 
     /// Reads all bytes into memory and computes their checksums. For short ranges.
-    pub(super) async fn summed(mut self, mut summing: Summing) -> Result<(Self, Checksums), ServiceError> {
+    pub(super) async fn summed(
+        mut self,
+        mut hasher: ChecksumHasher,
+    ) -> Result<(Self, Checksums), ServiceError> {
         let mut read = VecDeque::new();
         while let Some(pieces) = self.next().await? {
             for bytes in pieces {
-                summing.update(&bytes);
+                hasher.update(&bytes);
                 let range = 0..bytes.len() as u64;
                 read.push_back(ContentSlice { source: PieceSource::Inline(bytes), range });
             }
         }
         self.slices = read;
-        Ok((self, summing.finish()))
+        Ok((self, hasher.finish()))
     }
 
     /// The checksum of all bytes.

@@ -16,7 +16,6 @@
 //! | `contents.rs` | extents and lists of pieces, with their reference counts |
 //! | `upload.rs`, `download.rs` | streams of bytes in and out |
 //! | `encryption.rs` | customer-provided keys |
-//! | `digester.rs` | MD5 of uploads |
 //! | `gc.rs` | garbage collection and expiry |
 //! | `write_set.rs`, `cursor.rs` | writes of an operation; iteration over rows |
 
@@ -28,7 +27,6 @@ mod contents;
 mod copy;
 mod cursor;
 mod delete;
-mod digester;
 mod download;
 pub(crate) mod encryption;
 mod find;

@@ -1,7 +1,6 @@
 //! The Blob service of all accounts of a server.
 
 use super::copy::SourceErrorStyle;
-use super::digester::Digester;
 use super::download::{Download, Layout};
 use super::merge::{Merged, PinnedContents};
 use super::pending::{ActiveCopies, CopyUnderWay};
@@ -18,11 +17,12 @@ use crate::transact::{
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use tepui_digest::{ChecksumHasher, Digester};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     self, BlobMarker, BlobServiceProperties, BlobSink, ByteRange, Changed, Checksums, ContainerName,
-    CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply, Summing,
+    CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
 use tepui_storage::{Engine, EngineError, ExtentError, Extents, Snapshot};
@@ -331,7 +331,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let reply = Reply::Content(Box::new(content));
             return Ok(Answer { reply, content: Some(download) });
         };
-        let (download, sums) = download.summed(Summing::new(wanted == RangeChecksum::Md5)).await?;
+        let (download, sums) = download.summed(ChecksumHasher::new(wanted == RangeChecksum::Md5)).await?;
         content.checksums = match wanted {
             RangeChecksum::Md5 => Checksums { md5: sums.md5, crc64: None },
             RangeChecksum::Crc64 => Checksums { md5: None, crc64: sums.crc64 },

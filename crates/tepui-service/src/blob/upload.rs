@@ -1,7 +1,6 @@
 //! Uploads: bytes are streamed into the store before their operation is decided.
 
 use super::contents;
-use super::digester::{Digester, StreamSum};
 use super::download::zero_bytes;
 use super::encryption::{Encryptor, encrypt};
 use super::write_set::WriteSet;
@@ -9,7 +8,7 @@ use crate::blob::service::extent_error;
 use crate::record::PieceSource;
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
-use tepui_model::blob::crc64::{Crc64, sum_of_zeros};
+use tepui_digest::{Crc64, Digester, StreamMd5, crc64_of_zeros};
 use tepui_model::blob::{
     Checksums, CopyPace, CopySource, Crc64Sum, CustomerSecret, Operation, PageWrite, Piece, SourcePlace,
 };
@@ -44,7 +43,7 @@ pub struct Upload<X: Extents> {
     written_zeros: u64,
     bytes: u64,
     max_bytes: u64,
-    md5: Option<StreamSum>,
+    md5: Option<StreamMd5>,
     crc64: Crc64,
     /// The customer-provided key, if the bytes are encrypted with one.
     secret: Option<CustomerSecret>,
@@ -189,7 +188,7 @@ impl<X: Extents> Upload<X> {
         // Holes are not encrypted.
         let is_encrypted = self.secret.is_some() && self.bytes > self.hole;
         let (location, crc64) = match (self.writer, self.secret) {
-            _ if self.hole > 0 => (UploadLocation::Zeros(self.hole), sum_of_zeros(self.hole)),
+            _ if self.hole > 0 => (UploadLocation::Zeros(self.hole), crc64_of_zeros(self.hole)),
             (Some(mut writer), _) => {
                 if let Some(encryptor) = self.encryptor {
                     writer.write(encryptor.finish()?).await.map_err(extent_error)?;

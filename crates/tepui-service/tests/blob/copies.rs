@@ -184,7 +184,7 @@ async fn holes_of_page_blobs_are_not_written() {
     for _ in 0..2 {
         let reply = put_block_from(&bench, "disk", None, none).await;
         let Ok(Reply::BlockPut { checksums, .. }) = reply else { panic!("{reply:?}") };
-        assert_eq!(checksums.crc64.unwrap().0, crc64::sum_of_zeros(GIB));
+        assert_eq!(checksums.crc64.unwrap().0, crc64_of_zeros(GIB));
         assert_eq!(bench.extents.count(), 0, "nothing is stored");
     }
     // Also twice in a list, and once more when it is committed.

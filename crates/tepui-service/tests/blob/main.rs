@@ -27,6 +27,7 @@ use extents::PlainExtents;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tepui_digest::{Checksum as _, crc64_of_zeros};
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::*;
 use tepui_model::metadata::Metadata;

@@ -30,6 +30,7 @@ use crate::query::Query;
 use crate::request_headers::RequestHeaders;
 use crate::version::ServiceVersion;
 use crate::xml;
+use tepui_digest::Checksum as _;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{

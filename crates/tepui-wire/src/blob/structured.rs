@@ -7,7 +7,7 @@
 use super::headers::{self, STRUCTURED_BODY};
 use crate::request_headers::RequestHeaders;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
-use tepui_model::blob::crc64::Crc64;
+use tepui_digest::Crc64;
 use tepui_model::blob::{Checksums, Crc64Sum};
 use tepui_model::{ErrorCode, ServiceError};
 

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use tepui_digest::Checksum as _;
 
 fn encoded(plain: &[u8], piece_bytes: usize) -> Vec<u8> {
     let mut out = Vec::new();

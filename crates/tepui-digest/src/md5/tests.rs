@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// By another hand.
+/// Another implementation.
 fn known(bytes: &[u8]) -> [u8; 16] {
     use md5::Digest as _;
     md5::Md5::digest(bytes).into()
@@ -40,10 +40,10 @@ proptest! {
             let pieces: VecDeque<Bytes> = pieces.into_iter().map(|(length, byte)| vec![byte; length].into()).collect();
             let whole: Vec<u8> = before.into_iter().chain(pieces.iter().flatten().copied()).collect();
             expected.push(known(&whole));
-            waiting.push_back(Lane { sum, pieces, owner: index });
+            waiting.push_back(Md5Lane { sum, pieces, owner: index });
         }
         let mut found = vec![[0; 16]; expected.len()];
-        let mut lanes = Lanes::new();
+        let mut lanes = Md5Lanes::new();
         loop {
             while !lanes.is_full() && let Some(lane) = waiting.pop_front() {
                 lanes.add(lane);

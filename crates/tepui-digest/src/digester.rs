@@ -1,30 +1,30 @@
-//! The MD5 of uploads: off the threads that serve requests, and several at once.
+//! Threads that compute the MD5 of uploads, several at once, so that the threads of the runtime do not.
 
+use crate::md5::{LANES, Md5, Md5Lane, Md5Lanes};
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_model::blob::Md5Sum;
-use tepui_model::blob::md5::{LANES, Lane, Lanes, Md5};
 use tokio::sync::Notify;
 
-/// So much of a stream is handed over at once.
-const STEP_BYTES: usize = 256 * 1024;
-/// So much is not worth handing over.
+/// The bytes of a stream that are submitted at once.
+const SUBMIT_BYTES: usize = 256 * 1024;
+/// Streams up to this length are computed locally.
 const SMALL_BYTES: usize = 32 * 1024;
-/// A stream with more than this to be summed up waits.
-const MAX_WAITING_BYTES: usize = 1024 * 1024;
-/// How long a thread waits for other streams to go along with those it has, and how long it goes on without
-/// waiting after it waited in vain.
-const PATIENCE: Duration = Duration::from_millis(1);
-const IMPATIENCE: Duration = Duration::from_millis(20);
-/// As long as others could go along, it looks for them after so much of each.
-const LOOK_BYTES: usize = 32 * 1024;
-/// One thread sums up more than a gigabyte a second. It is one in so many cores.
+/// Backpressure: a stream with more pending bytes than this waits.
+const MAX_PENDING_BYTES: usize = 1024 * 1024;
+/// How long a thread waits for other streams to fill its lanes, and how long it does not wait after a timeout.
+const BATCH_WAIT: Duration = Duration::from_millis(1);
+const BATCH_BACKOFF: Duration = Duration::from_millis(20);
+/// With free lanes, a thread checks for other streams after this much of each.
+const CHECK_BYTES: usize = 32 * 1024;
+/// One thread processes more than a gigabyte a second. There is one for this many cores.
 const CORES_PER_THREAD: usize = 4;
 
-/// Threads that sum up. They end when it is dropped.
-pub(super) struct Digester {
+/// The threads. They end when it is dropped.
+pub struct Digester {
     queue: Arc<Queue>,
 }
 
@@ -36,31 +36,31 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// Those with something to sum up that no thread has.
+    /// Streams with pending bytes that no thread has taken.
     streams: VecDeque<Arc<Stream>>,
-    /// How many streams hand over what they have.
+    /// Streams that use the threads.
     open: usize,
     is_closed: bool,
 }
 
-/// What an upload and a thread share.
+/// The state that an upload and a thread share.
 #[derive(Default)]
 struct Stream {
     state: Mutex<State>,
-    /// Something was taken or summed up.
+    /// Signals that bytes were taken or processed.
     progress: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// Not there while a thread has it.
+    /// `None` while a thread has it.
     sum: Option<Md5>,
     pieces: VecDeque<Bytes>,
     bytes: usize,
 }
 
 impl Digester {
-    pub(super) fn start() -> Self {
+    pub fn start() -> Self {
         let queue = Arc::new(Queue::default());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..cores.div_ceil(CORES_PER_THREAD) {
@@ -68,66 +68,60 @@ impl Digester {
             let started = std::thread::Builder::new().name("md5".into()).spawn(move || work.run());
             if let Err(error) = started {
                 tracing::warn!(%error, "cannot start a thread for checksums: uploads compute their own");
-                queue.waiting().is_closed = true;
+                queue.waiting.lock().is_closed = true;
             }
         }
         Self { queue }
     }
 
-    pub(super) fn begin(&self) -> StreamSum {
-        let place = Place::Here(Md5::new());
-        StreamSum { queue: Arc::clone(&self.queue), place, pieces: VecDeque::new(), bytes: 0 }
+    pub fn begin(&self) -> StreamMd5 {
+        let computation = Computation::Local(Md5::new());
+        StreamMd5 { queue: Arc::clone(&self.queue), computation, pieces: VecDeque::new(), bytes: 0 }
     }
 }
 
 impl Drop for Digester {
     fn drop(&mut self) {
-        self.queue.waiting().is_closed = true;
+        self.queue.waiting.lock().is_closed = true;
         self.queue.changed.notify_all();
     }
 }
 
 impl Queue {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        lock(&self.waiting)
-    }
-
     fn run(&self) {
-        let mut lanes = Lanes::new();
-        let mut impatient_until = Instant::now();
+        let mut lanes = Md5Lanes::new();
+        let mut backoff_until = Instant::now();
         loop {
-            self.fill(&mut lanes, &mut impatient_until);
+            self.fill(&mut lanes, &mut backoff_until);
             if lanes.is_empty() {
                 return;
             }
-            let max_bytes = if lanes.is_full() { usize::MAX } else { LOOK_BYTES };
+            let max_bytes = if lanes.is_full() { usize::MAX } else { CHECK_BYTES };
             if let Some(done) = lanes.run(max_bytes)
-                && let Some(more) = Stream::go_on(done)
+                && let Some(more) = Stream::resume(done)
             {
                 lanes.add(more);
             }
         }
     }
 
-    /// Takes as many streams as there are lanes for. There are none only when it is closed and all is done.
-    fn fill(&self, lanes: &mut Lanes<Arc<Stream>>, impatient_until: &mut Instant) {
-        let mut waiting = self.waiting();
+    /// Fills the lanes with streams. They stay empty only when the digester is closed and all is done.
+    fn fill(&self, lanes: &mut Md5Lanes<Arc<Stream>>, backoff_until: &mut Instant) {
+        let mut waiting = self.waiting.lock();
         if lanes.is_empty() {
             let idle = |waiting: &mut Waiting| waiting.streams.is_empty() && !waiting.is_closed;
-            waiting = self.changed.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_while(&mut waiting, idle);
         }
-        // Together they take hardly longer than alone.
+        // Four streams take hardly longer than one, so wait for others.
         let taken = lanes.len();
         let few = |waiting: &mut Waiting| {
             taken + waiting.streams.len() < LANES.min(waiting.open) && !waiting.is_closed
         };
-        if few(&mut waiting) && Instant::now() >= *impatient_until {
-            let waited = self.changed.wait_timeout_while(waiting, PATIENCE, few);
-            let timeout;
-            (waiting, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            if timeout.timed_out() {
-                *impatient_until = Instant::now() + IMPATIENCE;
-            }
+        if few(&mut waiting)
+            && Instant::now() >= *backoff_until
+            && self.changed.wait_while_for(&mut waiting, few, BATCH_WAIT).timed_out()
+        {
+            *backoff_until = Instant::now() + BATCH_BACKOFF;
         }
         while !lanes.is_full()
             && let Some(stream) = waiting.streams.pop_front()
@@ -140,18 +134,18 @@ impl Queue {
 }
 
 impl Stream {
-    fn into_lane(self: Arc<Self>) -> Option<Lane<Arc<Self>>> {
-        let mut state = lock(&self.state);
+    fn into_lane(self: Arc<Self>) -> Option<Md5Lane<Arc<Self>>> {
+        let mut state = self.state.lock();
         let sum = state.sum.take()?;
         let pieces = state.take_pieces();
         drop(state);
         self.progress.notify_one();
-        Some(Lane { sum, pieces, owner: self })
+        Some(Md5Lane { sum, pieces, owner: self })
     }
 
-    /// Gives back the sum, or takes the pieces that have come meanwhile.
-    fn go_on(mut lane: Lane<Arc<Self>>) -> Option<Lane<Arc<Self>>> {
-        let mut state = lock(&lane.owner.state);
+    /// Returns the sum to the stream, or takes the pieces that were submitted meanwhile.
+    fn resume(mut lane: Md5Lane<Arc<Self>>) -> Option<Md5Lane<Arc<Self>>> {
+        let mut state = lane.owner.state.lock();
         lane.pieces = state.take_pieces();
         let is_done = lane.pieces.is_empty();
         if is_done {
@@ -163,7 +157,7 @@ impl Stream {
     }
 
     async fn until(&self, holds: impl Fn(&State) -> bool) {
-        while !holds(&lock(&self.state)) {
+        while !holds(&self.state.lock()) {
             self.progress.notified().await;
         }
     }
@@ -175,67 +169,67 @@ impl State {
         std::mem::take(&mut self.pieces)
     }
 
-    fn is_summed_up(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.sum.is_some() && self.pieces.is_empty()
     }
 }
 
 /// The MD5 of one upload.
-pub(super) struct StreamSum {
+pub struct StreamMd5 {
     queue: Arc<Queue>,
-    place: Place,
-    /// Not yet handed over.
+    computation: Computation,
+    /// Not submitted yet.
     pieces: VecDeque<Bytes>,
     bytes: usize,
 }
 
-enum Place {
-    /// Little has come so far.
-    Here(Md5),
+enum Computation {
+    /// For short streams.
+    Local(Md5),
     Shared(Arc<Stream>),
 }
 
-impl StreamSum {
-    /// Adds the next bytes. Waits if many of those before them are not summed up yet.
-    pub(super) async fn update(&mut self, bytes: Bytes) {
+impl StreamMd5 {
+    /// Adds the next bytes. Waits while too many are pending.
+    pub async fn update(&mut self, bytes: Bytes) {
         self.bytes += bytes.len();
         self.pieces.push_back(bytes);
-        if self.bytes >= STEP_BYTES {
-            self.hand_over().until(|state| state.bytes <= MAX_WAITING_BYTES).await;
+        if self.bytes >= SUBMIT_BYTES {
+            self.submit().until(|state| state.bytes <= MAX_PENDING_BYTES).await;
         }
     }
 
-    pub(super) async fn finish(mut self) -> Md5Sum {
+    pub async fn finish(mut self) -> Md5Sum {
         if self.bytes > SMALL_BYTES {
-            self.hand_over();
+            self.submit();
         }
-        let mut sum = match &mut self.place {
-            Place::Here(sum) => std::mem::take(sum),
-            Place::Shared(stream) => {
-                stream.until(State::is_summed_up).await;
-                lock(&stream.state).sum.take().unwrap_or_default()
+        let mut sum = match &mut self.computation {
+            Computation::Local(sum) => std::mem::take(sum),
+            Computation::Shared(stream) => {
+                stream.until(State::is_idle).await;
+                stream.state.lock().sum.take().unwrap_or_default()
             }
         };
         self.pieces.iter().for_each(|piece| sum.update(piece));
         Md5Sum(sum.finish())
     }
 
-    fn hand_over(&mut self) -> Arc<Stream> {
+    fn submit(&mut self) -> Arc<Stream> {
         let pieces = std::mem::take(&mut self.pieces);
         let bytes = std::mem::take(&mut self.bytes);
-        let mut waiting = self.queue.waiting();
-        let stream = match &mut self.place {
-            Place::Shared(stream) => Arc::clone(stream),
-            Place::Here(sum) => {
+        let mut waiting = self.queue.waiting.lock();
+        let stream = match &mut self.computation {
+            Computation::Shared(stream) => Arc::clone(stream),
+            Computation::Local(sum) => {
                 let state = State { sum: Some(std::mem::take(sum)), ..State::default() };
                 let stream = Arc::new(Stream { state: Mutex::new(state), ..Stream::default() });
                 waiting.open += 1;
-                self.place = Place::Shared(Arc::clone(&stream));
+                self.computation = Computation::Shared(Arc::clone(&stream));
                 stream
             }
         };
-        let mut state = lock(&stream.state);
-        let is_new = state.is_summed_up();
+        let mut state = stream.state.lock();
+        let is_new = state.is_idle();
         match &mut state.sum {
             Some(sum) if is_new && waiting.is_closed => pieces.iter().for_each(|piece| sum.update(piece)),
             _ => {
@@ -252,21 +246,18 @@ impl StreamSum {
     }
 }
 
-impl Drop for StreamSum {
+impl Drop for StreamMd5 {
     fn drop(&mut self) {
-        if matches!(self.place, Place::Shared(_)) {
-            self.queue.waiting().open -= 1;
+        if matches!(self.computation, Computation::Shared(_)) {
+            self.queue.waiting.lock().open -= 1;
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Checksum as _;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn streams_side_by_side() {
@@ -287,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Before, between and after what is handed over, the threads end.
+    /// The threads end before, between and after submissions.
     #[tokio::test]
     async fn streams_that_outlive_the_threads() {
         let whole: Vec<u8> = (0..1_000_000u32).map(|index| (index % 251) as u8).collect();

@@ -1,9 +1,9 @@
-//! CRC-64 as Azure Storage computes it, which is CRC-64/NVME.
+//! The CRC-64 of Azure Storage, which is CRC-64/NVME.
 
-/// The sum of bytes that come piece by piece.
+/// The CRC-64 of a stream.
 ///
 /// ```
-/// use tepui_model::blob::crc64::Crc64;
+/// use tepui_digest::Crc64;
 /// let mut sum = Crc64::new();
 /// sum.update(b"Hello ");
 /// sum.update(b"World");
@@ -26,16 +26,16 @@ impl Crc64 {
     }
 }
 
-/// The sum of so many zero bytes, without looking at each of them.
+/// The CRC-64 of this many zero bytes, in logarithmic time.
 ///
 /// ```
-/// use tepui_model::blob::crc64::{Crc64, sum_of_zeros};
+/// use tepui_digest::{Crc64, crc64_of_zeros};
 /// let mut sum = Crc64::new();
 /// sum.update(&[0; 1000]);
-/// assert_eq!(sum_of_zeros(1000), sum.finish());
+/// assert_eq!(crc64_of_zeros(1000), sum.finish());
 /// ```
-pub fn sum_of_zeros(bytes: u64) -> u64 {
-    // What a zero byte does to each bit of the sum. Sums are linear: what it does to several is the difference.
+pub fn crc64_of_zeros(bytes: u64) -> u64 {
+    // The effect of a zero byte on each bit of the sum. CRCs are linear: the effect on several bits is their XOR.
     let mut step: [u64; 64] = std::array::from_fn(|bit| (0..8).fold(1 << bit, |sum, _| shifted(sum)));
     let (mut sum, mut left) = (!0, bytes);
     while left > 0 {
@@ -85,7 +85,7 @@ mod tests {
     proptest! {
         #[test]
         fn zeros_need_not_be_looked_at(count in 0usize..5000) {
-            prop_assert_eq!(sum_of_zeros(count as u64), slow(&vec![0; count]));
+            prop_assert_eq!(crc64_of_zeros(count as u64), slow(&vec![0; count]));
         }
 
         #[test]

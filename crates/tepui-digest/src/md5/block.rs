@@ -1,4 +1,4 @@
-//! A block of MD5 (RFC 1321), for one word or for as many as a vector has.
+//! The block function of MD5 (RFC 1321), for one stream or for the lanes of a vector.
 
 use std::ops::{BitAnd, BitOr, BitXor, Not, Shl, Shr};
 use wide::u32x4;
@@ -11,7 +11,7 @@ pub(super) type State<W> = [W; 4];
 
 pub(super) const START: State<u32> = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// What is added in each step.
+/// The constant of each step.
 #[rustfmt::skip]
 pub(super) const CONSTANTS: [u32; 64] = [
     0xd76a_a478, 0xe8c7_b756, 0x2420_70db, 0xc1bd_ceee, 0xf57c_0faf, 0x4787_c62a, 0xa830_4613, 0xfd46_9501,
@@ -65,7 +65,7 @@ pub(super) fn words(block: &Block) -> [u32; 16] {
 #[inline(always)]
 pub(super) fn add<W: Word>(before: State<W>, m: [W; 16], k: &[W; 64]) -> State<W> {
     let [mut a, mut b, mut c, mut d] = before;
-    /// One step: which mixes what, with which word, by how much it is turned, and which constant.
+    /// One step: auxiliary function, registers, word of the block, rotation, constant.
     macro_rules! steps {
         ($mix:ident: $($a:ident $b:ident $c:ident $d:ident $word:literal $turn:literal $constant:literal)*) => {$(
             let sum = $mix($a.plus(m[$word].plus(k[$constant])), $b, $c, $d);
@@ -147,8 +147,8 @@ pub(super) fn add<W: Word>(before: State<W>, m: [W; 16], k: &[W; 64]) -> State<W
     [before[0].plus(a), before[1].plus(b), before[2].plus(c), before[3].plus(d)]
 }
 
-// Each adds to a sum what it makes of three words. `x` is what the step before has changed: what does not depend on it
-// is done first, so that as little as possible waits.
+// The auxiliary functions, added to a sum. `x` is the result of the step before: what does not depend on it is computed
+// first, to keep the critical path short.
 
 #[inline(always)]
 fn choose<W: Word>(sum: W, x: W, y: W, z: W) -> W {
@@ -157,7 +157,7 @@ fn choose<W: Word>(sum: W, x: W, y: W, z: W) -> W {
 
 #[inline(always)]
 fn choose_by_last<W: Word>(sum: W, x: W, y: W, z: W) -> W {
-    // No bit is in both.
+    // The operands have no bit in common, so that + is |.
     sum.plus(y & !z).plus(x & z)
 }
 

@@ -1,7 +1,7 @@
 //! MD5, of several streams at once.
 //!
-//! Every step of it waits for the one before, so that most of what a core could do lies idle. The streams of
-//! several callers do not wait for each other: [`Lanes`] sums up four of them in little more time than one.
+//! Every step of MD5 depends on the one before, so that most execution units of a core are idle. Different streams are
+//! independent: [`Md5Lanes`] computes four of them with SIMD in little more time than one.
 
 mod block;
 
@@ -12,13 +12,13 @@ use wide::u32x4;
 
 const BLOCK: usize = block::BYTES;
 
-/// How many streams are summed up at once.
+/// The number of SIMD lanes.
 pub const LANES: usize = 4;
 
-/// The MD5 of bytes that come piece by piece.
+/// The MD5 of a stream.
 ///
 /// ```
-/// use tepui_model::blob::md5::Md5;
+/// use tepui_digest::Md5;
 /// let mut sum = Md5::new();
 /// sum.update(b"Hello ");
 /// sum.update(b"World");
@@ -27,34 +27,34 @@ pub const LANES: usize = 4;
 #[derive(Debug, Clone)]
 pub struct Md5 {
     state: State<u32>,
-    /// The beginning of a block.
-    begun: [u8; BLOCK],
+    /// The bytes of an incomplete block.
+    partial_block: [u8; BLOCK],
     /// All bytes so far.
     bytes: u64,
 }
 
 impl Md5 {
     pub fn new() -> Self {
-        Self { state: block::START, begun: [0; BLOCK], bytes: 0 }
+        Self { state: block::START, partial_block: [0; BLOCK], bytes: 0 }
     }
 
     pub fn update(&mut self, mut bytes: &[u8]) {
-        let begun = self.begun_bytes();
-        if begun > 0 {
-            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - begun));
-            self.begun[begun..][..now.len()].copy_from_slice(now);
+        let partial = self.partial_bytes();
+        if partial > 0 {
+            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - partial));
+            self.partial_block[partial..][..now.len()].copy_from_slice(now);
             self.bytes += now.len() as u64;
             bytes = later;
-            if self.begun_bytes() > 0 {
+            if self.partial_bytes() > 0 {
                 return;
             }
-            self.state = block::add(self.state, block::words(&self.begun), &block::CONSTANTS);
+            self.state = block::add(self.state, block::words(&self.partial_block), &block::CONSTANTS);
         }
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for whole in blocks {
             self.state = block::add(self.state, block::words(whole), &block::CONSTANTS);
         }
-        self.begun[..rest.len()].copy_from_slice(rest);
+        self.partial_block[..rest.len()].copy_from_slice(rest);
         self.bytes += bytes.len() as u64;
     }
 
@@ -63,7 +63,7 @@ impl Md5 {
         // A one, zeros as long as needed, and the length at the end of a block.
         let mut end = [0; 2 * BLOCK];
         end[0] = 0x80;
-        let zeros = (2 * BLOCK - 9 - self.begun_bytes()) % BLOCK;
+        let zeros = (2 * BLOCK - 9 - self.partial_bytes()) % BLOCK;
         end[1 + zeros..][..8].copy_from_slice(&bits);
         self.update(&end[..1 + zeros + 8]);
         let mut sum = [0; 16];
@@ -73,7 +73,7 @@ impl Md5 {
         sum
     }
 
-    fn begun_bytes(&self) -> usize {
+    fn partial_bytes(&self) -> usize {
         (self.bytes % BLOCK as u64) as usize
     }
 }
@@ -86,22 +86,22 @@ impl Default for Md5 {
 
 /// A stream, and the next bytes of it.
 #[derive(Debug)]
-pub struct Lane<T> {
+pub struct Md5Lane<T> {
     pub sum: Md5,
     pub pieces: VecDeque<Bytes>,
-    /// Whose it is.
+    /// The stream.
     pub owner: T,
 }
 
-impl<T> Lane<T> {
-    /// Sums up, without the others, what does not make whole blocks at the beginning of its first piece. How many
-    /// whole blocks there are then; `None` if nothing is left.
+impl<T> Md5Lane<T> {
+    /// Processes bytes alone until the first piece starts with a whole block. Returns the number of whole blocks, `None` if
+    /// nothing is left.
     fn align(&mut self) -> Option<usize> {
         loop {
             let first = self.pieces.front_mut()?;
-            let begun = self.sum.begun_bytes();
-            let odd = if begun > 0 { BLOCK - begun } else { 0 };
-            let alone = if first.len() < odd + BLOCK { first.len() } else { odd };
+            let partial = self.sum.partial_bytes();
+            let unaligned = if partial > 0 { BLOCK - partial } else { 0 };
+            let alone = if first.len() < unaligned + BLOCK { first.len() } else { unaligned };
             if alone == 0 && !first.is_empty() {
                 return Some(first.len() / BLOCK);
             }
@@ -125,13 +125,13 @@ impl<T> Lane<T> {
     }
 }
 
-/// Sums up several streams at once.
+/// Computes the MD5 of several streams at once.
 #[derive(Debug)]
-pub struct Lanes<T> {
-    lanes: Vec<Lane<T>>,
+pub struct Md5Lanes<T> {
+    lanes: Vec<Md5Lane<T>>,
 }
 
-impl<T> Lanes<T> {
+impl<T> Md5Lanes<T> {
     pub fn new() -> Self {
         Self { lanes: Vec::with_capacity(LANES) }
     }
@@ -148,14 +148,14 @@ impl<T> Lanes<T> {
         self.lanes.is_empty()
     }
 
-    /// Takes one more. Not to be called when it is full.
-    pub fn add(&mut self, lane: Lane<T>) {
+    /// Adds a stream. Must not be full.
+    pub fn add(&mut self, lane: Md5Lane<T>) {
         self.lanes.push(lane);
     }
 
-    /// Goes on until the bytes of one stream are summed up; its pieces are empty then. `None` if there is no stream
-    /// or `max_bytes` of each are summed up.
-    pub fn run(&mut self, max_bytes: usize) -> Option<Lane<T>> {
+    /// Runs until all bytes of one stream are processed, and returns it. `None` if there is no stream, or after
+    /// `max_bytes` of each.
+    pub fn run(&mut self, max_bytes: usize) -> Option<Md5Lane<T>> {
         let mut blocks_left = max_bytes.div_ceil(BLOCK);
         while blocks_left > 0 {
             let mut blocks = blocks_left;
@@ -168,11 +168,11 @@ impl<T> Lanes<T> {
             match &mut self.lanes[..] {
                 [] => return None,
                 [lane] => {
-                    // Nothing to be gained from lanes.
+                    // One stream gains nothing from SIMD.
                     let first = lane.pieces.front_mut()?;
                     lane.sum.update(&first.split_to(blocks * BLOCK));
                 }
-                several => abreast(several, blocks),
+                several => update_lanes(several, blocks),
             }
             blocks_left -= blocks;
         }
@@ -180,7 +180,7 @@ impl<T> Lanes<T> {
     }
 }
 
-impl<T> Default for Lanes<T> {
+impl<T> Default for Md5Lanes<T> {
     fn default() -> Self {
         Self::new()
     }
@@ -197,16 +197,16 @@ static LANE_CONSTANTS: [u32x4; 64] = {
     lanes
 };
 
-/// Sums up the same number of blocks of each. Where there are fewer than four, the first goes along in its stead.
-fn abreast<T>(lanes: &mut [Lane<T>], blocks: usize) {
-    let four: [&Lane<T>; LANES] = std::array::from_fn(|lane| lanes.get(lane).unwrap_or(&lanes[0]));
+/// Processes the same number of blocks of each stream. Unused lanes repeat the first stream.
+fn update_lanes<T>(lanes: &mut [Md5Lane<T>], blocks: usize) {
+    let four: [&Md5Lane<T>; LANES] = std::array::from_fn(|lane| lanes.get(lane).unwrap_or(&lanes[0]));
     let mut state: State<u32x4> =
         std::array::from_fn(|word| u32x4::new(four.map(|lane| lane.sum.state[word])));
-    // A compiler that knows them adds them last of all, where everything waits for it: an eighth of the time.
+    // Hidden from the compiler, which would add them last, on the critical path: an eighth of the time.
     let constants = std::hint::black_box(&LANE_CONSTANTS);
     let streams = four.map(|lane| &lane.blocks()[..blocks]);
     for index in 0..blocks {
-        // Four words of each stream at a time become four vectors of one word of each.
+        // Transpose four words of each stream to four vectors of one word of each.
         let of_lanes = streams.map(|blocks| block::words(&blocks[index]));
         let mut words = [u32x4::ZERO; 16];
         for (quarter, words) in words.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
