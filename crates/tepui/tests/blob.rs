@@ -125,7 +125,7 @@ fn a_refused_upload_does_not_spoil_the_connection() {
 }
 
 #[test]
-fn who_waits_for_the_word_is_told_before_sending() {
+fn a_client_that_expects_continue_gets_the_error_before_it_sends() {
     let server = Server::in_memory(&[]);
     let mut client = server.blobs();
     client.create_container("pictures");
@@ -215,7 +215,7 @@ fn blobs_are_copied_from_other_servers_if_that_is_allowed() {
         ("not allowed", unsigned.clone(), 404),
         ("missing", at(&signed("/pictures/dog")), 404),
         ("encrypted", unsigned.replace("http", "https"), 403),
-        ("nobody there", "http://127.0.0.1:1/x".to_owned(), 500),
+        ("no listener", "http://127.0.0.1:1/x".to_owned(), 500),
     ] {
         let headers = [BLOCK_BLOB, ("x-ms-copy-source", &url)];
         let reply = client.blob("PUT", "/copies/cat", &headers, b"").unwrap();
@@ -321,7 +321,7 @@ fn a_batch_deletes_what_it_may() {
     }
 }
 
-/// A server that sends the first half of a body, and the rest when it is told to. It listens once.
+/// A server that sends the first half of a body, and the rest on a signal. It accepts one connection.
 struct SlowSource {
     url: String,
     go_on: mpsc::Sender<Rest>,
@@ -336,7 +336,7 @@ impl SlowSource {
     fn start(body: Vec<u8>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/cat.png?token=secret", listener.local_addr().unwrap());
-        let (go_on, told) = mpsc::channel();
+        let (go_on, signal) = mpsc::channel();
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             assert!(read_request(&mut stream).starts_with(b"GET /cat.png?token=secret HTTP/1.1"));
@@ -348,7 +348,7 @@ impl SlowSource {
             stream.write_all(head.as_bytes()).unwrap();
             let (first, second) = body.split_at(body.len() / 2);
             stream.write_all(first).unwrap();
-            if let Ok(Rest::Send) = told.recv() {
+            if let Ok(Rest::Send) = signal.recv() {
                 let _ = stream.write_all(second);
             }
         });
@@ -487,7 +487,7 @@ fn sources_that_only_this_server_reaches_have_to_be_listed() {
     }
 }
 
-/// A server that sends a byte of a long body from time to time, to whoever asks, until it is dropped.
+/// A server that sends a byte of a long body from time to time to every client, until it is dropped.
 fn dripping_source() -> (String, mpsc::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/drip", listener.local_addr().unwrap());
@@ -550,7 +550,7 @@ fn one_account_does_not_keep_others_from_copying() {
 }
 
 #[test]
-fn who_cannot_copy_is_told_what_the_source_said() {
+fn a_failed_copy_has_the_error_of_its_source() {
     let server = Server::in_memory(&[]);
     let mut client = server.blobs();
     client.create_container("pictures");

@@ -173,7 +173,7 @@ fn one_large_body_among_slow_clients() {
     assert_eq!(client.reply().unwrap().status, 201);
     println!("{size} bytes in one request: {:?}", begun.elapsed());
 
-    // Some write a little now and then, others read a little; whoever is quick is not held up by them.
+    // Some write a little now and then, others read a little; fast clients are not delayed by them.
     let (over, turns) = (&AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for number in 0..SLOW {

@@ -63,7 +63,7 @@ fn a_counter_with_conditional_updates_loses_nothing() {
         let counter = client.get(TABLE, "p", "counter").unwrap().unwrap();
         println!("{} increments, {refused} refused and tried again", CLIENTS * INCREMENTS);
         assert_eq!(counter["Value"], CLIENTS * INCREMENTS);
-        assert!(refused > 0, "nobody was in anybody's way");
+        assert!(refused > 0, "no conflict happened");
     });
 }
 
@@ -179,7 +179,7 @@ fn queries_see_whole_batches_in_order_while_others_write() {
         });
         let batches = batches.load(Ordering::Relaxed);
         println!("24 whole queries and 4 paged ones during {batches} batches");
-        assert!(batches >= PAIRS, "nobody wrote meanwhile");
+        assert!(batches >= PAIRS, "no concurrent writes");
     });
 }
 

@@ -176,7 +176,7 @@ fn long_list(search: &str) -> String {
 }
 
 #[test]
-fn nobody_is_held_up_by_what_others_ask_for() {
+fn requests_are_not_delayed_by_those_of_others() {
     let mut crowded = Crowded::new();
     let port = crowded.server.blob_port;
     crowded.put_blobs();

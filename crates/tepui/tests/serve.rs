@@ -57,7 +57,7 @@ fn it_is_ready_at_once() {
 }
 
 #[test]
-fn it_says_where_it_is_and_stops_when_told() {
+fn it_reports_its_ports_and_stops_on_a_signal() {
     let data = TempDir::new().unwrap();
     for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
         let server = start(&["--blob-port", "0", "--queue-port", "0", "--table-port", "0"], data.path());
@@ -401,7 +401,7 @@ fn a_public_key_at_a_public_address_cannot_be_missed() {
 }
 
 #[test]
-fn what_the_environment_says_wrong_is_told_by_its_name() {
+fn a_bad_environment_variable_is_named() {
     let data = TempDir::new().unwrap();
     for (name, value, says) in [
         ("TEPUI_TABLE_PORT", "many", "invalid digit found in string): TEPUI_TABLE_PORT=many"),

@@ -30,7 +30,7 @@ pub(crate) struct Sent {
     pub(crate) in_extent: bool,
 }
 
-/// A part of a blob's bytes. `None`: zeros, which nobody sent.
+/// A part of a blob's bytes. `None`: zeros that were never sent.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) sent: Option<Arc<Sent>>,
@@ -58,8 +58,8 @@ pub(crate) struct State {
     pub(crate) parts: Vec<Part>,
     /// What is in its metadata.
     pub(crate) note: String,
-    /// `None`: the answer that would have told did not come.
-    pub(crate) told: Option<Told>,
+    /// `None`: the reply was not received.
+    pub(crate) acknowledged: Option<Acknowledged>,
     /// The ids of its blocks. `None`: not known.
     pub(crate) blocks: Option<Vec<String>>,
     /// What it shared with others at some time: of a page blob, that may stay for as long as it is there.
@@ -68,14 +68,14 @@ pub(crate) struct State {
 
 /// What the server says of a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Acknowledged {
     pub(crate) etag: String,
     pub(crate) last_modified: String,
 }
 
 impl State {
     pub(crate) fn new(kind: Kind, parts: Vec<Part>, note: String) -> Self {
-        Self { kind, parts, note, told: None, blocks: None, shared: Vec::new() }
+        Self { kind, parts, note, acknowledged: None, blocks: None, shared: Vec::new() }
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -125,13 +125,13 @@ impl State {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) base: Option<State>,
-    /// By the moment that they were taken; [`UNTOLD`] if the answer that would have told it did not come.
+    /// By their time; [`UNACKNOWLEDGED`] if the reply was not received.
     pub(crate) snapshots: BTreeMap<String, State>,
     /// Blocks that are not committed, by their ids.
     pub(crate) blocks: BTreeMap<String, Arc<Sent>>,
 }
 
-pub(crate) const UNTOLD: &str = "?";
+pub(crate) const UNACKNOWLEDGED: &str = "?";
 
 /// What is found under a name after a restart.
 #[derive(Default)]
@@ -145,7 +145,7 @@ pub(crate) struct FoundState {
     pub(crate) kind: Kind,
     pub(crate) bytes: Vec<u8>,
     pub(crate) note: String,
-    pub(crate) told: Told,
+    pub(crate) acknowledged: Acknowledged,
     pub(crate) blocks: Vec<(String, usize)>,
 }
 
@@ -159,9 +159,9 @@ impl Slot {
             (Some(_), None) => return Err("the blob is gone".to_owned()),
             (None, Some(_)) => return Err("a blob is there that should not be".to_owned()),
         }
-        let told = found.snapshots.keys().find(|moment| !self.snapshots.contains_key(*moment));
-        if let (Some(told), Some(state)) = (told, known.snapshots.remove(UNTOLD)) {
-            known.snapshots.insert(told.clone(), state);
+        let acknowledged = found.snapshots.keys().find(|moment| !self.snapshots.contains_key(*moment));
+        if let (Some(acknowledged), Some(state)) = (acknowledged, known.snapshots.remove(UNACKNOWLEDGED)) {
+            known.snapshots.insert(acknowledged.clone(), state);
         }
         if !known.snapshots.keys().eq(found.snapshots.keys()) {
             let moments: Vec<_> = found.snapshots.keys().collect();
@@ -193,15 +193,18 @@ impl State {
             ));
         }
         same(&format!("note: {}, not {}", found.note, self.note), self.note == found.note)?;
-        if let Some(told) = &self.told {
-            same(&format!("ETag: {:?}, not {told:?}", found.told), *told == found.told)?;
+        if let Some(acknowledged) = &self.acknowledged {
+            same(
+                &format!("ETag: {:?}, not {acknowledged:?}", found.acknowledged),
+                *acknowledged == found.acknowledged,
+            )?;
         }
         if let Some(ids) = &self.blocks {
             let lengths = self.parts.iter().map(|part| part.range.len());
             let blocks: Vec<_> = ids.iter().cloned().zip(lengths).collect();
             same("list of blocks", blocks == found.blocks)?;
         }
-        self.told = Some(found.told.clone());
+        self.acknowledged = Some(found.acknowledged.clone());
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
-//! A client with blobs of its own, which knows what must be there afterwards.
+//! A client with blobs of its own, and a model of what must survive.
 
 use super::CONTAINER;
 use super::model::{
-    Account, Found, FoundState, INLINE_BYTES, Key, Kind, Part, Sent, Slot, State, Told, UNTOLD,
+    Account, Acknowledged, Found, FoundState, INLINE_BYTES, Key, Kind, Part, Sent, Slot, State,
+    UNACKNOWLEDGED,
 };
 use crate::support::blob::{inside, noise, signed, signed_by_beta};
 use crate::support::http::{Client, Reply};
@@ -18,21 +19,21 @@ const BLOCK_IDS: usize = 6;
 const PAGE: usize = 512;
 const PAGE_BLOB_BYTES: usize = 2048 * PAGE;
 
-pub(crate) struct Hand {
+pub(crate) struct Worker {
     name: String,
     random: Random,
-    /// What must be there: acknowledged, or found after an earlier restart.
+    /// What must survive: acknowledged, or found after an earlier restart.
     slots: BTreeMap<Key, Slot>,
-    /// What a slot becomes if the request under way at the kill is carried out.
-    under_way: Option<(Key, Slot)>,
+    /// The slot after the request in flight, if that is executed.
+    in_flight: Option<(Key, Slot)>,
     /// Number of the last request: no two blobs have the same.
     sequence: u64,
     /// What was acknowledged, by kind.
     pub(crate) counts: BTreeMap<&'static str, usize>,
 }
 
-/// How the request under way at the kill ended, if there was one.
-pub(crate) struct Settled {
+/// What became of the request in flight at the kill, if there was one.
+pub(crate) struct Recovered {
     pub(crate) interrupted: bool,
     pub(crate) kept: bool,
 }
@@ -49,13 +50,13 @@ struct Request {
     after: Slot,
 }
 
-impl Hand {
+impl Worker {
     pub(crate) fn new(number: usize, seed: u64) -> Self {
         Self {
-            name: format!("hand{number}"),
+            name: format!("worker{number}"),
             random: Random::new(seed),
             slots: BTreeMap::new(),
-            under_way: None,
+            in_flight: None,
             sequence: 0,
             counts: BTreeMap::new(),
         }
@@ -79,7 +80,7 @@ impl Hand {
         }
     }
 
-    /// Makes one request, if there is anything to be done with what chance has picked.
+    /// Makes one random request, if its blob allows one.
     pub(crate) fn step(&mut self, client: &mut Client) -> io::Result<Step> {
         self.sequence += 1;
         let request = match self.random.below(100) {
@@ -98,7 +99,7 @@ impl Hand {
         self.send(client, request)
     }
 
-    /// Somebody else has deleted all of the blobs.
+    /// To be called when all blobs were deleted by others.
     #[allow(dead_code, reason = "another test needs it")]
     pub(crate) fn forget_all(&mut self) {
         self.slots.clear();
@@ -126,26 +127,26 @@ impl Hand {
 
     fn send(&mut self, client: &mut Client, request: Request) -> io::Result<Step> {
         let Request { what, key, method, query, headers, body, status, mut after } = request;
-        self.under_way = Some((key.clone(), after.clone()));
+        self.in_flight = Some((key.clone(), after.clone()));
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let reply = ask(client, &key, method, &query, &headers, &body)?;
         if let Some(step) = Step::failed(reply.status, &reply.text()) {
             if matches!(step, Step::Refused(_)) {
-                self.under_way = None;
+                self.in_flight = None;
             }
             return Ok(step);
         }
         assert_eq!(reply.status, status, "{what} of {key:?}: {}", reply.text());
-        if let Some(state) = after.snapshots.remove(UNTOLD) {
+        if let Some(state) = after.snapshots.remove(UNACKNOWLEDGED) {
             after.snapshots.insert(reply.header("x-ms-snapshot").unwrap().to_owned(), state);
         } else if let Some(base) = &mut after.base
-            && base.told.is_none()
+            && base.acknowledged.is_none()
         {
-            base.told = Some(told(&reply));
+            base.acknowledged = Some(acknowledged(&reply));
         }
         self.slots.insert(key, after);
-        self.under_way = None;
+        self.in_flight = None;
         *self.counts.entry(what).or_default() += 1;
         Ok(Step::Done)
     }
@@ -189,7 +190,7 @@ impl Hand {
         self.random.below(below)
     }
 
-    /// Any blob that is there.
+    /// Any existing blob.
     fn existing(&mut self) -> Option<Key> {
         let keys: Vec<&Key> =
             self.slots.iter().filter(|(_, slot)| slot.base.is_some()).map(|(key, _)| key).collect();
@@ -220,7 +221,7 @@ impl Hand {
             let bytes = self.slots[&source].base.as_ref().map(State::bytes).unwrap_or_default();
             if !bytes.is_empty() {
                 let (first, last) = (bytes.len() / 3, bytes.len() - 1);
-                // Of nothing but zeros, only their number is kept.
+                // A block of zeros is stored as its length.
                 let in_extent = bytes[first..].iter().any(|byte| *byte != 0);
                 let sent = Sent { bytes: bytes[first..].to_vec(), in_extent };
                 after.blocks.insert(id, Arc::new(sent));
@@ -235,7 +236,7 @@ impl Hand {
         Some(Request { query, body: sent.bytes.clone(), ..Request::new("block", key, after) })
     }
 
-    /// Commits some of the blocks that wait, and some of those that are committed, some of them twice.
+    /// Commits some uncommitted and some committed blocks, some of them twice.
     fn commit(&mut self) -> Option<Request> {
         let with_blocks = |(_, slot): &(&Key, &Slot)| !slot.blocks.is_empty();
         let keys: Vec<Key> = self.slots.iter().filter(with_blocks).map(|(key, _)| key.clone()).collect();
@@ -279,7 +280,7 @@ impl Hand {
         let length = self.length().clamp(1, 4_000_000);
         let sent = self.sent(length, length > INLINE_BYTES);
         base.parts.push(Part::whole(&sent));
-        base.told = None;
+        base.acknowledged = None;
         let query = "?comp=appendblock".to_owned();
         Some(Request { query, body: sent.bytes.clone(), ..Request::new("append", key, after) })
     }
@@ -308,7 +309,7 @@ impl Hand {
             base.overwrite(start, Part::whole(&sent));
             body.clone_from(&sent.bytes);
         }
-        base.told = None;
+        base.acknowledged = None;
         let headers = vec![
             ("x-ms-page-write", if clears { "clear" } else { "update" }.to_owned()),
             ("x-ms-range", format!("bytes={start}-{}", start + length - 1)),
@@ -330,7 +331,7 @@ impl Hand {
             None => slot.base.as_mut()?,
         };
         let mut copy = state.share();
-        (copy.told, copy.blocks) = (None, None);
+        (copy.acknowledged, copy.blocks) = (None, None);
         if source == key {
             return None;
         }
@@ -357,7 +358,7 @@ impl Hand {
         let key = self.existing()?;
         let taken = self.slots.get_mut(&key)?.base.as_mut()?.share();
         let mut after = self.slot(&key);
-        after.snapshots.insert(UNTOLD.to_owned(), taken);
+        after.snapshots.insert(UNACKNOWLEDGED.to_owned(), taken);
         let query = "?comp=snapshot".to_owned();
         Some(Request { query, ..Request::new("snapshot", key, after) })
     }
@@ -382,7 +383,7 @@ impl Hand {
         let key = self.existing()?;
         let mut after = self.slot(&key);
         let base = after.base.as_mut()?;
-        (base.note, base.told) = (self.note(), None);
+        (base.note, base.acknowledged) = (self.note(), None);
         let (query, headers) = ("?comp=metadata".to_owned(), vec![("x-ms-meta-note", self.note())]);
         Some(Request { query, headers, status: 200, ..Request::new("metadata", key, after) })
     }
@@ -396,36 +397,36 @@ impl Hand {
         Ok(())
     }
 
-    /// Compares what is there after a restart with what must be; from then on that is what must be.
-    pub(crate) fn settle(&mut self, port: u16) -> Result<Settled, String> {
+    /// Compares the blobs after a restart with the model, which then takes them over.
+    pub(crate) fn verify(&mut self, port: u16) -> Result<Recovered, String> {
         let mut client = Client::connect(port).unwrap();
-        let under_way = self.under_way.take();
+        let in_flight = self.in_flight.take();
         let mut keys: BTreeSet<Key> = self.slots.keys().cloned().collect();
-        keys.extend(under_way.iter().map(|(key, _)| key.clone()));
+        keys.extend(in_flight.iter().map(|(key, _)| key.clone()));
         let (listed, mut kept) = (self.list(&mut client), false);
         keys.extend(listed.keys().cloned());
         for key in keys {
             let found = find(&mut client, &key, listed.get(&key));
             let before = self.slot(&key).compare(&found);
-            let after = under_way.as_ref().filter(|(changed, _)| *changed == key);
-            let settled = match (before, after) {
+            let after = in_flight.as_ref().filter(|(changed, _)| *changed == key);
+            let verified = match (before, after) {
                 (Ok(slot), _) => slot,
                 (Err(error), None) => return Err(format!("{key:?}: {error}")),
                 (Err(before), Some((_, after))) => {
                     kept = true;
                     after.compare(&found).map_err(|after| {
                         format!(
-                            "{key:?}: not what was acknowledged ({before}), nor with the request under way ({after})"
+                            "{key:?}: not what was acknowledged ({before}), nor with the request in flight ({after})"
                         )
                     })?
                 }
             };
-            self.slots.insert(key, settled);
+            self.slots.insert(key, verified);
         }
-        Ok(Settled { interrupted: under_way.is_some(), kept })
+        Ok(Recovered { interrupted: in_flight.is_some(), kept })
     }
 
-    /// What a list has of this client's blobs: ETags and the moments of snapshots.
+    /// This client's blobs in a list: ETags and times of snapshots.
     fn list(&self, client: &mut Client) -> BTreeMap<Key, Vec<(Option<String>, String)>> {
         let mut all: BTreeMap<Key, Vec<_>> = BTreeMap::new();
         for account in [Account::Development, Account::Beta] {
@@ -480,7 +481,7 @@ fn target(account: Account, path: &str) -> String {
     }
 }
 
-/// What a copy names as its source.
+/// The URL of a copy source.
 fn url(key: &Key, query: &str) -> String {
     format!("http://127.0.0.1{}", target(key.0, &format!("/{CONTAINER}/{}{query}", key.1)))
 }
@@ -499,11 +500,11 @@ fn ask(
     client.unsigned(method, &target, &[headers, none].concat(), body)
 }
 
-fn told(reply: &Reply) -> Told {
-    Told { etag: reply.etag(), last_modified: reply.header("last-modified").unwrap().to_owned() }
+fn acknowledged(reply: &Reply) -> Acknowledged {
+    Acknowledged { etag: reply.etag(), last_modified: reply.header("last-modified").unwrap().to_owned() }
 }
 
-/// All that there is under a name.
+/// The blob and all snapshots of a name.
 fn find(client: &mut Client, key: &Key, listed: Option<&Vec<(Option<String>, String)>>) -> Found {
     let mut found = Found { base: get(client, key, ""), ..Found::default() };
     for (moment, etag) in listed.into_iter().flatten() {
@@ -515,7 +516,7 @@ fn find(client: &mut Client, key: &Key, listed: Option<&Vec<(Option<String>, Str
                     .insert(moment.clone(), state.unwrap_or_else(|| panic!("listed: {key:?} {moment}")));
             }
             None => {
-                let known = found.base.as_ref().map(|base| base.told.etag.trim_matches('"'));
+                let known = found.base.as_ref().map(|base| base.acknowledged.etag.trim_matches('"'));
                 assert_eq!(
                     known.unwrap_or_default(),
                     etag.trim_matches('"'),
@@ -554,7 +555,7 @@ fn get(client: &mut Client, key: &Key, query: &str) -> Option<FoundState> {
     Some(FoundState {
         kind,
         note: reply.header("x-ms-meta-note").unwrap_or_default().to_owned(),
-        told: told(&reply),
+        acknowledged: acknowledged(&reply),
         blocks: committed,
         bytes: reply.body,
     })

@@ -68,7 +68,7 @@ fn what_was_acknowledged_or_read_survives_kill_9() {
         }
         for writer in &mut writers {
             let rows = found.get(writer.partition()).cloned().unwrap_or_default();
-            let outcome = writer.settle(rows).unwrap_or_else(|error| panic!("round {round}: {error}"));
+            let outcome = writer.verify(rows).unwrap_or_else(|error| panic!("round {round}: {error}"));
             interrupted += usize::from(outcome.interrupted);
             kept += usize::from(outcome.kept);
         }

@@ -43,7 +43,7 @@ pub(crate) struct Counts {
 }
 
 /// How the request under way at the kill ended, if there was one.
-pub(crate) struct Settled {
+pub(crate) struct Recovered {
     pub(crate) interrupted: bool,
     pub(crate) kept: bool,
 }
@@ -104,7 +104,7 @@ impl Writer {
     }
 
     /// Compares what is there after a restart with what must be; from then on that is what must be.
-    pub(crate) fn settle(&mut self, found: Rows) -> Result<Settled, String> {
+    pub(crate) fn verify(&mut self, found: Rows) -> Result<Recovered, String> {
         let under_way = std::mem::take(&mut self.under_way);
         let interrupted = !under_way.is_empty();
         let before = difference(&self.rows, &found);
@@ -112,7 +112,7 @@ impl Writer {
         for (row, properties) in under_way {
             match properties {
                 Some(mut properties) => {
-                    // Its ETag was never told.
+                    // Its ETag was not received.
                     let etag = found.get(&row).map_or(json!(null), |found| found["odata.etag"].clone());
                     properties.insert("odata.etag".to_owned(), etag);
                     after.insert(row, properties)
@@ -128,7 +128,7 @@ impl Writer {
             ));
         }
         self.rows = found;
-        Ok(Settled { interrupted, kept: interrupted && kept.is_none() && before.is_some() })
+        Ok(Recovered { interrupted, kept: interrupted && kept.is_none() && before.is_some() })
     }
 
     fn single(&mut self, client: &mut Client) -> io::Result<Step> {

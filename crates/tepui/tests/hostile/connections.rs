@@ -50,8 +50,8 @@ fn silent_and_slow_clients_are_cut_off() {
         }
         for client in &mut clients {
             let text = String::from_utf8_lossy(&client.rest()).into_owned();
-            let told = text.starts_with("HTTP/1.1 500") && text.contains("OperationTimedOut");
-            assert!(text.is_empty() || told, "{case}: {text}");
+            let timed_out = text.starts_with("HTTP/1.1 500") && text.contains("OperationTimedOut");
+            assert!(text.is_empty() || timed_out, "{case}: {text}");
         }
         assert!(begun.elapsed() < SOON, "{case}: still there after {:?}", begun.elapsed());
         siege.survived(case);
@@ -95,7 +95,7 @@ fn clients_that_do_not_read_or_leave_before_the_end() {
     }
     siege.survived("asking without reading");
     std::thread::sleep(Duration::from_secs(2));
-    siege.assert_memory("while nobody reads");
+    siege.assert_memory("while no client reads");
     for client in &mut deaf {
         let all = client.rest();
         let answers = all.windows(9).filter(|window| window == b"HTTP/1.1 ").count();
@@ -144,7 +144,7 @@ fn bodies_beyond_the_memory_for_them() {
 }
 
 #[test]
-fn messages_that_nobody_reads() {
+fn messages_that_no_client_reads() {
     let mut siege = Siege::lay("reply-memory-bytes = 16777216\nbody-memory-timeout-seconds = 0.2");
     let mut owner = Client::connect(siege.server.queue_port).unwrap();
     owner.create_queue("large");
@@ -159,12 +159,12 @@ fn messages_that_nobody_reads() {
     for client in &mut deaf {
         client.send(ask.as_bytes()).unwrap();
     }
-    // There is memory for one; the others are told so.
+    // There is memory for one; the others get 503.
     let statuses: Vec<u16> = deaf.iter_mut().map(|client| client.head().unwrap().status).collect();
     let held = siege.server.resident_kib().saturating_sub(before);
     assert!(held < 64 * 1024, "{held} KiB are held");
     assert!(statuses.contains(&200) && statuses.contains(&503), "{statuses:?}");
-    siege.survived("while nobody reads messages");
+    siege.survived("while no client reads messages");
     drop(deaf);
     wait_until("memory is free again", || {
         owner.request("GET", "/large/messages?peekonly=true&numofmessages=32", &[], b"").unwrap().status
@@ -187,7 +187,7 @@ fn unread(siege: &Siege, port: u16, count: usize, target: &str) -> (Vec<u16>, u6
 }
 
 #[test]
-fn answers_that_nobody_reads_stay_within_the_memory_for_them() {
+fn unread_replies_stay_within_their_memory_budget() {
     // What a connection needs for itself, and what is needed while answers are made.
     const EACH_KIB: u64 = 160;
     const MAKING_KIB: u64 = 32 * 1024;

@@ -1,4 +1,4 @@
-//! Clients that are wrong, greedy, slow or malicious: each is refused or cut off, nobody else notices.
+//! Clients that are wrong, greedy, slow or malicious: each is rejected or disconnected, and other clients are not affected.
 //!
 //! Each test lays siege to a server of its own while a well-behaved client, the neighbour, goes on
 //! working there. It must see no error and wait for nothing; the server must stay the same process and

@@ -87,7 +87,7 @@ fn uploads_that_are_not_as_announced() {
             attacker.send(&head(path, &[headers, &framing].concat())).unwrap();
             let _ = attacker.send(body);
             let _ = attacker.finish();
-            // Whoever went away may get no answer.
+            // A client that disconnected may get no reply.
             let text = String::from_utf8_lossy(&attacker.rest()).into_owned();
             assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{case}: {text}");
             assert_unchanged(&mut client, &etags, &case);
@@ -155,8 +155,8 @@ fn uploads_that_never_end() {
         }
         for attacker in &mut attackers {
             let text = String::from_utf8_lossy(&attacker.rest()).into_owned();
-            let told = text.starts_with("HTTP/1.1 500") && text.contains("OperationTimedOut");
-            assert!(text.is_empty() || told || text.starts_with("HTTP/1.1 4"), "{case}: {text}");
+            let timed_out = text.starts_with("HTTP/1.1 500") && text.contains("OperationTimedOut");
+            assert!(text.is_empty() || timed_out || text.starts_with("HTTP/1.1 4"), "{case}: {text}");
         }
         siege.survived(case);
         assert_unchanged(&mut client, &etags, case);
@@ -183,7 +183,7 @@ fn thousands_of_half_open_uploads() {
             siege.survived("half-open uploads");
         }
     }
-    // There is memory for some of them; the others are told to come again.
+    // There is memory for some of them; the others get 503.
     println!("{} KiB more memory for {MANY} half-open uploads", siege.memory_grew_kib());
     drop(attackers);
     siege.survived("all of them gone");

@@ -30,7 +30,7 @@ pub(crate) struct Seen {
     /// When a deletion was acknowledged.
     deleted: BTreeMap<String, Instant>,
     abandoned: usize,
-    /// Requests of which nobody knows what became of them.
+    /// Requests of unknown outcome.
     pub(crate) interrupted: usize,
 }
 
@@ -69,7 +69,7 @@ impl Seen {
     pub(crate) fn check(&self) -> Counts {
         let mut by_text: BTreeMap<&str, Vec<&Delivery>> = BTreeMap::new();
         for delivery in &self.deliveries {
-            assert!(self.tried.contains(&delivery.text), "nobody put this: {delivery:?}");
+            assert!(self.tried.contains(&delivery.text), "never put: {delivery:?}");
             by_text.entry(&delivery.text).or_default().push(delivery);
         }
         for text in &self.put {

@@ -1,9 +1,9 @@
 //! Clients of all three services, and what they know together.
 
 use crate::fill::{Fill, is_no_space};
-use crate::hand::Hand;
 use crate::messages::{self, QUEUE, Seen};
 use crate::model::Live as LiveExtents;
+use crate::process_stats::ProcessStats;
 use crate::reader::Reader;
 use crate::space::Live;
 use crate::support::blob::signed_by_beta;
@@ -11,7 +11,7 @@ use crate::support::http::Client;
 use crate::support::random::Random;
 use crate::support::table::Properties;
 use crate::support::{Server, Step, wait_until};
-use crate::vitals::Vitals;
+use crate::worker::Worker;
 use crate::writer::Writer;
 use crate::{Announced, CONTAINER, TABLE};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 const WRITERS: usize = 6;
 const READERS: usize = 1;
-const HANDS: usize = 6;
+const WORKERS: usize = 6;
 const PRODUCERS: usize = 2;
 const CONSUMERS: usize = 3;
 /// Producers pause while so many messages wait.
@@ -37,7 +37,7 @@ pub(crate) struct Clients {
     announced: Vec<Announced>,
     writers: Vec<Writer>,
     readers: Vec<Reader>,
-    hands: Vec<Hand>,
+    workers: Vec<Worker>,
     seen: Mutex<Seen>,
     messages: messages::Counts,
     random: Random,
@@ -122,7 +122,7 @@ impl Clients {
         Self {
             writers: (0..WRITERS).map(|number| writer(number, random)).collect(),
             readers: Vec::new(),
-            hands: (0..HANDS).map(|number| Hand::new(number, random.next())).collect(),
+            workers: (0..WORKERS).map(|number| Worker::new(number, random.next())).collect(),
             seen: Mutex::default(),
             messages: messages::Counts::default(),
             random: Random::new(random.next()),
@@ -141,7 +141,7 @@ impl Clients {
         server: &mut Server,
         span: Duration,
         fill: Option<&mut Fill>,
-        vitals: &mut Vitals,
+        stats: &mut ProcessStats,
     ) {
         self.period += 1;
         let killed = &AtomicBool::new(false);
@@ -160,8 +160,8 @@ impl Clients {
             for reader in readers {
                 scope.spawn(move || reader.work(table_port, killed, announced));
             }
-            for hand in &mut self.hands {
-                scope.spawn(move || work.go_on(blob_port, |client| hand.step(client)));
+            for worker in &mut self.workers {
+                scope.spawn(move || work.go_on(blob_port, |client| worker.step(client)));
             }
             for number in 0..PRODUCERS {
                 let mut random = Random::new(random.next());
@@ -190,7 +190,7 @@ impl Clients {
                     }
                 });
             }
-            scope.spawn(move || vitals.watch(pid, killed));
+            scope.spawn(move || stats.watch(pid, killed));
             let begun = Instant::now();
             while begun.elapsed() < span && filling.as_ref().is_none_or(|filling| !filling.is_finished()) {
                 std::thread::sleep(Duration::from_millis(5));
@@ -211,20 +211,20 @@ impl Clients {
         }
         for writer in &mut self.writers {
             let rows = found.get(writer.partition()).cloned().unwrap_or_default();
-            let settled = writer.settle(rows).unwrap_or_else(|error| panic!("{error}"));
-            self.interrupted += usize::from(settled.interrupted);
-            self.kept += usize::from(settled.kept);
+            let recovered = writer.verify(rows).unwrap_or_else(|error| panic!("{error}"));
+            self.interrupted += usize::from(recovered.interrupted);
+            self.kept += usize::from(recovered.kept);
         }
         let port = server.blob_port;
-        let settled: Vec<_> = std::thread::scope(|scope| {
+        let recovered: Vec<_> = std::thread::scope(|scope| {
             let settling: Vec<_> =
-                self.hands.iter_mut().map(|hand| scope.spawn(|| hand.settle(port))).collect();
+                self.workers.iter_mut().map(|worker| scope.spawn(|| worker.verify(port))).collect();
             settling.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        for settled in settled {
-            let settled = settled.unwrap_or_else(|error| panic!("{error}"));
-            self.interrupted += usize::from(settled.interrupted);
-            self.kept += usize::from(settled.kept);
+        for recovered in recovered {
+            let recovered = recovered.unwrap_or_else(|error| panic!("{error}"));
+            self.interrupted += usize::from(recovered.interrupted);
+            self.kept += usize::from(recovered.kept);
         }
     }
 
@@ -245,8 +245,8 @@ impl Clients {
 
     /// Deletes most of the blobs, also on a disk that is nearly full.
     pub(crate) fn delete_most(&mut self, server: &Server) {
-        for hand in &mut self.hands {
-            wait_until("blobs can be deleted", || match hand.delete_most(&mut server.blobs()).unwrap() {
+        for worker in &mut self.workers {
+            wait_until("blobs can be deleted", || match worker.delete_most(&mut server.blobs()).unwrap() {
                 Step::Done => true,
                 Step::Refused(text) if is_no_space(&text) => false,
                 other => panic!("{other:?}"),
@@ -261,20 +261,20 @@ impl Clients {
             let reply = server.blobs().unsigned("DELETE", &target, &[], b"").unwrap();
             assert_eq!(reply.status, 202, "{}", reply.text());
         }
-        for hand in &mut self.hands {
-            hand.forget_all();
+        for worker in &mut self.workers {
+            worker.forget_all();
         }
     }
 
     pub(crate) fn live(&self) -> Live {
-        let extents = LiveExtents::of(self.hands.iter().flat_map(Hand::slots));
+        let extents = LiveExtents::of(self.workers.iter().flat_map(Worker::slots));
         // What is small is in rows, with a name and other things of some hundred bytes; the rest has a row at least.
         let mut live = Live {
             at_least_extent_bytes: extents.at_least_bytes,
             extent_bytes: extents.at_most_bytes,
             ..Live::default()
         };
-        for slot in self.hands.iter().flat_map(Hand::slots) {
+        for slot in self.workers.iter().flat_map(Worker::slots) {
             for state in slot.base.iter().chain(slot.snapshots.values()) {
                 for sent in state.parts.iter().filter_map(|part| part.sent.as_ref()).chain(&state.shared) {
                     live.extents += usize::from(sent.in_extent);
@@ -320,7 +320,7 @@ impl Clients {
 
     fn blob_counts(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
-        for (what, count) in self.hands.iter().flat_map(|hand| &hand.counts) {
+        for (what, count) in self.workers.iter().flat_map(|worker| &worker.counts) {
             *counts.entry(*what).or_insert(0) += count;
         }
         counts

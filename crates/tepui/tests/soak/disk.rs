@@ -38,7 +38,7 @@ impl Disk {
         stat.f_bavail * stat.f_frsize
     }
 
-    /// How much the server takes. `None`: that cannot be told, for others use the disk as well.
+    /// The space that the server uses. `None`: unknown, because others use the disk as well.
     pub(crate) fn taken(&self) -> Option<u64> {
         let ballast = self.ballast.as_ref().map_or(0, |(_, bytes)| *bytes);
         self.is_small.then(|| self.free_at_first.saturating_sub(self.free() + ballast))

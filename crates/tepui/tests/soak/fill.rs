@@ -84,8 +84,8 @@ impl Fill {
         self.parts.iter().all(|part| part.is_refused)
     }
 
-    /// After a restart: what was under way is there, or it is not.
-    pub(crate) fn settle(&mut self, server: &Server) {
+    /// After a restart: resolves requests of unknown outcome, which were executed or not.
+    pub(crate) fn resolve_in_flight(&mut self, server: &Server) {
         for part in &mut self.parts {
             if let Some(item) = part.under_way.take() {
                 let is_there = match part.service {

@@ -15,12 +15,9 @@
 mod clients;
 mod disk;
 mod fill;
+mod process_stats;
 mod space;
-mod vitals;
 
-#[path = "../blob_crash/hand.rs"]
-#[allow(dead_code, reason = "it is shared with another test")]
-mod hand;
 #[path = "../queue_crash/messages.rs"]
 #[allow(dead_code, reason = "it is shared with another test")]
 mod messages;
@@ -31,6 +28,9 @@ mod model;
 mod reader;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../blob_crash/worker.rs"]
+#[allow(dead_code, reason = "it is shared with another test")]
+mod worker;
 #[path = "../crash/writer.rs"]
 #[allow(dead_code, reason = "it is shared with another test")]
 mod writer;
@@ -38,13 +38,13 @@ mod writer;
 use clients::{Clients, Found};
 use disk::Disk;
 use fill::Fill;
+use process_stats::ProcessStats;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::blob::TWO_ACCOUNTS;
 use support::random::Random;
 use support::{Server, expect_killed};
-use vitals::Vitals;
 
 /// Where writers of entities work, and where blobs are.
 const TABLE: &str = "Crash";
@@ -74,7 +74,7 @@ struct Soak {
     disk: Disk,
     server: Server,
     clients: Clients,
-    vitals: Vitals,
+    stats: ProcessStats,
     counts: Counts,
     // Dropped last: it says where the data directory is if something has failed.
     data: DataDirectory,
@@ -106,7 +106,7 @@ impl Soak {
             disk,
             server,
             clients,
-            vitals: Vitals::default(),
+            stats: ProcessStats::default(),
             counts: Counts::default(),
             data,
         }
@@ -135,12 +135,12 @@ impl Soak {
         self.verify();
         self.clients.delete_everything(&self.server);
         self.compare_space();
-        let Self { server, counts, vitals, clients, begun, mut data, .. } = self;
+        let Self { server, counts, stats, clients, begun, mut data, .. } = self;
         let (status, _, log) = server.stop();
         check_log(&log);
         assert_eq!(status.code(), Some(0), "{log}");
         println!(
-            "soak: ended well after {:?}: {counts:?}; {vitals:?}; {}",
+            "soak: ended well after {:?}: {counts:?}; {stats:?}; {}",
             begun.elapsed(),
             clients.summary()
         );
@@ -166,7 +166,7 @@ impl Soak {
 
     /// Everyone works, until the process is killed and started again.
     fn work_and_kill(&mut self, span: Duration, fill: Option<&mut Fill>) {
-        self.clients.work(&mut self.server, span, fill, &mut self.vitals);
+        self.clients.work(&mut self.server, span, fill, &mut self.stats);
         self.kill_and_restart();
     }
 
@@ -187,7 +187,7 @@ impl Soak {
     /// Compares everything with what must be there.
     fn verify(&mut self) {
         self.clients.verify(&self.server);
-        self.vitals.sample(self.server.pid());
+        self.stats.sample(self.server.pid());
     }
 
     /// Another tenant takes most of the disk, and clients the rest.
@@ -200,12 +200,12 @@ impl Soak {
             let span = Duration::from_millis(500 + self.random.below(8000) as u64);
             self.work_and_kill(span, Some(&mut fill));
             self.verify();
-            fill.settle(&self.server);
+            fill.resolve_in_flight(&self.server);
         }
         self.work_and_kill(Duration::from_secs(180), Some(&mut fill));
         assert!(fill.is_refused(), "the disk does not get full: {} bytes are free", self.disk.free());
         self.verify();
-        fill.settle(&self.server);
+        fill.resolve_in_flight(&self.server);
 
         // Little is free: nothing is written but what frees space.
         self.disk.leave_free(disk::mib(64));
@@ -236,15 +236,15 @@ impl Soak {
         let begun = Instant::now();
         space::wait_until_collected(&self.data.path, &live, &self.disk);
         self.counts.slowest_collection = self.counts.slowest_collection.max(begun.elapsed());
-        self.vitals.sample(self.server.pid());
-        self.vitals.check();
+        self.stats.sample(self.server.pid());
+        self.stats.check();
     }
 
     fn report(&mut self) {
         if self.reported.elapsed() >= REPORT_EVERY {
             self.reported = Instant::now();
-            let (counts, vitals) = (&self.counts, &self.vitals);
-            println!("soak: {:?}: {counts:?}; {vitals:?}; {}", self.begun.elapsed(), self.clients.summary());
+            let (counts, stats) = (&self.counts, &self.stats);
+            println!("soak: {:?}: {counts:?}; {stats:?}; {}", self.begun.elapsed(), self.clients.summary());
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What a server has of memory and of open files.
+//! Memory and open files of the server process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Memory: three memtables of 48 MiB and half of that again for their order, 64 MiB of commits that wait, some 100 MiB of
+/// Memory: three memtables of 48 MiB and half of that again for their order, 64 MiB of pending commits, some 100 MiB of
 /// requests and answers of so few clients; the rest is for indexes, filters and the program itself.
 const MOST_MEMORY_KIB: u64 = 512 * 1024;
 /// Files: for each of some 30 connections a socket and a volume that is written, as many volumes and tables that are read as there are
@@ -11,13 +11,13 @@ const MOST_MEMORY_KIB: u64 = 512 * 1024;
 const MOST_FILES: u64 = 256;
 
 #[derive(Debug, Default)]
-pub(crate) struct Vitals {
+pub(crate) struct ProcessStats {
     most_memory_kib: u64,
     most_files: u64,
 }
 
-impl Vitals {
-    /// Looks again and again until the server is killed.
+impl ProcessStats {
+    /// Samples until the server is killed.
     pub(crate) fn watch(&mut self, pid: u32, killed: &AtomicBool) {
         while !killed.load(Ordering::SeqCst) {
             self.sample(pid);
@@ -26,7 +26,7 @@ impl Vitals {
     }
 
     pub(crate) fn sample(&mut self, pid: u32) {
-        // It may be gone meanwhile.
+        // The process may have ended.
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let most = most.map(|text| text.trim().trim_end_matches("kB").trim().parse().unwrap());

@@ -78,7 +78,7 @@ pub(crate) fn crash_rounds(rounds: usize) -> usize {
     std::env::var("TEPUI_CRASH_ROUNDS").map_or(rounds, |text| text.parse().unwrap())
 }
 
-/// Every service on a port that nobody uses.
+/// Every service on an unused port.
 pub(crate) const FREE_PORTS: &[&str] = &["--blob-port", "0", "--queue-port", "0", "--table-port", "0"];
 
 /// A server that runs.
