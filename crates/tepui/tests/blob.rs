@@ -1,4 +1,4 @@
-//! Blobs over HTTP, as clients see them: bytes in and out, and what is left when something goes wrong.
+//! Blobs over HTTP, as clients see them: bytes in and out, and what is left after a failure.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -508,7 +508,7 @@ fn dripping_source() -> (String, mpsc::Sender<()>) {
     (url, keep)
 }
 
-/// A server that copies from others on this machine, and waits so long before it looks at their pace.
+/// A server that copies from others on this machine, and waits this long before it checks their rate.
 fn patient_server(grace_seconds: u32, options: &[&str]) -> (Server, TempDir) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("tepui.toml");
@@ -696,7 +696,7 @@ fn memory_does_not_grow_with_lists() {
     let mut client = server.blobs();
     client.create_container("pictures");
     let content = noise(16 * 1024);
-    // In several lanes, as each waits for the disk.
+    // Concurrently, as each waits for the disk.
     std::thread::scope(|scope| {
         for lane in 0..8 {
             let (mut client, content) = (server.blobs(), &content);

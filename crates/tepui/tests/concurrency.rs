@@ -26,7 +26,7 @@ fn on_each_server(check: impl Fn(&Server)) {
     }
 }
 
-/// Lets all clients begin at the same moment; returns what each made of it.
+/// Starts all clients at the same time; returns their results.
 fn all_at_once<T: Send>(server: &Server, work: impl Fn(usize, Client) -> T + Sync) -> Vec<T> {
     let (barrier, work) = (&Barrier::new(CLIENTS), &work);
     std::thread::scope(|scope| {
@@ -209,7 +209,7 @@ fn come_and_go(client: &mut Client, seed: u64, done: &AtomicBool) {
     }
 }
 
-/// One answer shows one moment: both of a pair with the same value.
+/// One reply is one snapshot: both of a pair have the same value.
 fn check_one_page(client: &mut Client) {
     let filter = "$filter=PartitionKey%20eq%20'p'%20and%20(RowKey%20lt%20'b'%20or%20RowKey%20ge%20'z'%20or%20RowKey%20eq%20'm0001')";
     for options in ["", filter] {

@@ -39,7 +39,7 @@ fn scale() -> Scale {
     }
 }
 
-/// How it goes for the other account.
+/// Latency and errors of the other account.
 #[derive(Debug, Default)]
 struct Visits {
     answers: usize,
@@ -126,7 +126,7 @@ impl Crowded {
         thread::scope(|scope| (0..32).for_each(|_| drop(scope.spawn(work))));
     }
 
-    /// Attacks for a while, and looks how it goes for the other account, and how much memory is taken meanwhile.
+    /// Attacks for a while, and measures the other account and the memory meanwhile.
     fn attack(&mut self, what: &str, attack: impl FnOnce(&AtomicBool) + Send) {
         let before = self.server.resident_kib();
         let (done, seen) = (AtomicBool::new(false), AtomicBool::new(false));

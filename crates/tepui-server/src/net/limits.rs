@@ -16,8 +16,8 @@ pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
     /// Connections open at a time. Further ones wait in the backlog of the listener; while any does,
-    /// idle connections are closed and busy ones are closed after their reply, so that nobody waits
-    /// for ever behind clients that keep their connections.
+    /// idle connections are closed and busy ones are closed after their reply, so that new clients
+    /// do not wait for ever behind those that keep their connections.
     pub max_connections: usize,
     /// Of these, connections from one address; further ones are closed at once. If it is not given, half of them,
     /// and no limit for this machine's own address. Trusted proxies have none at all. Every service leaves a quarter
@@ -36,10 +36,10 @@ pub struct Limits {
     /// Time that a request may keep the server waiting for the rest of its body.
     #[serde(rename = "body-timeout-seconds", with = "seconds")]
     pub body_timeout: Duration,
-    /// The slowest pace at which a client may send a body or read a reply, averaged over the time that
+    /// The minimum rate at which a client must send a body or read a reply, averaged over the time that
     /// the server has waited for it.
     pub min_bytes_per_second: u64,
-    /// How long the server waits before it looks at the pace.
+    /// How long the server waits before it checks the rate.
     #[serde(rename = "pace-grace-seconds", with = "seconds")]
     pub pace_grace: Duration,
     /// How long a client may read nothing at all of a reply.
@@ -58,7 +58,7 @@ pub struct Limits {
     /// How long a request waits for its share of that memory before it is answered with "server busy".
     #[serde(rename = "body-memory-timeout-seconds", with = "seconds")]
     pub body_memory_timeout: Duration,
-    /// How long requests under way may take to end after the server was told to stop.
+    /// How long requests in flight may take to end after the server was asked to stop.
     #[serde(rename = "shutdown-grace-seconds", with = "seconds")]
     pub shutdown_grace: Duration,
 }

@@ -172,7 +172,7 @@ impl<E: Engine> QueueService<E> {
         retry((), |()| self.step(&sequencer, command)).await?
     }
 
-    /// Decides a command on the state that the commands before it leave behind. An error for the caller rests on
+    /// Decides a command on the state that the commands before it leave behind. An error for the caller depends on
     /// that state, too, so it is not returned before that is durable.
     async fn step(
         &self,

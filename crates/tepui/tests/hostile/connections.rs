@@ -10,7 +10,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 const MANY: usize = 300;
-/// What is to be cut off after half a second is gone by then, even on a busy machine.
+/// A timeout of half a second has taken effect by then, even on a busy machine.
 const SOON: Duration = Duration::from_secs(15);
 const SHORT: &str = "head-timeout-seconds = 0.5\nbody-timeout-seconds = 0.5\nwrite-timeout-seconds = 0.5\n\
     pace-grace-seconds = 0.5\nmin-bytes-per-second = 1000";

@@ -22,7 +22,7 @@ const MORE_MEMORY_KIB: u64 = 64 * 1024;
 const SLOWEST: Duration = Duration::from_secs(2);
 /// The same for blobs, which wait for the disk.
 const SLOWEST_BLOB: Duration = Duration::from_secs(5);
-/// How long it may take until memory is given back after an attack. Threads that have nothing to do keep some, and end
+/// How long it may take until memory is freed after an attack. Threads that have nothing to do keep some, and end
 /// after ten seconds.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(30);
 /// What is on the disk when nothing is left of the attacks: what the visitors have left, and a little more.

@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1024 * 1024;
-/// What is to be cut off after half a second is gone by then, even on a busy machine.
+/// A timeout of half a second has taken effect by then, even on a busy machine.
 const SOON: Duration = Duration::from_secs(15);
 const SHORT: &str = "head-timeout-seconds = 0.5\nbody-timeout-seconds = 0.5\npace-grace-seconds = 0.5\n\
     min-bytes-per-second = 1000";

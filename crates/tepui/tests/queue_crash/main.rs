@@ -58,7 +58,7 @@ fn messages_keep_their_promises_through_kill_9() {
     }
 }
 
-/// Puts messages until the server is gone.
+/// Puts messages until the server is killed.
 fn produce(port: u16, killed: &AtomicBool, seen: &Mutex<Seen>, name: &str, seed: u64) {
     let mut random = Random::new(seed);
     let Ok(mut client) = Client::connect(port) else { return };
@@ -73,7 +73,7 @@ fn produce(port: u16, killed: &AtomicBool, seen: &Mutex<Seen>, name: &str, seed:
     }
 }
 
-/// Takes messages until the server is gone.
+/// Dequeues messages until the server is killed.
 fn consume(port: u16, killed: &AtomicBool, seen: &Mutex<Seen>, seed: u64) {
     let mut random = Random::new(seed);
     let Ok(mut client) = Client::connect(port) else { return };

@@ -4,7 +4,7 @@ use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Larger ones are not filled: somebody else needs them.
+/// Larger ones are not filled, because other programs need them.
 const MAX_FILLED_BYTES: u64 = mib(16 * 1024);
 
 pub(crate) struct Disk {
@@ -44,7 +44,7 @@ impl Disk {
         self.is_small.then(|| self.free_at_first.saturating_sub(self.free() + ballast))
     }
 
-    /// Takes or gives back space until so much is free.
+    /// Allocates or frees space until this much is free.
     pub(crate) fn leave_free(&mut self, free: u64) {
         let path = self.folder.join("ballast");
         let (file, bytes) = self.ballast.get_or_insert_with(|| (File::create(path).unwrap(), 0));

@@ -131,7 +131,7 @@ impl Fill {
         }
     }
 
-    /// Deletes a half of it piece by piece, which goes on when nothing else does.
+    /// Deletes half of it piece by piece, which works on a full disk.
     pub(crate) fn delete_some(&mut self, server: &Server) {
         for part in &mut self.parts {
             let gone = part.items.split_off(part.items.len() / 2);

@@ -229,7 +229,7 @@ impl Soak {
         fill::expect_space(&self.server);
     }
 
-    /// Waits until what was deleted is given back, and compares what is taken with what is there.
+    /// Waits until the space of deleted data is freed, and compares the used space with the live data.
     fn compare_space(&mut self) {
         self.clients.check_messages(&self.server);
         let live = self.clients.live();

@@ -31,7 +31,7 @@ pub(crate) fn tepui(arguments: &[&str], data: &Path) -> Command {
     command
 }
 
-/// Waits for something that takes a moment, and fails if it takes long.
+/// Waits for a condition, and fails after a timeout.
 pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
