@@ -7,6 +7,7 @@ pub mod filter;
 pub mod name;
 pub mod operation;
 pub mod page;
+pub mod plan;
 pub mod properties;
 pub mod reply;
 
@@ -17,5 +18,6 @@ pub use filter::{Comparison, Filter, Literal};
 pub use name::TableName;
 pub use operation::{Operation, OperationKind, PageSize, QueryEntities, QueryTables};
 pub use page::{Continuation, EntityPage, EntitySink, PlanKind, QueryCost, TablePage};
+pub use plan::{Interval, KeyBox, QueryHint, QueryPlan};
 pub use properties::{Properties, PropertiesBuilder};
 pub use reply::{Reply, Written};

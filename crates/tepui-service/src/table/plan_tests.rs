@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use tepui_model::Timestamp;
-use tepui_model::table::EntityView;
+use tepui_model::table::{Comparison, EntityView, Literal};
 
 const TABLE: Incarnation = Incarnation(7);
 
