@@ -8,7 +8,8 @@ use crate::net::accept::{ListenerState, Shared, Stage};
 use crate::net::body::{TrackedReply, reserved_bytes};
 use crate::net::body_memory::Reservation;
 use crate::net::header_case::{HeadScanner, HeadWriter};
-use crate::net::limits::{DEFAULT_MAX_HEADERS, Limits};
+use crate::net::limits::DEFAULT_MAX_HEADERS;
+use crate::net::slow_clients::{Verdict, Watchdog};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::HttpService;
@@ -43,21 +44,21 @@ pub(crate) struct ConnectionState {
     reply_case: Mutex<Option<HeaderCase>>,
     has_reply_case: AtomicBool,
     /// The handler has a request, or hyper has not taken all of its reply.
-    in_flight: AtomicBool,
+    pub(super) in_flight: AtomicBool,
     /// Requests received.
-    requests: AtomicU64,
-    bytes_read: AtomicU64,
-    bytes_written: AtomicU64,
+    pub(super) requests: AtomicU64,
+    pub(super) bytes_read: AtomicU64,
+    pub(super) bytes_written: AtomicU64,
     /// `bytes_read` at the end of the last request: it grows when the next one begins.
     read_when_quiescent: AtomicU64,
     /// The last write would block.
-    write_blocked: AtomicBool,
+    pub(super) write_blocked: AtomicBool,
     /// The handler waits for the body.
-    awaiting_body: AtomicBool,
+    pub(super) awaiting_body: AtomicBool,
     /// The client is too slow with the body.
     body_overdue: AtomicBool,
     /// The body is read as a stream, and may take any time at the minimum rate.
-    body_streamed: AtomicBool,
+    pub(super) body_streamed: AtomicBool,
     /// The body of the last request was not read to its end.
     body_unread: AtomicBool,
     /// Received bytes of the body, and when it reserved memory, in microseconds from `opened`.
@@ -239,7 +240,7 @@ impl ConnectionState {
     }
 
     /// Quiescent, and no byte of the next request was received.
-    fn idle(&self) -> bool {
+    pub(super) fn idle(&self) -> bool {
         self.is_quiescent() && self.bytes_read.load(Relaxed) == self.read_when_quiescent.load(Relaxed)
     }
 }
@@ -335,128 +336,6 @@ where
 /// Polls `future` to register this task, even if the task has used up its cooperative budget.
 fn register<F: Future>(future: Pin<&mut F>, cx: &mut Context) -> Poll<F::Output> {
     pin!(tokio::task::coop::unconstrained(future)).poll(cx)
-}
-
-#[derive(Debug, PartialEq)]
-enum Verdict {
-    Fine,
-    /// The handler is notified first; the connection is closed if it does not end.
-    BodyOverdue,
-    Close(&'static str),
-}
-
-/// Detects slow and silent clients, by comparing the state of two checks.
-struct Watchdog<'a> {
-    limits: &'a Limits,
-    period: Duration,
-    requests: u64,
-    written: u64,
-    /// The last check with activity, or the opening of the connection.
-    quiet_since: Instant,
-    /// The first check at which a part of the next request was received.
-    head_since: Option<Instant>,
-    /// The first check at which the client had stopped reading.
-    stalled_since: Option<Instant>,
-    body: Option<TransferRate>,
-    reply: Option<TransferRate>,
-}
-
-/// The bytes that a client has sent, or read, while the server waited for it.
-struct TransferRate {
-    request: u64,
-    from_bytes: u64,
-    waited: Duration,
-}
-
-impl<'a> Watchdog<'a> {
-    fn new(limits: &'a Limits) -> Self {
-        Self {
-            limits,
-            period: limits.tick(),
-            requests: 0,
-            written: 0,
-            quiet_since: Instant::now(),
-            head_since: None,
-            stalled_since: None,
-            body: None,
-            reply: None,
-        }
-    }
-
-    fn check(&mut self, state: &ConnectionState, now: Instant) -> Verdict {
-        let requests = state.requests.load(Relaxed);
-        let written = state.bytes_written.load(Relaxed);
-        let moved = requests != self.requests || written != self.written;
-        let stalled = written == self.written;
-        (self.requests, self.written) = (requests, written);
-        if moved {
-            self.quiet_since = now;
-            self.head_since = None;
-        }
-
-        if state.write_blocked.load(Relaxed) {
-            let since = *self.stalled_since.get_or_insert(now);
-            if !stalled {
-                self.stalled_since = Some(now);
-            } else if now - since >= self.limits.write_timeout {
-                return Verdict::Close("the client reads nothing");
-            }
-            let (bytes, waited) = TransferRate::advance(&mut self.reply, requests, written, self.period);
-            if self.limits.too_slow(bytes, waited) {
-                return Verdict::Close("the client reads too slowly");
-            }
-        } else {
-            self.stalled_since = None;
-        }
-
-        if state.in_flight.load(Relaxed) {
-            self.quiet_since = now;
-            self.head_since = None;
-            if state.awaiting_body.load(Relaxed) {
-                return self.check_body(state, requests);
-            }
-        } else if requests == 0 {
-            if now - self.quiet_since >= self.limits.head_timeout {
-                return Verdict::Close("no request in time");
-            }
-        } else if !state.idle() {
-            let since = *self.head_since.get_or_insert(now);
-            if now - since >= self.limits.head_timeout && !state.write_blocked.load(Relaxed) {
-                return Verdict::Close("the head of a request takes too long");
-            }
-        } else if now - self.quiet_since >= self.limits.idle_timeout {
-            return Verdict::Close("idle");
-        }
-        Verdict::Fine
-    }
-
-    fn check_body(&mut self, state: &ConnectionState, requests: u64) -> Verdict {
-        let read = state.bytes_read.load(Relaxed);
-        let (bytes, waited) = TransferRate::advance(&mut self.body, requests, read, self.period);
-        let slow = self.limits.too_slow(bytes, waited);
-        if waited < self.limits.body_timeout && !slow {
-            Verdict::Fine
-        } else if state.body_streamed.load(Relaxed) && !slow {
-            // It has kept the rate so far: measure again from here.
-            self.body = None;
-            Verdict::Fine
-        } else if state.body_overdue() {
-            Verdict::Close("the body of a request takes too long")
-        } else {
-            Verdict::BodyOverdue
-        }
-    }
-}
-
-impl TransferRate {
-    /// Counts one more period of waiting, from zero for another request.
-    fn advance(rate: &mut Option<Self>, request: u64, bytes: u64, period: Duration) -> (u64, Duration) {
-        match rate {
-            Some(rate) if rate.request == request => rate.waited += period,
-            _ => *rate = Some(Self { request, from_bytes: bytes, waited: Duration::ZERO }),
-        }
-        rate.as_ref().map_or((0, Duration::ZERO), |rate| (bytes - rate.from_bytes, rate.waited))
-    }
 }
 
 /// A stream that counts bytes and blocked writes in the state of its connection.

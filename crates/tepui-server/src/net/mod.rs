@@ -3,7 +3,8 @@
 //! | | |
 //! | --- | --- |
 //! | `accept.rs` | listeners, connection permits, shutdown |
-//! | `connection.rs` | one connection: its state, and the watchdog for slow clients |
+//! | `connection.rs` | one connection and its state |
+//! | `slow_clients.rs` | the watchdog for slow and silent clients |
 //! | `body/` | bodies of requests and replies |
 //! | `body_memory.rs` | the memory budget of request bodies |
 //! | `header_case.rs` | the case of metadata names, which hyper does not keep |
@@ -15,3 +16,4 @@ mod body_memory;
 mod connection;
 mod header_case;
 pub(crate) mod limits;
+mod slow_clients;
