@@ -282,7 +282,7 @@ fn a_second_process_learns_which_directory_is_in_use() {
 #[test]
 fn another_format_is_refused() {
     for (text, expected) in [
-        ("2\n", "the data directory has format 2, this version reads format 4"),
+        ("2\n", "the data directory has format 2, this version reads formats 3 to 4"),
         ("0\n", "the data directory has format 0"),
         ("one\n", "not a format number"),
         ("", "not a format number"),
