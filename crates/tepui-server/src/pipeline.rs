@@ -1,6 +1,6 @@
 //! The order in which a request is checked and answered, whichever service it is for.
 //!
-//! The order is visible protocol: it decides which error wins. [`admit`] and the `answer` of each service read as
+//! The order is visible protocol: it decides which error wins. `admit` and the `answer` of each service read as
 //! the list.
 //!
 //! | | |

@@ -6,9 +6,9 @@ use super::properties::PublicAccess;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     Fully,
-    /// Unless there is such a blob already: that is [`ErrorCode::UnauthorizedBlobOverwrite`].
+    /// Unless there is such a blob already: that is [`crate::ErrorCode::UnauthorizedBlobOverwrite`].
     IfAbsent,
-    /// If the container is open to everybody to this degree. If not: [`ErrorCode::ResourceNotFound`].
+    /// If the container is open to everybody to this degree. If not: [`crate::ErrorCode::ResourceNotFound`].
     IfPublic(PublicAccess),
 }
 
