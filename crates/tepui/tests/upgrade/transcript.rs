@@ -261,7 +261,7 @@ fn note(text: &mut String, what: &str, reply: &Reply, headers: &[&str]) {
     } else if reply.body.len() > 20_000 || std::str::from_utf8(&reply.body).is_err() {
         let _ = writeln!(text, "{} bytes, hash {:016x}", reply.body.len(), fnv(&reply.body));
     } else {
-        // The port differs from run to run.
+        // XML begins with a byte order mark.
         let _ = writeln!(text, "{}", reply.text().trim_start_matches('\u{feff}'));
     }
 }
