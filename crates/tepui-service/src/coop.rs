@@ -9,10 +9,10 @@ use tepui_storage::{EngineError, KeyRange, ScanLimit, ScanPage, Snapshot, Value,
 use tokio::time::Instant;
 
 /// The length of a time slice.
-const MAX_SLICE: Duration = Duration::from_millis(8);
-/// The largest cost of a time slice, however fast it was spent: a page of 5,000 blobs. Pages that are made half at a time,
-/// side by side, do not fit into the caches of the processor.
-const MAX_SLICE_COST: usize = 80 * COST_PER_CHECK;
+const MAX_SLICE: Duration = Duration::from_millis(2);
+/// The most cost of a slice, however fast it was: with slices of a whole page of 5,000 blobs, others waited for seconds
+/// while 500 clients asked for one.
+const MAX_SLICE_COST: usize = 16 * COST_PER_CHECK;
 /// The cost between two reads of the clock: well below a millisecond, yet much more than a read of the clock takes.
 const COST_PER_CHECK: usize = 1024;
 /// The cost of a row, in comparisons of its properties.
