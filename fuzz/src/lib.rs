@@ -1,7 +1,7 @@
 //! Fuzzing of everything that reads foreign bytes.
 //!
 //! A target is a function of bytes that panics if something is wrong: see [`targets`]. The same functions
-//! run on stable with the driver of this crate ([`run`]), and on nightly with libFuzzer (`fuzz_targets/`).
+//! run with the driver of this crate ([`run`]), and with libFuzzer (`guided`).
 
 mod checks;
 mod material;

@@ -84,7 +84,7 @@ fn fuzz(targets: &[&Target], options: &Options) -> Result<bool, String> {
         }
         Ok(())
     };
-    // As many at a time as there are processors, or one whose last input can be told.
+    // As many at a time as there are processors, or one, so that its last input is known.
     let count = if options.careful { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
     thread::scope(|scope| {
         let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();

@@ -1,4 +1,4 @@
-//! What the targets share: an account, a moment, and requests read from bytes.
+//! What the targets share: an account, a time, and requests read from bytes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ pub(crate) const SERVICES: [Service; 3] = [Service::Table, Service::Queue, Servi
 /// As many headers as the server takes.
 const MAX_HEADERS: usize = 100;
 
-/// The moment at which everything happens. The dates in the corpus are near it.
+/// The time at which everything happens. The dates in the corpus are near it.
 pub(crate) static NOW: LazyLock<Timestamp> =
     LazyLock::new(|| Timestamp::parse_iso("2026-03-10T08:15:30Z").expect("a date"));
 

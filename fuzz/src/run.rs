@@ -198,9 +198,9 @@ fn shrink(target: &Target, input: &[u8], why: &Why) -> Vec<u8> {
 
 /// The files of a directory in the order of their names.
 fn read_corpus(directory: &Path) -> io::Result<Vec<Vec<u8>>> {
-    let told = |error: io::Error| io::Error::new(error.kind(), format!("{error}: {}", directory.display()));
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{error}: {}", directory.display()));
     let mut files = fs::read_dir(directory)
-        .map_err(told)?
+        .map_err(named)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<io::Result<Vec<_>>>()?;
     files.sort();

@@ -6,12 +6,14 @@ mod data;
 mod hist;
 mod http;
 mod proc;
+mod stats;
 mod work;
 
 use auth::{Auth, Endpoint, Svc};
+use stats::{OpErr, Stats};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use work::{Cfg, OpErr, Stats, WORKLOADS, Worker};
+use work::{Cfg, WORKLOADS, Worker};
 
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 

@@ -126,7 +126,7 @@ impl Credentials {
             if self.kind == "blob-sas" {
                 defaults.push(("sr", if self.field("blob").is_some() { "b" } else { "c" }.to_owned()));
             }
-            // What a stored policy says cannot be said again by the token.
+            // What a stored policy says cannot be repeated by the token.
             if self.field("si").is_none() {
                 let permissions = match self.kind.as_str() {
                     "table-sas" => "raud",

@@ -20,7 +20,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The values of a header, joined as HTTP joins them. Names of metadata have a case, which is told if it is
+    /// The values of a header, joined as HTTP joins them. Names of metadata have a case, which is shown if it is
     /// another one.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let values: Vec<String> = self

@@ -95,8 +95,8 @@ impl Signed<'_> {
 
     /// Empty if the date is among the `x-ms-` headers.
     fn storage_date(&self, headers: &[(String, String)]) -> String {
-        let told = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-ms-date"));
-        if told { String::new() } else { self.date.to_owned() }
+        let has_date = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-ms-date"));
+        if has_date { String::new() } else { self.date.to_owned() }
     }
 
     /// The `x-ms-` headers in order; the date may be another one than was sent.

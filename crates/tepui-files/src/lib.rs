@@ -18,7 +18,9 @@ mod system;
 
 pub use lock::{Lock, LockError};
 #[cfg(feature = "simulation")]
-pub use simulated::{Call, CrashOutcome, DirectWrites, Failure, SimulatedFiles, TracedCall};
+pub use simulated::{
+    Call, CrashOutcome, DirectWrites, Failure, SimulatedFiles, TracedCall, explore_seeds, repeated_seed,
+};
 pub use system::SystemFiles;
 
 /// Work that waits for the disk.
@@ -50,7 +52,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Locks a file against other processes, and creates it if need be.
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError>;
 
-    /// Does work that waits for the disk on a thread where it holds up nobody else.
+    /// Does work that waits for the disk on a thread where it does not block other work.
     fn spawn_blocking(&self, work: BlockingWork);
 }
 
@@ -79,8 +81,9 @@ pub trait File: Send + Sync {
     /// Gives back the space of a part, which reads as zeros from then on. `false`: this cannot be done here.
     fn punch_hole(&self, range: Range<u64>) -> io::Result<bool>;
 
-    /// Whether there is anything but holes in the file. `true` where that is not known.
-    fn has_data(&self) -> io::Result<bool>;
+    /// The first range at or after `from` that is no hole. `None`: there are only holes up to the end. Where holes are not known,
+    /// the rest of the file.
+    fn next_data(&self, from: u64) -> io::Result<Option<Range<u64>>>;
 
     /// Says that reads come in no order, so that reading ahead is in vain.
     fn advise_random_reads(&self) {}
@@ -179,7 +182,7 @@ pub fn create_directories(files: &dyn FileSystem, path: &Path) -> io::Result<()>
         files.create_directory(path)?;
     }
     match files.sync_directory(parent) {
-        // Made by somebody else, in a place of theirs.
+        // It belongs to another user.
         Err(error) if is_there && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         // Also if it was there: who made it may have been killed before this.
         synced => synced,

@@ -1,4 +1,4 @@
-//! A file system in memory that fails when it is told to and loses what a crash may lose.
+//! A file system in memory that fails on demand and loses what a crash may lose.
 //!
 //! It knows what was written from what was synced, for contents and for names. After [`SimulatedFiles::crash`] any subset of what
 //! was not synced is there, torn at sectors. A sync that fails may have written some of it, and the rest is never written: what is
@@ -7,6 +7,9 @@
 //! Everything follows from the seed and the order of calls, so a run can be repeated.
 
 mod content;
+mod seeds;
+
+pub use seeds::{explore_seeds, repeated_seed};
 
 use crate::{BlockingWork, Create, File, FileSystem, Lock, LockError, OpenOptions};
 use content::{Change, Content, PAGE_BYTES, SECTOR_BYTES};
@@ -39,7 +42,7 @@ pub enum Call {
     SetLength,
     Sync,
     Punch,
-    HasData,
+    NextData,
 }
 
 /// A way in which a call fails.
@@ -295,7 +298,7 @@ impl SimulatedFiles {
         self.state().failures.insert(call, failure);
     }
 
-    /// Nothing that was told to fail does any more.
+    /// Cancels the failures that were asked for.
     pub fn stop_failing(&self) {
         self.state().failures.clear();
     }
@@ -549,7 +552,7 @@ impl State {
         self.unsynced_names.push(NameChange { directory: directory.to_owned(), names });
     }
 
-    /// Gives back the space of a file that nobody can reach.
+    /// Gives back the space of a file that cannot be reached.
     fn release(&mut self, inode: u64) {
         let inode = self.inodes.get(&inode).filter(|inode| inode.links == 0 && inode.handles == 0);
         self.used -= inode.map_or(0, |inode| inode.content.pages());
@@ -700,7 +703,7 @@ impl FileSystem for SimulatedFiles {
     /// Waits until [`SimulatedFiles::run_blocking`].
     fn spawn_blocking(&self, work: BlockingWork) {
         let has_crashed = self.state().has_crashed;
-        // After a crash nobody does it any more; it only has to end.
+        // After a crash it has no effect; it only has to end.
         if has_crashed { work() } else { self.state().work.push_back(work) }
     }
 }
@@ -720,7 +723,7 @@ impl SimulatedFile {
         let changes = std::mem::take(&mut inode.unsynced);
         match failure {
             None => changes.iter().for_each(|change| change.apply(&mut inode.synced)),
-            // Some of it is on the disk, and nobody will ever try to write the rest.
+            // Some of it is on the disk, and the rest is never written.
             Some(_) => changes.into_iter().for_each(|change| {
                 change.apply_after_crash(&mut inode.synced, CrashOutcome::Some, &mut state.random);
             }),
@@ -807,8 +810,8 @@ impl File for SimulatedFile {
         })
     }
 
-    fn has_data(&self) -> io::Result<bool> {
-        self.with(Call::HasData, |state| Ok(state.inodes[&self.inode].content.pages() > 0))
+    fn next_data(&self, from: u64) -> io::Result<Option<Range<u64>>> {
+        self.with(Call::NextData, |state| Ok(state.inodes[&self.inode].content.next_data(from)))
     }
 }
 

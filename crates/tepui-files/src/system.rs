@@ -221,21 +221,36 @@ impl File for SystemFile {
     }
 
     #[cfg(target_os = "linux")]
-    fn has_data(&self) -> io::Result<bool> {
-        match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(0)) {
-            Ok(_) | Err(rustix::io::Errno::INVAL) => Ok(true),
-            Err(rustix::io::Errno::NXIO) => Ok(false),
+    fn next_data(&self, from: u64) -> io::Result<Option<Range<u64>>> {
+        use rustix::fs::{SeekFrom, seek};
+        use rustix::io::Errno;
+        let start = match seek(&self.0, SeekFrom::Data(from)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return Ok(None),
+            Err(Errno::INVAL) => from,
+            Err(error) => return Err(error.into()),
+        };
+        match seek(&self.0, SeekFrom::Hole(start)) {
+            Ok(end) => Ok(Some(start..end)),
+            // It was truncated meanwhile.
+            Err(Errno::NXIO) => Ok(None),
+            Err(Errno::INVAL) => rest(from, self.length()?),
             Err(error) => Err(error.into()),
         }
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn has_data(&self) -> io::Result<bool> {
-        Ok(self.length()? > 0)
+    fn next_data(&self, from: u64) -> io::Result<Option<Range<u64>>> {
+        rest(from, self.length()?)
     }
 
     fn advise_random_reads(&self) {
         #[cfg(target_os = "linux")]
         let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::Random);
     }
+}
+
+/// What is left of a file whose holes are not known.
+fn rest(from: u64, length: u64) -> io::Result<Option<Range<u64>>> {
+    Ok((from < length).then_some(from..length))
 }

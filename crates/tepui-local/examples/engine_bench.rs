@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tepui_local::{DiskEngine, EngineOptions};
-use tepui_storage::{CommitError, Engine, Key, KeyRange, MemoryEngine, ScanLimit, Snapshot, Write};
+use tepui_storage::{
+    CommitError, Engine, Key, KeyRange, MemoryEngine, ScanLimit, Snapshot, Transaction, Write,
+};
 
 const VALUE_BYTES: usize = 1024;
 
@@ -186,8 +188,8 @@ async fn load<E: Engine>(engine: &Arc<E>, rows: u64, random: bool) {
 
 async fn write<E: Engine>(engine: &E, writes: Vec<Write>) {
     loop {
-        let at = engine.snapshot().await.expect("a snapshot can be taken").version();
-        match engine.commit(at, vec![], writes.clone()).await {
+        let transaction = engine.begin().await.expect("a transaction can begin");
+        match transaction.commit(writes.clone().into()).await {
             Ok(()) => return,
             Err(CommitError::Conflict) => {}
             Err(error) => panic!("a commit fails: {error}"),
@@ -198,11 +200,11 @@ async fn write<E: Engine>(engine: &E, writes: Vec<Write>) {
 /// One measured step.
 #[derive(Clone, Copy)]
 enum Work {
-    /// A snapshot and one get.
+    /// A transaction with one get.
     Get,
-    /// A snapshot and one page of so many rows.
+    /// A transaction with one page of so many rows.
     Scan(usize),
-    /// A snapshot, a get of the key, and a commit of a new value.
+    /// A get of the key, and a commit of a new value.
     Commit,
 }
 
@@ -211,7 +213,7 @@ async fn step<E: Engine>(engine: &E, work: Work, rows: u64, random: &mut u64) ->
     *random ^= *random >> 7;
     *random ^= *random << 17;
     let number = *random % rows;
-    let snapshot = engine.snapshot().await.expect("a snapshot can be taken");
+    let snapshot = engine.begin().await.expect("a transaction can begin");
     match work {
         Work::Get => {
             snapshot.get(&key(number)).await.expect("a row can be read");
@@ -225,7 +227,7 @@ async fn step<E: Engine>(engine: &E, work: Work, rows: u64, random: &mut u64) ->
         Work::Commit => {
             snapshot.get(&key(number)).await.expect("a row can be read");
             let put = Write::Put(key(number), value(*random).into());
-            match engine.commit(snapshot.version(), vec![], vec![put]).await {
+            match snapshot.commit(vec![put].into()).await {
                 Ok(()) => 1,
                 Err(CommitError::Conflict) => 0,
                 Err(error) => panic!("a commit fails: {error}"),

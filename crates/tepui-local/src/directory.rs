@@ -5,6 +5,7 @@
 //! LOCK       locked while a process has the directory open
 //! journal/   the write-ahead log
 //! rows/      sorted tables and their manifest
+//! RESTORING  only while a backup is being restored to the directory
 //! ```
 //!
 //! FORMAT is written last. Where it is, everything else was complete once; anything missing is damage.
@@ -15,12 +16,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tepui_files::{FileSystem, Lock, LockError, create_directories, read_file, replace_file};
-use tepui_storage::EngineError;
+use tepui_storage::StorageError;
 
 /// The format that this version writes.
-const FORMAT: u32 = 4;
+pub(crate) const FORMAT: u32 = 4;
 /// The oldest format that is upgraded when the directory is opened.
-const OLDEST_FORMAT: u32 = 3;
+pub(crate) const OLDEST_FORMAT: u32 = 3;
+
+/// The file that says that a restore was not finished.
+pub(crate) const RESTORING: &str = "RESTORING";
 
 pub(crate) struct DataDirectory {
     files: Arc<dyn FileSystem>,
@@ -34,18 +38,21 @@ pub(crate) struct DataDirectory {
 
 impl DataDirectory {
     /// Creates the directory if need be, locks it and checks its format.
-    pub(crate) fn open(files: &Arc<dyn FileSystem>, path: &Path) -> Result<Self, EngineError> {
+    pub(crate) fn open(files: &Arc<dyn FileSystem>, path: &Path) -> Result<Self, StorageError> {
         let failed = |what: &str, error: io::Error| {
-            EngineError::Failed(format!("cannot {what} the data directory: {error}: {}", path.display()))
+            StorageError::failed(format!("cannot {what} the data directory: {error}: {}", path.display()))
         };
         create_directories(&**files, path).map_err(|error| failed("create", error))?;
         let lock = files.lock(&path.join("LOCK")).map_err(|error| match error {
-            LockError::Taken => EngineError::Unavailable(format!(
+            LockError::Taken => StorageError::unavailable(format!(
                 "the data directory is in use by another process: {}",
                 path.display()
             )),
             LockError::Failed(error) => failed("lock", error),
         })?;
+        if files.exists(&path.join(RESTORING)).map_err(|error| failed("read", error))? {
+            return Err(StorageError::corrupt(interrupted_restore(path)));
+        }
         let found = read_format(&**files, path)?;
         let state = if found.is_some() { DirectoryState::Existing } else { DirectoryState::New };
         let format = found.unwrap_or(FORMAT);
@@ -60,7 +67,10 @@ impl DataDirectory {
                 DirectoryState::Existing
                     if !files.exists(&folder).map_err(|error| failed("read", error))? =>
                 {
-                    return Err(EngineError::Corrupt(format!("the folder is missing: {}", folder.display())));
+                    return Err(StorageError::corrupt(format!(
+                        "the folder is missing: {}",
+                        folder.display()
+                    )));
                 }
                 DirectoryState::Existing => {}
             }
@@ -95,13 +105,13 @@ impl DataDirectory {
     }
 
     /// Records that the directory is complete, in the present format.
-    pub(crate) fn set_complete(&mut self) -> Result<(), EngineError> {
+    pub(crate) fn set_complete(&mut self) -> Result<(), StorageError> {
         if self.state == DirectoryState::New || self.needs_upgrade() {
             let file = self.path.join("FORMAT");
             let written = replace_file(&*self.files, &file, format!("{FORMAT}\n").as_bytes());
             written.map_err(|error| {
                 let error = io::Error::from(error);
-                io_error::<EngineError>(&error, format!("cannot write: {error}: {}", file.display()))
+                io_error(&error, format!("cannot write: {}", file.display()))
             })?;
             self.state = DirectoryState::Existing;
             self.format = FORMAT;
@@ -115,19 +125,26 @@ pub fn is_initialized(files: &dyn FileSystem, path: &Path) -> io::Result<bool> {
     files.exists(&path.join("FORMAT"))
 }
 
+pub(crate) fn interrupted_restore(path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "a backup was being restored to this directory, which was interrupted: remove it, and restore again: {path}"
+    )
+}
+
 /// `None`: the directory was not completely created yet.
-fn read_format(files: &dyn FileSystem, path: &Path) -> Result<Option<u32>, EngineError> {
+pub(crate) fn read_format(files: &dyn FileSystem, path: &Path) -> Result<Option<u32>, StorageError> {
     let file = path.join("FORMAT");
     match read_file(files, &file) {
         Ok(text) => match String::from_utf8_lossy(&text).trim().parse::<u32>() {
             Ok(format @ OLDEST_FORMAT..=FORMAT) => Ok(Some(format)),
-            Ok(other) => Err(EngineError::Failed(format!(
+            Ok(other) => Err(StorageError::failed(format!(
                 "the data directory has format {other}, this version reads formats {OLDEST_FORMAT} to {FORMAT}: {}",
                 path.display()
             ))),
-            Err(_) => Err(EngineError::Corrupt(format!("not a format number: {}", file.display()))),
+            Err(_) => Err(StorageError::corrupt(format!("not a format number: {}", file.display()))),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(EngineError::Failed(format!("cannot read: {error}: {}", file.display()))),
+        Err(error) => Err(StorageError::failed(format!("cannot read: {error}: {}", file.display()))),
     }
 }

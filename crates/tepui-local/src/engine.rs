@@ -2,9 +2,9 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `engine.rs` | options; reading from what was published |
+//! | `engine.rs` `transaction.rs` | options; transactions and pipelines |
 //! | `committer.rs` `conflict_tracker.rs` | group commit, conflicts; recovery when the disk fails |
-//! | `published_view.rs` | the state that snapshots share |
+//! | `published_view.rs` `resident_rows.rs` | the state that transactions share; rows that stay in memory |
 //! | `lsm_store.rs` | opening and writing both; write stalls |
 //! | `background.rs` | the threads that flush and compact |
 //! | `reclaim.rs` | freeing ranges |
@@ -15,23 +15,25 @@ mod conflict_tracker;
 mod lsm_store;
 mod published_view;
 mod reclaim;
+mod resident_rows;
+mod transaction;
 
-use crate::blocking::{self, ReadMode};
-use crate::lsm::{ReadError, WriteLoad};
-use committer::{CommitKind, CommitQueue, Committer, PendingCommit, QueueLimits};
+use crate::lsm::WriteLoad;
+use committer::{CommitKind, CommitQueue, Committer, QueueLimits};
 use lsm_store::{BatchStore, LsmStore, Purpose, Threads};
 use parking_lot::Mutex;
 use published_view::SnapshotView;
+use resident_rows::ResidentRows;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tepui_files::{FileSystem, SystemFiles};
-use tepui_storage::{
-    Commit, CommitError, CommitPipeline, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot,
-    Value, Version, Write, limits,
-};
-use tokio::sync::oneshot;
+use tepui_storage::versions::{PipelineHistory, Version};
+use tepui_storage::{Commit, CommitError, Engine, KeyRange, Limits, StorageError, Write};
+
+pub use transaction::{DiskPipeline, DiskTransaction};
+use transaction::{outcome, submit};
 
 /// How a [`DiskEngine`] is opened.
 ///
@@ -66,6 +68,8 @@ pub struct EngineOptions {
     /// How much memory the indexes and Bloom filters of open tables may take, approximately: about a hundredth of their
     /// rows. Default: 512 MiB.
     pub table_cache_bytes: u64,
+    /// Rows of this range are kept in memory. For a few small rows that are read in every transaction. Default: none.
+    pub resident_range: KeyRange,
     /// How many commits may be queued. More are refused as busy. Default: 4096.
     pub max_queued_commits: usize,
     /// How many bytes of commits may be queued. Default: 64 MiB.
@@ -89,6 +93,7 @@ impl EngineOptions {
             free_space_reserve_bytes: 128 << 20,
             max_open_tables: 256,
             table_cache_bytes: 512 << 20,
+            resident_range: KeyRange::default(),
             max_queued_commits: 4096,
             max_queued_bytes: 64 << 20,
             commit_wait: Duration::from_secs(20),
@@ -106,16 +111,15 @@ impl EngineOptions {
 ///
 /// ```
 /// # use tepui_local::{DiskEngine, EngineOptions};
-/// # use tepui_storage::{Engine, Snapshot, Write};
+/// # use tepui_storage::{Engine, Snapshot, Transaction, Write};
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// # let directory = tempfile::tempdir()?;
 /// let engine = DiskEngine::open(EngineOptions::new(directory.path()))?;
-/// let at = engine.snapshot().await?.version();
-/// engine.commit(at, vec![], vec![Write::Put("key".into(), "value".into())]).await?;
+/// engine.begin().await?.commit(vec![Write::Put("key".into(), "value".into())].into()).await?;
 /// engine.close();
 ///
 /// let engine = DiskEngine::open(EngineOptions::new(directory.path()))?;
-/// assert_eq!(engine.snapshot().await?.get(b"key").await?.as_deref(), Some(&b"value"[..]));
+/// assert_eq!(engine.begin().await?.get(b"key").await?.as_deref(), Some(&b"value"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -132,19 +136,19 @@ struct EngineInner {
 
 impl DiskEngine {
     /// Opens the directory, and creates it if it is not there. Takes a moment: it replays the write-ahead log.
-    pub fn open(options: EngineOptions) -> Result<Self, EngineError> {
+    pub fn open(options: EngineOptions) -> Result<Self, StorageError> {
         let (engine, committer) = Self::open_with(options, Threads::Spawned)?;
         let thread = std::thread::Builder::new()
             .name("committer".into())
             .spawn(move || committer.run())
-            .map_err(|error| EngineError::Failed(format!("cannot start the committer: {error}")))?;
+            .map_err(|error| StorageError::failed(format!("cannot start the committer: {error}")))?;
         *engine.inner.committer.lock() = Some(thread);
         Ok(engine)
     }
 
     /// The same without threads: commits, flushes and compactions happen when the [`Stepper`] is called. For simulations,
     /// in which one thread decides what happens when.
-    pub fn open_stepped(options: EngineOptions) -> Result<(Self, Stepper), EngineError> {
+    pub fn open_stepped(options: EngineOptions) -> Result<(Self, Stepper), StorageError> {
         let (engine, committer) = Self::open_with(options, Threads::Stepped)?;
         Ok((engine, Stepper { committer }))
     }
@@ -152,17 +156,22 @@ impl DiskEngine {
     fn open_with(
         options: EngineOptions,
         threads: Threads,
-    ) -> Result<(Self, Committer<LsmStore>), EngineError> {
+    ) -> Result<(Self, Committer<LsmStore>), StorageError> {
         let limits = QueueLimits {
             commits: options.max_queued_commits,
             bytes: options.max_queued_bytes,
             stall_after: options.stall_after,
         };
         let commit_wait = options.commit_wait;
+        let resident_range = options.resident_range.clone();
         let version = Version(1);
         let store = LsmStore::open(options, threads)?;
-        let queue = Arc::new(CommitQueue::new(store.view(version, version), limits));
-        let committer = Committer::new(Arc::clone(&queue), store, version);
+        let mut view = store.view(version, Arc::default());
+        // If they cannot be read, those who need them are told why.
+        view.resident = ResidentRows::read(resident_range, &view).map_or_else(|_| Arc::default(), Arc::new);
+        let resident = Arc::clone(&view.resident);
+        let queue = Arc::new(CommitQueue::new(view, limits));
+        let committer = Committer::new(Arc::clone(&queue), store, version, resident);
         let inner = EngineInner { queue, commit_wait, committer: Mutex::new(None) };
         Ok((Self { inner: Arc::new(inner) }, committer))
     }
@@ -172,35 +181,20 @@ impl DiskEngine {
         self.inner.close();
     }
 
+    /// What snapshots show now.
+    pub(crate) fn view(&self) -> Result<Arc<SnapshotView>, StorageError> {
+        self.inner.queue.published.get()
+    }
+
     /// Whether unreachable rows may be removed now.
-    pub(crate) fn check_removal(&self) -> Result<(), EngineError> {
+    pub(crate) fn check_removal(&self) -> Result<(), StorageError> {
         self.inner.queue.check(Purpose::FreesSpace)
     }
 
     /// Removes unreachable rows.
     pub(crate) async fn remove(&self, writes: Vec<Write>) -> Result<(), CommitError> {
-        outcome(self.submit(CommitKind::Reclaim, Purpose::FreesSpace, writes)?, self.inner.commit_wait).await
-    }
-
-    fn submit(
-        &self,
-        kind: CommitKind,
-        purpose: Purpose,
-        writes: Vec<Write>,
-    ) -> Result<CommitReply, EngineError> {
-        let (reply, answer) = oneshot::channel();
-        self.inner.queue.submit(PendingCommit { kind, purpose, writes, reply })?;
-        Ok(answer)
-    }
-}
-
-type CommitReply = oneshot::Receiver<Result<(), CommitError>>;
-
-async fn outcome(answer: CommitReply, wait: Duration) -> Result<(), CommitError> {
-    match tokio::time::timeout(wait, answer).await {
-        Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(CommitError::Unknown("the committer stopped".into())),
-        Err(_) => Err(CommitError::Unknown("the committer did not answer in time".into())),
+        let commit = Commit::from(writes).with_frees_space(true);
+        outcome(submit(&self.inner.queue, CommitKind::Reclaim, commit)?, self.inner.commit_wait).await
     }
 }
 
@@ -222,37 +216,29 @@ impl Drop for EngineInner {
 }
 
 impl Engine for DiskEngine {
-    type Snapshot = DiskSnapshot;
+    type Transaction = DiskTransaction;
+    type Pipeline = DiskPipeline;
 
-    async fn snapshot(&self) -> Result<DiskSnapshot, EngineError> {
-        Ok(DiskSnapshot { view: self.inner.queue.published.get()? })
+    async fn begin(&self) -> Result<DiskTransaction, StorageError> {
+        let EngineInner { queue, commit_wait, .. } = &*self.inner;
+        let view = queue.published.get()?;
+        Ok(DiskTransaction { view, queue: Arc::clone(queue), commit_wait: *commit_wait })
     }
 
-    fn submit(
-        &self,
-        pipeline: Option<&CommitPipeline>,
-        commit: Commit,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        let Commit { at, guards, writes, frees_space } = commit;
-        // A commit without writes takes no space: it only waits for those before it.
-        let takes_space = !frees_space && !writes.is_empty();
-        let purpose = if takes_space { Purpose::Ordinary } else { Purpose::FreesSpace };
-        let kind = |guards| CommitKind::Checked { at, guards, pipeline: pipeline.cloned() };
-        let submitted =
-            limits::check(&guards, &writes).and_then(|()| self.submit(kind(guards), purpose, writes));
-        if let (Err(_), Some(pipeline)) = (&submitted, pipeline) {
-            pipeline.poison();
-        }
-        let commit_wait = self.inner.commit_wait;
-        async move { outcome(submitted?, commit_wait).await }
+    async fn begin_pipeline(&self) -> Result<DiskPipeline, StorageError> {
+        Ok(DiskPipeline { base: self.begin().await?, history: PipelineHistory::new() })
     }
 
-    async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
+    async fn reclaim(&self, range: KeyRange) -> Result<(), StorageError> {
         reclaim::reclaim(self, range).await
     }
 
-    fn health(&self) -> Result<(), EngineError> {
+    async fn health(&self) -> Result<(), StorageError> {
         self.inner.queue.health()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::LOCAL
     }
 }
 
@@ -281,65 +267,5 @@ impl Stepper {
     /// Removes tables that were replaced and that no reader holds.
     pub fn remove_obsolete(&self) {
         self.committer.store().background().remove_obsolete_step();
-    }
-}
-
-/// What a [`DiskEngine`] held when the snapshot was taken.
-pub struct DiskSnapshot {
-    view: Arc<SnapshotView>,
-}
-
-impl DiskSnapshot {
-    pub(crate) fn view(&self) -> &SnapshotView {
-        &self.view
-    }
-
-    /// Reads at once what is in memory, otherwise on a thread for blocking work.
-    async fn read<T: Send + 'static>(
-        &self,
-        read: impl Fn(&SnapshotView, ReadMode) -> Result<T, ReadError>,
-        again: impl FnOnce() -> Box<dyn FnOnce(&SnapshotView) -> Result<T, ReadError> + Send>,
-    ) -> Result<T, EngineError> {
-        match read(&self.view, ReadMode::Cached) {
-            Err(ReadError::WouldBlock) => {}
-            done => return done.map_err(EngineError::from),
-        }
-        let (view, again) = (Arc::clone(&self.view), again());
-        let answer = blocking::spawn(&**self.view.tree.files(), move || again(&view));
-        let stopped = |_| EngineError::Unavailable("the program is ending".into());
-        answer.await.map_err(stopped)?.map_err(EngineError::from)
-    }
-}
-
-impl Snapshot for DiskSnapshot {
-    fn version(&self) -> Version {
-        self.view.version
-    }
-
-    fn catalogue_version(&self) -> Version {
-        self.view.catalogue_version
-    }
-
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {
-        if !limits::is_valid_key(key) {
-            return Ok(None);
-        }
-        let again = || -> Box<dyn FnOnce(&SnapshotView) -> _ + Send> {
-            let key = Key::copy_from_slice(key);
-            Box::new(move |view| view.read_view.get(&key, view.seq_no, ReadMode::Blocking))
-        };
-        self.read(|view, mode| view.read_view.get(key, view.seq_no, mode), again).await
-    }
-
-    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
-        let Some(bounds) = limits::bounds(range) else { return Ok(ScanPage::default()) };
-        let again = || -> Box<dyn FnOnce(&SnapshotView) -> _ + Send> {
-            let range = range.clone();
-            Box::new(move |view| {
-                let Some(bounds) = limits::bounds(&range) else { return Ok(ScanPage::default()) };
-                view.read_view.scan(bounds, limit, view.seq_no, ReadMode::Blocking)
-            })
-        };
-        self.read(|view, mode| view.read_view.scan(bounds, limit, view.seq_no, mode), again).await
     }
 }

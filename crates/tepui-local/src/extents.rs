@@ -11,25 +11,30 @@
 //! | `open_files.rs` | the files that were read last |
 //! | `holes.rs` | space that is released inside of files |
 //! | `writer.rs` | writing content in chunks |
+//! | `verify.rs` | offline checks |
+//! | `checkpoint.rs` | what is copied in a backup, and frees that wait for it |
 
 mod aligned_buffer;
+pub(crate) mod checkpoint;
 mod frame;
 mod holes;
 mod open_files;
 mod read_buffer;
-mod volume;
+pub(crate) mod verify;
+pub(crate) mod volume;
 mod volume_store;
 mod writer;
 
 use bytes::Bytes;
+use checkpoint::FreeGate;
 use frame::FrameRange;
 use read_buffer::ReadBuffer;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_files::{FileSystem, SystemFiles};
-use tepui_storage::{Extent, ExtentError, Extents, ReadGuard, Readers};
+use tepui_storage::{Extent, Extents, ReadGuard, Readers, StorageError, StoreId};
 use volume_store::VolumeStore;
 pub use writer::DiskWriter;
 use writer::blocking;
@@ -57,6 +62,8 @@ pub struct ExtentsOptions {
     pub must_exist: bool,
     /// Seeds the random parts of volume numbers, for tests. It must not be the same for two openings. Default: random.
     pub number_seed: Option<u64>,
+    /// The number of the store in the names of its extents. Default: [`StoreId::LOCAL`].
+    pub store: StoreId,
     /// Where the folder is. Default: the file system of the operating system.
     pub files: Arc<dyn FileSystem>,
 }
@@ -73,6 +80,7 @@ impl ExtentsOptions {
             writer_timeout: Duration::from_secs(1),
             must_exist: false,
             number_seed: None,
+            store: StoreId::LOCAL,
             files: Arc::new(SystemFiles),
         }
     }
@@ -104,13 +112,14 @@ impl ExtentsOptions {
 pub struct DiskExtents {
     store: Arc<VolumeStore>,
     readers: Arc<Readers>,
+    gate: Arc<FreeGate>,
 }
 
 impl DiskExtents {
     /// Opens the folder. Takes a moment: it lists the volumes.
-    pub fn open(options: ExtentsOptions) -> Result<Self, ExtentError> {
+    pub fn open(options: ExtentsOptions) -> Result<Self, StorageError> {
         let readers = Arc::new(Readers::new(options.reader_timeout));
-        Ok(Self { store: VolumeStore::open(options)?, readers })
+        Ok(Self { store: VolumeStore::open(options)?, readers, gate: Arc::default() })
     }
 
     /// Starts no more extents and seals the volumes, so that the next start has nothing to sweep. Volumes in use are sealed when
@@ -121,15 +130,32 @@ impl DiskExtents {
     pub fn close(&self) {
         self.store.close();
     }
+
+    pub(crate) fn gate(&self) -> &Arc<FreeGate> {
+        &self.gate
+    }
+
+    pub(crate) fn folder(&self) -> (&Arc<dyn FileSystem>, &Path) {
+        (self.store.file_system(), self.store.folder())
+    }
+
+    /// The volumes that an earlier run did not seal, and that were not swept since.
+    pub fn unsealed_volumes(&self) -> Vec<u64> {
+        self.store.unsealed_volumes()
+    }
 }
 
 impl Extents for DiskExtents {
     type Writer = DiskWriter;
     type ReadGuard = ReadGuard;
 
-    async fn begin(&self) -> Result<DiskWriter, ExtentError> {
+    async fn begin(&self) -> Result<DiskWriter, StorageError> {
         self.store.check_open()?;
         Ok(DiskWriter::new(Arc::clone(&self.store)))
+    }
+
+    fn store(&self) -> StoreId {
+        self.store.id()
     }
 
     fn unpin(&self, extent: Extent) {
@@ -145,10 +171,13 @@ impl Extents for DiskExtents {
     }
 
     async fn wait_for_readers(&self) {
+        // A backup reads everything.
+        self.gate.wait_until_open().await;
         self.readers.wait().await;
     }
 
-    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
+    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, StorageError> {
+        extent.check_store(self.store.id())?;
         extent.check_range(&range)?;
         if range.is_empty() {
             return Ok(Vec::new());
@@ -164,19 +193,31 @@ impl Extents for DiskExtents {
         blocking(&self.store, move || store.read(&frames, buffer)).await
     }
 
-    async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
+    async fn free(&self, extents: Vec<Extent>) -> Result<(), StorageError> {
+        extents.iter().try_for_each(|extent| extent.check_store(self.store.id()))?;
+        let permit = self.gate.enter(&extents)?;
         let store = Arc::clone(&self.store);
-        blocking(&self.store, move || store.free(&extents)).await
+        blocking(&self.store, move || {
+            let _permit = permit;
+            store.free(&extents)
+        })
+        .await
     }
 
-    fn unsealed_volumes(&self) -> Vec<u64> {
-        self.store.unsealed_volumes()
+    async fn sweepable_volumes(&self) -> Result<Vec<u64>, StorageError> {
+        // The data directory is locked, so whoever wrote them has ended.
+        Ok(self.store.unsealed_volumes())
     }
 
-    async fn sweep(&self, volume: u64, kept: Vec<Extent>) -> Result<(), ExtentError> {
+    async fn sweep(&self, volume: u64, kept: Vec<Extent>) -> Result<(), StorageError> {
         // Readers may hold extents that are about to be freed.
         self.readers.wait().await;
+        let permit = self.gate.enter_when_open().await;
         let store = Arc::clone(&self.store);
-        blocking(&self.store, move || store.sweep(volume, &kept)).await
+        blocking(&self.store, move || {
+            let _permit = permit;
+            store.sweep(volume, &kept)
+        })
+        .await
     }
 }

@@ -8,21 +8,31 @@
 //! | `extents/` | large bytes in volumes |
 //! | `directory.rs` | the data directory: format, lock |
 //! | `upgrade.rs` | directories of earlier formats |
+//! | `offline.rs` | a directory that is read without a server |
+//! | `check.rs` | every checksum of it, verified |
+//! | `checkpoint.rs` | its contents at one point in time |
+//! | `backup/` | checkpoints as files, and back |
 //! | `blocking.rs` | work that may wait for the disk |
 //! | `io_error.rs` | errors of the operating system as errors of storage |
 //!
 //! Everything is read and written through `tepui-files`, so that tests can fail and crash it.
 
+pub mod backup;
 mod blocking;
 mod byte_reader;
+pub mod check;
+mod checkpoint;
 mod directory;
 mod engine;
 mod extents;
 mod io_error;
 mod lsm;
+mod offline;
 mod upgrade;
 mod wal;
 
+pub use checkpoint::Checkpoint;
 pub use directory::is_initialized;
-pub use engine::{DiskEngine, DiskSnapshot, EngineOptions, Stepper};
+pub use engine::{DiskEngine, DiskPipeline, DiskTransaction, EngineOptions, Stepper};
 pub use extents::{DiskExtents, DiskWriter, ExtentsOptions};
+pub use offline::{OfflineDirectory, OfflineError};

@@ -7,6 +7,8 @@
 //! | `table_cache.rs` | which of these files are open |
 //! | `levels.rs` | which tables there are |
 //! | `manifest.rs` | the same on disk |
+//! | `verify.rs` | offline checks |
+//! | `checkpoint.rs` | the tables of a snapshot, for backups |
 //! | `format_3.rs` | the list of tables of format 3, for upgrades |
 //! | `compaction.rs` | which tables to merge next, and the merge |
 //! | `merge_iterator.rs` | rows of several inputs in one order |
@@ -21,6 +23,7 @@
 mod block;
 mod block_index;
 mod bloom_filter;
+mod checkpoint;
 mod compaction;
 pub(crate) mod format_3;
 mod levels;
@@ -32,8 +35,10 @@ mod sorted_table;
 mod table_cache;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use crate::io_error::io_error;
+pub(crate) use checkpoint::TablesCheckpoint;
 pub(crate) use compaction::WriteLoad;
 use compaction::shadows_much;
 use levels::{Levels, LostRange};
@@ -54,8 +59,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use table_cache::TableCache;
 pub(crate) use table_cache::TableCacheLimits;
 use tepui_files::FileSystem;
-use tepui_storage::limits::ScanBounds;
-use tepui_storage::{EngineError, Value};
+use tepui_storage::{ScanBounds, StorageError, Value};
+pub(crate) use verify::{ReadableTables, TableDamage, total_bytes as file_bytes};
 
 /// The sequence number of a batch: all its writes have it. The first batch has 1.
 pub(crate) type SeqNo = u64;
@@ -68,20 +73,20 @@ type StoredValue = Option<Value>;
 pub(crate) enum ReadError {
     /// Not in memory: repeat the read on a thread that may block.
     WouldBlock,
-    Engine(EngineError),
+    Storage(StorageError),
 }
 
-impl From<EngineError> for ReadError {
-    fn from(error: EngineError) -> Self {
-        Self::Engine(error)
+impl From<StorageError> for ReadError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
     }
 }
 
-impl From<ReadError> for EngineError {
+impl From<ReadError> for StorageError {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Engine(error) => error,
-            ReadError::WouldBlock => Self::Failed("a bug: a blocking read ended with WouldBlock".into()),
+            ReadError::Storage(error) => error,
+            ReadError::WouldBlock => Self::failed("a bug: a blocking read ended with WouldBlock"),
         }
     }
 }
@@ -90,7 +95,7 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WouldBlock => write!(f, "not in memory"),
-            Self::Engine(error) => error.fmt(f),
+            Self::Storage(error) => error.fmt(f),
         }
     }
 }
@@ -133,7 +138,7 @@ struct ManifestState {
     /// written.
     pending_removal: Vec<Arc<SortedTable>>,
     /// Files of earlier runs that no manifest lists. Removed once the first manifest of this run is written.
-    orphans: Vec<u64>,
+    orphans: Vec<PathBuf>,
 }
 
 #[derive(Default)]
@@ -165,21 +170,21 @@ impl LsmTree {
         folder: &Path,
         sizes: Sizes,
         expect: DirectoryState,
-    ) -> Result<(Self, RecoveredState), EngineError> {
+    ) -> Result<(Self, RecoveredState), StorageError> {
         let manifest = Manifest::read(&**files, folder)?;
-        let found = table_files(&**files, folder)?;
+        let TableFiles { ids: found, staged } = table_files(&**files, folder)?;
         let is_initialized =
             !found.is_empty() || manifest.as_ref().is_some_and(|manifest| manifest.flushed > 0);
         let manifest = match (manifest, expect) {
             (_, DirectoryState::New) if is_initialized => {
                 let message =
                     format!("there are tables, but the file FORMAT is missing: {}", folder.display());
-                return Err(EngineError::Corrupt(message));
+                return Err(StorageError::corrupt(message));
             }
             (Some(manifest), _) => manifest,
             (None, DirectoryState::New) => Manifest::default(),
             (None, DirectoryState::Existing) => {
-                return Err(EngineError::Corrupt(format!("the manifest is missing: {}", folder.display())));
+                return Err(StorageError::corrupt(format!("the manifest is missing: {}", folder.display())));
             }
         };
         let cache = Arc::new(TableCache::new(sizes.cache));
@@ -188,15 +193,16 @@ impl LsmTree {
         let open = |(level, meta)| {
             Ok((usize::from(level), Arc::new(SortedTable::listed(files, &cache, folder, meta)?)))
         };
-        let tables = tables.into_iter().map(open).collect::<Result<Vec<_>, EngineError>>()?;
+        let tables = tables.into_iter().map(open).collect::<Result<Vec<_>, StorageError>>()?;
         let levels = Levels::new(tables.into_iter(), lost).ok_or_else(|| {
-            EngineError::Corrupt(format!("tables of one level overlap: {}", folder.display()))
+            StorageError::corrupt(format!("tables of one level overlap: {}", folder.display()))
         })?;
         for range in levels.lost() {
             tracing::error!(start = ?range.start, end = ?range.end, "rows in this range were lost to damage");
         }
         let highest = found.iter().chain(&listed).max().copied().unwrap_or(0);
-        let orphans = found.into_iter().filter(|id| !listed.contains(id)).collect();
+        let orphans = found.into_iter().filter(|id| !listed.contains(id));
+        let orphans = orphans.map(|id| SortedTable::path(folder, id)).chain(staged).collect();
         let view = ReadView {
             active: Arc::new(Memtable::new(sizes.memtable_bytes)),
             sealed: vec![],
@@ -269,7 +275,7 @@ impl LsmTree {
         levels: &Levels,
     ) -> Result<(), ManifestError> {
         if !levels.is_ordered() {
-            let bug = EngineError::Failed("a bug: tables of one level would overlap".into());
+            let bug = StorageError::failed("a bug: tables of one level would overlap");
             return Err(ManifestError::NotWritten(bug));
         }
         Manifest::new(flushed, wal, levels).write(&*self.files, &self.folder)?;
@@ -277,11 +283,11 @@ impl LsmTree {
         recorded.flushed = flushed;
         recorded.wal = wal;
         self.obsolete.lock().tables.append(&mut recorded.pending_removal);
-        recorded.orphans.retain(|id| {
-            let removed = self.files.remove_file(&SortedTable::path(&self.folder, *id));
+        recorded.orphans.retain(|path| {
+            let removed = self.files.remove_file(path);
             let is_left = removed.is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound);
             if is_left {
-                tracing::warn!(table = id, "cannot remove an orphaned table");
+                tracing::warn!(path = %path.display(), "cannot remove an orphaned table");
             }
             is_left
         });
@@ -289,7 +295,7 @@ impl LsmTree {
     }
 
     /// Flushes the oldest sealed memtable to level 0, if there is one. Called by one thread at a time.
-    pub(crate) fn flush(&self) -> Result<(), EngineError> {
+    pub(crate) fn flush(&self) -> Result<(), StorageError> {
         let view = self.read_view();
         let Some(memtable) = view.sealed.last() else { return Ok(()) };
         let table = self.write_memtable(memtable, &view.levels)?;
@@ -321,7 +327,7 @@ impl LsmTree {
         &self,
         memtable: &Memtable,
         levels: &Levels,
-    ) -> Result<Option<Arc<SortedTable>>, EngineError> {
+    ) -> Result<Option<Arc<SortedTable>>, StorageError> {
         let cursor = MemtableCursor::new(memtable, b"", SeqNo::MAX);
         let mut rows = MergeIterator::new(vec![MergeInput::Memtable(cursor)])?;
         let mut writer = None;
@@ -339,7 +345,7 @@ impl LsmTree {
     fn table_writer<'a>(
         &self,
         writer: &'a mut Option<TableWriter>,
-    ) -> Result<&'a mut TableWriter, EngineError> {
+    ) -> Result<&'a mut TableWriter, StorageError> {
         Ok(match writer {
             Some(writer) => writer,
             None => {
@@ -352,7 +358,7 @@ impl LsmTree {
 
     /// Drops the tables that lie wholly in the range. Those that are being compacted stay, and so do memtables.
     /// Tombstones go as well, so older rows of the range may become visible again.
-    pub(crate) fn drop_range(&self, bounds: ScanBounds<'_>) -> Result<DroppedTables, EngineError> {
+    pub(crate) fn drop_range(&self, bounds: ScanBounds<'_>) -> Result<DroppedTables, StorageError> {
         let is_inside = |table: &SortedTable| {
             let begins = match bounds.0 {
                 Bound::Included(start) => table.meta.first >= start,
@@ -386,7 +392,7 @@ impl LsmTree {
             begins && ends
         };
         if !self.edit_levels(|levels| levels.without(&gone).without_lost(is_gone))? {
-            return Err(EngineError::Unavailable("the tables are being closed".into()));
+            return Err(StorageError::unavailable("the tables are being closed"));
         }
         let dropped = DroppedTables { tables: tables.len(), left };
         self.obsolete.lock().tables.extend(tables);
@@ -407,7 +413,7 @@ impl LsmTree {
     }
 
     /// Changes which tables there are, in the manifest first. Returns whether it has: not once the tree was stopped.
-    fn edit_levels(&self, change: impl FnOnce(&Levels) -> Levels) -> Result<bool, EngineError> {
+    fn edit_levels(&self, change: impl FnOnce(&Levels) -> Levels) -> Result<bool, StorageError> {
         let mut recorded = self.recorded.lock();
         if self.stop.load(Ordering::Relaxed) {
             return Ok(false);
@@ -486,20 +492,26 @@ fn is_after(key: &[u8], end: Bound<&[u8]>) -> bool {
     }
 }
 
-/// The ids of the table files in the folder, whether the manifest lists them or not.
-fn table_files(files: &dyn FileSystem, folder: &Path) -> Result<Vec<u64>, EngineError> {
-    let failed = |error| {
-        let message = format!("cannot list the tables: {error}: {}", folder.display());
-        io_error::<EngineError>(&error, message)
-    };
-    let mut ids = Vec::new();
+/// The files in the folder of tables.
+#[derive(Default)]
+struct TableFiles {
+    /// The ids of tables, whether the manifest lists them or not.
+    ids: Vec<u64>,
+    /// What an interrupted checkpoint has left.
+    staged: Option<PathBuf>,
+}
+
+fn table_files(files: &dyn FileSystem, folder: &Path) -> Result<TableFiles, StorageError> {
+    let failed = |error| io_error(&error, format!("cannot list the tables: {}", folder.display()));
+    let mut found = TableFiles::default();
     for name in files.names(folder).map_err(failed)? {
         let name = name.to_str().unwrap_or_default();
         match name.parse() {
-            Ok(id) => ids.push(id),
+            Ok(id) => found.ids.push(id),
+            Err(_) if name == checkpoint::STAGED => found.staged = Some(folder.join(name)),
             Err(_) if Manifest::is_manifest(name) => {}
             Err(_) => tracing::warn!(name, folder = %folder.display(), "not a table file: ignored"),
         }
     }
-    Ok(ids)
+    Ok(found)
 }

@@ -9,14 +9,14 @@ use crate::lsm::{DirectoryState, LsmTree, Sizes, format_3};
 use crate::wal;
 use std::sync::Arc;
 use tepui_files::FileSystem;
-use tepui_storage::EngineError;
+use tepui_storage::StorageError;
 
 /// Upgrades a directory of format 3. The caller replaces FORMAT.
 pub(crate) fn from_format_3(
     files: &Arc<dyn FileSystem>,
     directory: &DataDirectory,
     sizes: Sizes,
-) -> Result<(), EngineError> {
+) -> Result<(), StorageError> {
     tracing::info!(directory = %directory.path().display(), "upgrading the data directory from format 3");
     let flushed = format_3::write_manifest(files, &directory.rows(), sizes.cache)?;
     let (tree, _) = LsmTree::open(files, &directory.rows(), sizes, DirectoryState::Existing)?;

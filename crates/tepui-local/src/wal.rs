@@ -29,7 +29,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tepui_files::{Create, File, FileSystem, OpenOptions};
-use tepui_storage::{EngineError, Write};
+use tepui_storage::{StorageError, Write};
 
 /// The group that is the header of a segment.
 const HEADER_GROUP: u32 = 0;
@@ -103,7 +103,7 @@ impl Wal {
         expected: (DirectoryState, WalPosition),
         flushed: SeqNo,
         mut each: impl FnMut(WriteBatch),
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, StorageError> {
         let (state, end) = expected;
         let mut found = recovery::find(&**files, folder)?;
         let highest =
@@ -372,8 +372,8 @@ fn next_file<'a>(
     })
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> EngineError {
-    let message = format!("cannot {what} the write-ahead log: {error}: {}", path.display());
+fn failed(what: &str, path: &Path, error: &io::Error) -> StorageError {
+    let message = format!("cannot {what} the write-ahead log: {}", path.display());
     crate::io_error::io_error(error, message)
 }
 

@@ -6,22 +6,25 @@ mod steps;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tepui_local::{DiskEngine, EngineOptions};
+use tepui_storage::KeyRange;
 use tepui_storage::contract::engine::{Step, Subject, check};
 
 struct OnDisk {
+    resident_range: KeyRange,
     engine: Option<DiskEngine>,
     directory: TempDir,
 }
 
 impl OnDisk {
     fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let engine = Some(Self::open(&directory));
-        Self { engine, directory }
+        Self::with_resident(KeyRange::default())
     }
 
-    fn open(directory: &TempDir) -> DiskEngine {
-        DiskEngine::open(EngineOptions::new(directory.path())).expect("the directory can be opened")
+    fn with_resident(resident_range: KeyRange) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let mut subject = Self { resident_range, engine: None, directory };
+        subject.reopen();
+        subject
     }
 }
 
@@ -34,13 +37,22 @@ impl Subject for OnDisk {
 
     fn reopen(&mut self) {
         self.engine = None;
-        self.engine = Some(Self::open(&self.directory));
+        let mut options = EngineOptions::new(self.directory.path());
+        options.resident_range = self.resident_range.clone();
+        self.engine = Some(DiskEngine::open(options).expect("the directory can be opened"));
     }
 }
 
 #[tokio::test]
 async fn disk_keeps_the_contract() {
     check(&mut OnDisk::new()).await;
+}
+
+#[tokio::test]
+async fn rows_that_stay_in_memory_are_as_the_others() {
+    for (start, end) in [("a", "z"), ("g", "p"), ("reclaim/1/0500", "visible/b")] {
+        check(&mut OnDisk::with_resident(KeyRange { start: start.into(), end: end.into() })).await;
+    }
 }
 
 proptest! {

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tepui_files::SimulatedFiles;
-use tepui_local::{DiskEngine, EngineOptions};
+use tepui_files::{SimulatedFiles, SystemFiles};
+use tepui_local::check::{Damage, DirectoryCheck};
+use tepui_local::{DiskEngine, EngineOptions, OfflineDirectory, OfflineError};
 use tepui_storage::{
-    Commit, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Value, Write,
+    Commit, CommitError, Engine, Key, KeyRange, ScanLimit, Snapshot, StorageError, StorageErrorKind,
+    Transaction, Value, Write,
 };
 
 const ROWS: u32 = 400;
@@ -29,8 +31,8 @@ fn options(path: &Path) -> EngineOptions {
 }
 
 async fn put(engine: &DiskEngine, numbers: impl Iterator<Item = u32>) -> Result<(), CommitError> {
-    let at = engine.snapshot().await?.version();
-    engine.commit(at, vec![], numbers.map(|number| Write::Put(key(number), value(number))).collect()).await
+    let writes: Vec<Write> = numbers.map(|number| Write::Put(key(number), value(number))).collect();
+    engine.begin().await?.commit(writes.into()).await
 }
 
 /// Rows in tables and in the write-ahead log.
@@ -94,10 +96,10 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Opens the directory and reads every row in both ways: either all is as written, or an error.
-fn read_all(path: &Path) -> Result<(), EngineError> {
+fn read_all(path: &Path) -> Result<(), StorageError> {
     block_on(async {
         let engine = DiskEngine::open(options(path))?;
-        let now = engine.snapshot().await?;
+        let now = engine.begin().await?;
         let range = KeyRange { start: key(0), end: "s".into() };
         let page = now.scan(&range, ScanLimit { max_rows: usize::MAX, max_bytes: usize::MAX }).await?;
         let expected = (0..ROWS).map(|number| (key(number), value(number)));
@@ -107,6 +109,22 @@ fn read_all(path: &Path) -> Result<(), EngineError> {
         }
         Ok(())
     })
+}
+
+/// Whether an offline check finds anything, or finds no directory that it knows.
+fn is_damaged(path: &Path) -> bool {
+    let mut is_damaged = false;
+    // There are no extents here.
+    let mut found = |damage: Damage| is_damaged |= !damage.file.ends_with("extents");
+    match OfflineDirectory::open(Arc::new(SystemFiles), path) {
+        Ok(directory) => {
+            let check = DirectoryCheck::open(directory, &mut found).expect("it can be read");
+            check.verify_tables(&mut |_| {}, &mut found).expect("it can be read");
+        }
+        Err(OfflineError::Damaged(_) | OfflineError::Unusable(_)) => is_damaged = true,
+        Err(OfflineError::InUse(why)) => panic!("{why}"),
+    }
+    is_damaged
 }
 
 #[test]
@@ -133,9 +151,15 @@ fn a_flipped_byte_in_any_file_is_found_or_harmless() {
             let mut bytes = written[..used].to_vec();
             bytes[*place] ^= 0x55;
             std::fs::write(directory.path().join(name), bytes).expect("a file can be damaged");
+            let is_found_offline = is_damaged(directory.path());
             match read_all(directory.path()) {
                 Ok(()) => {}
-                Err(EngineError::Corrupt(_) | EngineError::Failed(_)) => found += 1,
+                Err(error)
+                    if matches!(error.kind(), StorageErrorKind::Corrupt | StorageErrorKind::Failed) =>
+                {
+                    assert!(is_found_offline, "{}, byte {place}", name.display());
+                    found += 1;
+                }
                 Err(other) => panic!("{}, byte {place}: {other}", name.display()),
             }
         }
@@ -183,8 +207,12 @@ fn what_is_missing_is_damage_and_never_taken_for_a_new_directory() {
                 if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
             removed.expect("a part can be removed");
         }
+        assert!(is_damaged(directory.path()), "without {missing:?}");
         let result = read_all(directory.path());
-        assert!(matches!(result, Err(EngineError::Corrupt(_))), "without {missing:?}: {result:?}");
+        assert!(
+            matches!(&result, Err(error) if error.kind() == StorageErrorKind::Corrupt),
+            "without {missing:?}: {result:?}"
+        );
         let left = files(directory.path()).len();
         assert!(left >= 1 && left < before, "nothing is made anew without {missing:?}");
     }
@@ -212,10 +240,11 @@ fn a_lost_or_shortened_log_is_noticed_after_a_clean_shutdown() {
                     std::fs::write(path, &bytes[..length.min(bytes.len())]).expect("a file can be cut")
                 }
             }
+            let is_found_offline = is_damaged(copied.path());
             match read_all(copied.path()) {
                 // It is a spare file.
-                Ok(()) => {}
-                Err(EngineError::Corrupt(_)) => noticed += 1,
+                Ok(()) => assert!(!is_found_offline),
+                Err(error) if error.kind() == StorageErrorKind::Corrupt && is_found_offline => noticed += 1,
                 Err(other) => panic!("{other}"),
             }
         }
@@ -254,16 +283,20 @@ fn only_the_owner_can_read_the_data() {
 fn a_missing_table_is_corrupt() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     fill(directory.path());
+    assert!(!is_damaged(directory.path()), "not yet");
     std::fs::remove_file(&tables(directory.path())[0]).expect("a table can be removed");
+    assert!(is_damaged(directory.path()));
     let result = read_all(directory.path());
-    assert!(matches!(result, Err(EngineError::Corrupt(_))), "{result:?}");
+    assert!(matches!(&result, Err(error) if error.kind() == StorageErrorKind::Corrupt), "{result:?}");
 }
 
 #[test]
 fn a_second_process_learns_which_directory_is_in_use() {
     if let Ok(path) = std::env::var("TEPUI_SECOND") {
         let error = DiskEngine::open(options(Path::new(&path))).err();
-        let Some(EngineError::Unavailable(why)) = error else { panic!("{error:?}") };
+        let error = error.expect("the directory is in use");
+        assert_eq!(error.kind(), StorageErrorKind::Unavailable);
+        let why = error.message();
         assert!(why.contains(&path) && why.contains("another process"), "{why}");
         return;
     }
@@ -314,17 +347,17 @@ fn writes_stop_before_the_disk_is_full() {
                 Err(error) => break error,
             }
         };
-        let CommitError::Engine(EngineError::NoSpace(why)) = refused else { panic!("{refused:?}") };
+        let CommitError::Storage(error) = refused else { panic!("{refused:?}") };
+        assert_eq!(error.kind(), StorageErrorKind::NoSpace);
+        let why = error.message();
         assert!(why.contains("nearly full"), "{why}");
-        assert!(engine.health().is_err());
-        let now = engine.snapshot().await.expect("a snapshot can be taken");
+        assert!(engine.health().await.is_err());
+        let now = engine.begin().await.expect("a transaction can begin");
         assert_eq!(now.get(&key(0)).await, Ok(Some(value(0))), "reads go on");
-        let at = now.version();
-        let delete =
-            Commit { at, writes: vec![Write::Delete(key(0))], frees_space: true, ..Commit::default() };
-        engine.submit(None, delete).await.expect("there is space for what frees some");
+        let delete = Commit::from(vec![Write::Delete(key(0))]).with_frees_space(true);
+        now.commit(delete).await.expect("there is space for what frees some");
         files.set_capacity(1 << 40);
-        while engine.health().is_err() {
+        while engine.health().await.is_err() {
             assert!(Instant::now() < give_up, "writes are taken again in the end");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -337,12 +370,12 @@ fn closing_finishes_what_waits() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     block_on(async {
         let engine = DiskEngine::open(options(directory.path())).expect("a directory can be created");
-        let at = engine.snapshot().await.expect("a snapshot can be taken").version();
         let mut waiting: Vec<_> = (0..50)
             .map(|number| {
                 let engine = engine.clone();
                 Box::pin(async move {
-                    engine.commit(at, vec![], vec![Write::Put(key(number), value(number))]).await
+                    let writes = vec![Write::Put(key(number), value(number))];
+                    engine.begin().await?.commit(writes.into()).await
                 })
             })
             .collect();
@@ -355,10 +388,13 @@ fn closing_finishes_what_waits() {
         waiting.truncate(25);
         engine.close();
         let after = put(&engine, 60..61).await;
-        assert!(matches!(after, Err(CommitError::Engine(EngineError::Unavailable(_)))), "{after:?}");
+        assert!(
+            matches!(&after, Err(CommitError::Storage(error)) if error.kind() == StorageErrorKind::Unavailable),
+            "{after:?}"
+        );
         drop(waiting);
         let engine = DiskEngine::open(options(directory.path())).expect("a closed directory can be opened");
-        let now = engine.snapshot().await.expect("a snapshot can be taken");
+        let now = engine.begin().await.expect("a transaction can begin");
         for number in 0..50 {
             assert_eq!(now.get(&key(number)).await, Ok(Some(value(number))), "row {number}");
         }

@@ -11,7 +11,7 @@ use harness::{Faults, in_child};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tepui_local::{DiskEngine, EngineOptions};
-use tepui_storage::{CommitError, Engine, EngineError, Key, Snapshot, Value, Write};
+use tepui_storage::{CommitError, Engine, Key, Snapshot, StorageErrorKind, Transaction, Value, Write};
 
 struct Store {
     directory: TempDir,
@@ -35,14 +35,14 @@ impl Store {
 }
 
 async fn put(engine: &DiskEngine, key: &str, value: &str) -> Result<(), CommitError> {
-    let at = engine.snapshot().await?.version();
     let put = |key: String| Write::Put(Key::from(key), Value::copy_from_slice(value.as_bytes()));
     // Two rows, so that half a commit would show.
-    engine.commit(at, vec![], vec![put(format!("{key}/1")), put(format!("{key}/2"))]).await
+    let writes = vec![put(format!("{key}/1")), put(format!("{key}/2"))];
+    engine.begin().await?.commit(writes.into()).await
 }
 
 async fn get(engine: &DiskEngine, key: &str) -> Option<String> {
-    let now = engine.snapshot().await.expect("a snapshot can be taken");
+    let now = engine.begin().await.expect("a transaction can begin");
     let read = async |part: u8| {
         let value = now.get(format!("{key}/{part}").as_bytes()).await.expect("a row can be read");
         value.map(|value| String::from_utf8_lossy(&value).into_owned())
@@ -52,20 +52,20 @@ async fn get(engine: &DiskEngine, key: &str) -> Option<String> {
     first
 }
 
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let give_up = Instant::now() + Duration::from_secs(20);
-    while !holds() {
+    while !holds().await {
         assert!(Instant::now() < give_up, "in vain waited until {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 fn is_unavailable(result: &Result<(), CommitError>) -> bool {
-    matches!(result, Err(CommitError::Engine(EngineError::Unavailable(_))))
+    matches!(&result, Err(CommitError::Storage(error)) if error.kind() == StorageErrorKind::Unavailable)
 }
 
 fn has_no_space(result: &Result<(), CommitError>) -> bool {
-    matches!(result, Err(CommitError::Engine(EngineError::NoSpace(_))))
+    matches!(&result, Err(CommitError::Storage(error)) if error.kind() == StorageErrorKind::NoSpace)
 }
 
 #[test]
@@ -74,12 +74,12 @@ fn a_failed_sync_is_unknown_and_heals_by_reopening() {
         let store = Store::new();
         let engine = store.open();
         assert_eq!(put(&engine, "before", "1").await, Ok(()));
-        let kept = engine.snapshot().await.expect("a snapshot can be taken");
+        let kept = engine.begin().await.expect("a transaction can begin");
 
         faults.set("s");
         let failed = put(&engine, "failed", "1").await;
         assert!(matches!(failed, Err(CommitError::Unknown(_))), "{failed:?}");
-        assert!(matches!(engine.health(), Err(EngineError::Unavailable(_))));
+        assert!(matches!(engine.health().await, Err(error) if error.kind() == StorageErrorKind::Unavailable));
         assert_eq!(get(&engine, "failed").await, None, "nothing unsynced is shown");
         assert_eq!(get(&engine, "before").await.as_deref(), Some("1"), "reads go on");
         let refused = put(&engine, "refused", "1").await;
@@ -87,10 +87,10 @@ fn a_failed_sync_is_unknown_and_heals_by_reopening() {
 
         // While the disk is bad, nothing recovers, however long it takes.
         tokio::time::sleep(Duration::from_millis(900)).await;
-        assert!(engine.health().is_err());
+        assert!(engine.health().await.is_err());
 
         faults.clear();
-        until("the engine is healthy", || engine.health().is_ok()).await;
+        until("the engine is healthy", async || engine.health().await.is_ok()).await;
         assert_eq!(get(&engine, "before").await.as_deref(), Some("1"));
         let found = get(&engine, "failed").await;
         assert_eq!(get(&engine, "refused").await, None, "what was refused is not there");
@@ -115,14 +115,14 @@ fn what_failed_was_never_there_after_healing() {
         let store = Store::new();
         let engine = store.open();
         assert_eq!(put(&engine, "key", "1").await, Ok(()));
-        let old = engine.snapshot().await.expect("a snapshot can be taken").version();
+        let old = engine.begin().await.expect("a transaction can begin");
         faults.set("s");
         assert!(put(&engine, "key", "2").await.is_err());
         faults.clear();
-        until("the engine is healthy", || engine.health().is_ok()).await;
+        until("the engine is healthy", async || engine.health().await.is_ok()).await;
         assert_eq!(get(&engine, "key").await.as_deref(), Some("1"));
         let put = |key: &'static str| Write::Put(key.into(), "3".into());
-        let next = engine.commit(old, vec![], vec![put("key/1"), put("key/2")]).await;
+        let next = old.commit(vec![put("key/1"), put("key/2")].into()).await;
         assert_eq!(next, Ok(()), "nothing has changed");
         drop(engine);
         assert_eq!(get(&store.open(), "key").await.as_deref(), Some("3"));
@@ -145,7 +145,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
             assert_eq!(get(&engine, "before").await.as_ref(), Some(&value), "reads go on");
         }
         faults.clear();
-        until("the engine is healthy", || engine.health().is_ok()).await;
+        until("the engine is healthy", async || engine.health().await.is_ok()).await;
         assert_eq!(get(&engine, "refused").await, None);
         assert_eq!(put(&engine, "after", &value).await, Ok(()));
         drop(engine);
@@ -172,9 +172,9 @@ fn failing_background_work_is_noticed_and_heals() {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        assert!(engine.health().is_err());
+        assert!(engine.health().await.is_err());
         faults.clear();
-        until("the engine is healthy", || engine.health().is_ok()).await;
+        until("the engine is healthy", async || engine.health().await.is_ok()).await;
         for number in acknowledged {
             assert_eq!(get(&engine, &format!("row {number}")).await.as_ref(), Some(&value), "row {number}");
         }
@@ -194,7 +194,7 @@ fn a_hanging_sync_shows_in_health_and_blocks_no_reader() {
         assert_eq!(put(&engine, "before", "1").await, Ok(()));
         faults.set("h");
         let (hanging, ()) = tokio::join!(put(&engine, "hanging", "1"), async {
-            until("the stall shows", || engine.health().is_err()).await;
+            until("the stall shows", async || engine.health().await.is_err()).await;
         });
         assert!(matches!(hanging, Err(CommitError::Unknown(_))), "{hanging:?}");
         assert_eq!(get(&engine, "before").await.as_deref(), Some("1"), "reads go on");
@@ -203,7 +203,7 @@ fn a_hanging_sync_shows_in_health_and_blocks_no_reader() {
         assert!(matches!(waiting.0, Err(CommitError::Unknown(_))), "{waiting:?}");
         assert!(is_unavailable(&waiting.2), "{waiting:?}");
         faults.clear();
-        until("the engine is healthy", || engine.health().is_ok()).await;
+        until("the engine is healthy", async || engine.health().await.is_ok()).await;
         // Queued behind the others, so its outcome comes after theirs.
         assert_eq!(put(&engine, "after", "1").await, Ok(()));
         assert_eq!(get(&engine, "hanging").await.as_deref(), Some("1"), "it was only slow");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tepui_files::SimulatedFiles;
 use tepui_local::{DiskEngine, EngineOptions, Stepper};
-use tepui_storage::{Commit, Engine, Snapshot, Write};
+use tepui_storage::{CommitPipeline, Engine, Snapshot, Write};
 
 const ROWS: usize = 200;
 const VALUE_BYTES: usize = 1000;
@@ -33,7 +33,7 @@ async fn tombstones_in_a_memtable_give_space_back() {
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     assert!(table_bytes(&files) < 2 * 10 * VALUE_BYTES as u64, "{} bytes", table_bytes(&files));
-    let snapshot = engine.snapshot().await.expect("a snapshot can be taken");
+    let snapshot = engine.begin().await.expect("a transaction can begin");
     for (number, is_there) in [(9, true), (10, false)] {
         let found = snapshot.get(format!("key {number:03}").as_bytes()).await.expect("it can be read");
         assert_eq!(found.is_some(), is_there, "{number}");
@@ -41,8 +41,8 @@ async fn tombstones_in_a_memtable_give_space_back() {
 }
 
 async fn commit(engine: &DiskEngine, stepper: &mut Stepper, writes: Vec<Write>) {
-    let at = engine.snapshot().await.expect("a snapshot can be taken").version();
-    let committing = engine.submit(None, Commit { at, writes, ..Commit::default() });
+    let pipeline = engine.begin_pipeline().await.expect("a pipeline can begin");
+    let committing = pipeline.submit(writes.into());
     stepper.commit();
     committing.await.expect("it is written");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use tepui_files::SimulatedFiles;
 use tepui_local::{DiskEngine, EngineOptions};
-use tepui_storage::{Engine, KeyRange, ScanLimit, Snapshot, Write};
+use tepui_storage::{CommitPipeline, Engine, KeyRange, ScanLimit, Snapshot, Write};
 
 #[tokio::test]
 async fn a_read_that_would_wait_does_so_elsewhere() {
@@ -14,15 +14,15 @@ async fn a_read_that_would_wait_does_so_elsewhere() {
     options.memtable_bytes = 1 << 10;
     let (engine, mut stepper) = DiskEngine::open_stepped(options).expect("a directory can be created");
     for number in 0..20 {
-        let at = engine.snapshot().await.expect("a snapshot can be taken").version();
+        let pipeline = engine.begin_pipeline().await.expect("a pipeline can begin");
         let put = vec![Write::Put(format!("key {number:02}").into(), vec![b'v'; 500].into())];
-        let committing = engine.submit(None, tepui_storage::Commit { at, writes: put, ..Default::default() });
+        let committing = pipeline.submit(put.into());
         stepper.commit();
         committing.await.expect("it is written");
         stepper.flush();
     }
     stepper.commit();
-    let snapshot = engine.snapshot().await.expect("a snapshot can be taken");
+    let snapshot = engine.begin().await.expect("a transaction can begin");
     let range = KeyRange { start: "key 00".into(), end: "key 99".into() };
     let limit = ScanLimit { max_rows: 100, max_bytes: 1 << 20 };
     for (cached_percent, waits) in [(100, 0), (0, 1)] {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tepui_local::{DiskEngine, EngineOptions};
-use tepui_storage::{Engine, Key, KeyRange, ScanLimit, Snapshot, Write};
+use tepui_storage::{CommitPipeline, Engine, Key, KeyRange, ScanLimit, Snapshot, Transaction, Write};
 
 const ROWS: u32 = 4000;
 
@@ -23,14 +23,14 @@ fn range(table: char) -> KeyRange {
 
 async fn fill(engine: &DiskEngine, table: char) {
     for first in (0..ROWS).step_by(100) {
-        let at = engine.snapshot().await.expect("a snapshot can be taken").version();
+        let transaction = engine.begin().await.expect("a transaction can begin");
         let puts = (first..first + 100).map(|number| Write::Put(key(table, number), vec![7; 1000].into()));
-        engine.commit(at, vec![], puts.collect()).await.expect("rows can be written");
+        transaction.commit(puts.collect::<Vec<_>>().into()).await.expect("rows can be written");
     }
 }
 
 async fn count(engine: &DiskEngine, table: char) -> usize {
-    let now = engine.snapshot().await.expect("a snapshot can be taken");
+    let now = engine.begin().await.expect("a transaction can begin");
     let limit = ScanLimit { max_rows: usize::MAX, max_bytes: usize::MAX };
     now.scan(&range(table), limit).await.expect("rows can be read").rows.len()
 }
@@ -91,7 +91,7 @@ async fn no_update_is_lost_while_tables_are_flushed_and_compacted() {
             tokio::spawn(async move {
                 for number in 0..60 {
                     loop {
-                        let now = engine.snapshot().await.expect("a snapshot can be taken");
+                        let now = engine.begin_pipeline().await.expect("a pipeline can begin");
                         let held = now.get(&counter).await.expect("a row can be read");
                         let held = held
                             .map_or(0, |held| u32::from_le_bytes(held[..].try_into().expect("four bytes")));
@@ -100,7 +100,7 @@ async fn no_update_is_lost_while_tables_are_flushed_and_compacted() {
                             // Enough to keep flushes and compactions going.
                             Write::Put(key('x', task * 1000 + number), vec![1; 10_000].into()),
                         ];
-                        let result = engine.commit(now.version(), vec![], writes).await;
+                        let result = now.submit(writes.into()).await;
                         let again = now.get(&counter).await.expect("a row can be read");
                         let again = again
                             .map_or(0, |held| u32::from_le_bytes(held[..].try_into().expect("four bytes")));
@@ -116,7 +116,7 @@ async fn no_update_is_lost_while_tables_are_flushed_and_compacted() {
     for task in tasks {
         task.await.expect("a task ends");
     }
-    let now = engine.snapshot().await.expect("a snapshot can be taken");
+    let now = engine.begin().await.expect("a transaction can begin");
     let held = now.get(&counter).await.expect("a row can be read").expect("the counter is there");
     assert_eq!(u32::from_le_bytes(held[..].try_into().expect("four bytes")), 480);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tepui_files::{CrashOutcome, Create, FileSystem, OpenOptions, SimulatedFiles, create_directories};
 use tepui_local::{DiskEngine, EngineOptions};
-use tepui_storage::{Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Value};
+use tepui_storage::{Engine, Key, KeyRange, ScanLimit, Snapshot, StorageError, Value};
 
 const FIXTURE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../tepui/tests/upgrade/fixtures/disk-v3/stopped.tar.gz");
@@ -31,7 +31,7 @@ fn an_upgrade_that_is_interrupted_begins_anew() {
     }
 }
 
-fn open(files: &SimulatedFiles) -> Result<DiskEngine, EngineError> {
+fn open(files: &SimulatedFiles) -> Result<DiskEngine, StorageError> {
     let mut options = EngineOptions::new("/data");
     options.files = Arc::new(files.clone());
     // So that there are several tables.
@@ -40,7 +40,7 @@ fn open(files: &SimulatedFiles) -> Result<DiskEngine, EngineError> {
 }
 
 fn rows(files: &SimulatedFiles, engine: &DiskEngine) -> Vec<(Key, Value)> {
-    let snapshot = files.complete(engine.snapshot()).expect("a snapshot can be taken");
+    let snapshot = files.complete(engine.begin()).expect("a transaction can begin");
     let mut range = KeyRange { start: Key::new(), end: vec![0xFF; 8].into() };
     let mut rows = Vec::new();
     loop {

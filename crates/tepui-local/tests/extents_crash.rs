@@ -1,22 +1,19 @@
 //! A child process writes and frees extents from several tasks and is killed in the middle, again and again.
 //!
 //! Extents whose finish was acknowledged must be there, and nothing else may take space once unsealed volumes are swept.
-//! `TEPUI_CRASH_ROUNDS` asks for more rounds than the few that every run makes, and `TEPUI_CRASH_SEED` for the same
-//! times of death as an earlier run.
 
 #![cfg(target_os = "linux")]
 
+mod killed;
+
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 use tepui_local::{DiskExtents, ExtentsOptions};
 use tepui_storage::contract::extents::content;
-use tepui_storage::{Extent, ExtentWriter, Extents};
+use tepui_storage::{Extent, ExtentWriter, Extents, StoreId};
 
 const WRITERS: usize = 6;
 
@@ -34,8 +31,8 @@ fn open(path: &Path) -> DiskExtents {
 /// The child: each writer writes extents of all sizes, gives up some, and frees some.
 #[test]
 fn child() {
-    let Ok(path) = std::env::var("TEPUI_CRASH_DIRECTORY") else { return };
-    let extents = open(Path::new(&path));
+    let Some((_, path)) = killed::child() else { return };
+    let extents = open(&path);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime can be built").block_on(async {
         let writers: Vec<_> =
@@ -59,50 +56,39 @@ async fn write_for_ever(extents: DiskExtents, task: usize) {
             continue;
         }
         let extent = writer.finish().await.expect("an extent can be finished");
-        say("done", extent, seed);
+        send("done", extent, seed);
         extents.unpin(extent);
         mine.push((extent, seed));
         if number % 2 == 0 {
             let (old, seed) = mine.remove(seed * 31 % mine.len());
-            say("freeing", old, seed);
+            send("freeing", old, seed);
             extents.free(vec![old]).await.expect("an extent can be freed");
-            say("freed", old, seed);
+            send("freed", old, seed);
         }
     }
 }
 
-/// One write call per line: a line is whole or not there.
-fn say(what: &str, extent: Extent, seed: usize) {
-    let line = format!("= {what} {} {} {} {seed}\n", extent.volume, extent.offset, extent.bytes);
-    std::io::stdout().write_all(line.as_bytes()).expect("the parent listens");
-    std::io::stdout().flush().expect("the parent listens");
+fn send(what: &str, extent: Extent, seed: usize) {
+    killed::send(&format!("{what} {} {} {} {seed}", extent.volume, extent.offset, extent.bytes));
 }
 
 #[test]
 fn killed_again_and_again() {
-    let rounds = number_from("TEPUI_CRASH_ROUNDS").unwrap_or(8);
-    let seed = number_from("TEPUI_CRASH_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
-    println!("TEPUI_CRASH_SEED={seed}");
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime can be built");
     // Every extent that is kept, and the seed of its content.
     let mut kept: BTreeMap<Extent, usize> = BTreeMap::new();
     let (mut total, mut highest) = (0, 0);
-    let mut random = seed | 1;
-    for round in 0..rounds {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let life = Duration::from_millis(10 + random % 400);
-        let said = run_and_kill(directory.path(), life);
-        total += said.finished.len();
-        for extent in said.finished.keys() {
+    for (round, life) in killed::rounds(10, 400) {
+        let acknowledged = run_and_kill(directory.path(), round, life);
+        total += acknowledged.finished.len();
+        for extent in acknowledged.finished.keys() {
             assert!(extent.volume > highest, "round {round}: {extent:?} is in an earlier run's volume");
         }
-        highest = said.finished.keys().map(|extent| extent.volume).max().unwrap_or(highest);
-        kept.extend(said.finished);
-        for freed in &said.freed {
+        highest = acknowledged.finished.keys().map(|extent| extent.volume).max().unwrap_or(highest);
+        kept.extend(acknowledged.finished);
+        for freed in &acknowledged.freed {
             kept.remove(freed);
         }
         let extents = open(directory.path());
@@ -114,7 +100,7 @@ fn killed_again_and_again() {
             }
             assert_eq!(extents.unsealed_volumes(), []);
             // The last one may have been freed, or nearly.
-            extents.free(said.freed).await.expect("extents can be freed again");
+            extents.free(acknowledged.freed).await.expect("extents can be freed again");
             check(&extents, &kept, round).await;
         });
         drop(extents);
@@ -125,58 +111,34 @@ fn killed_again_and_again() {
         runtime.block_on(open(directory.path()).free(old)).expect("extents can be freed");
         check_space(&directory.path().join("extents"), &kept, round);
     }
-    println!("{total} extents finished in {rounds} rounds, none lost; {} kept", kept.len());
+    println!("{total} extents finished, none lost; {} kept", kept.len());
     assert!(total > 0, "the children got somewhere");
 }
 
-fn number_from(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().and_then(|number| number.parse().ok())
-}
-
 #[derive(Default)]
-struct Said {
+struct Acknowledged {
     finished: BTreeMap<Extent, usize>,
     /// Freed, or about to be.
     freed: Vec<Extent>,
 }
 
-fn run_and_kill(directory: &Path, life: Duration) -> Said {
-    let mut child = Command::new(std::env::current_exe().expect("a test knows its path"))
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-        .env("TEPUI_CRASH_DIRECTORY", directory)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the child can be started");
-    let lines = BufReader::new(child.stdout.take().expect("the child's output is piped")).lines();
-    let mut said = Said::default();
-    let mut killer = None;
-    for line in lines {
-        let line = line.expect("the child writes text");
-        // libtest may have begun the line.
-        let Some((_, words)) = line.split_once("= ") else { continue };
-        let (what, numbers) = words.split_once(' ').expect("a word and numbers");
+fn run_and_kill(directory: &Path, round: u64, life: Duration) -> Acknowledged {
+    let mut acknowledged = Acknowledged::default();
+    killed::run_and_kill(directory, round, life, |line| {
+        let (what, numbers) = line.split_once(' ').expect("a word and numbers");
         let numbers: Vec<u64> = numbers.split(' ').map(|number| number.parse().expect("a number")).collect();
-        let extent = Extent { volume: numbers[0], offset: numbers[1], bytes: numbers[2] };
+        let extent =
+            Extent { store: StoreId::LOCAL, volume: numbers[0], offset: numbers[1], bytes: numbers[2] };
         match what {
-            "done" => assert_eq!(said.finished.insert(extent, numbers[3] as usize), None, "{extent:?} twice"),
-            _ => said.freed.push(extent),
+            "done" => assert_eq!(
+                acknowledged.finished.insert(extent, numbers[3] as usize),
+                None,
+                "{extent:?} twice"
+            ),
+            _ => acknowledged.freed.push(extent),
         }
-        // Its life begins with its first extent.
-        let id = child.id();
-        killer.get_or_insert_with(|| {
-            std::thread::spawn(move || {
-                std::thread::sleep(life);
-                Command::new("kill")
-                    .args(["-KILL", &id.to_string()])
-                    .status()
-                    .expect("the child can be killed");
-            })
-        });
-    }
-    let status = child.wait().expect("the child ends");
-    assert!(!status.success(), "the child was killed");
-    killer.expect("the child finished an extent").join().expect("the killer ends");
-    said
+    });
+    acknowledged
 }
 
 async fn check(extents: &DiskExtents, kept: &BTreeMap<Extent, usize>, round: u64) {

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
-use tepui_files::{CrashOutcome, Failure, SimulatedFiles};
+use tepui_files::{CrashOutcome, Failure, FileSystem, SimulatedFiles, SystemFiles};
+use tepui_local::check::{Damage, check_extents};
 use tepui_local::{DiskExtents, ExtentsOptions};
 use tepui_storage::contract::extents::content;
-use tepui_storage::{Extent, ExtentError, ExtentWriter, Extents};
+use tepui_storage::{Extent, ExtentWriter, Extents, StorageError, StorageErrorKind};
 
 fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
@@ -17,7 +18,16 @@ fn open(path: &Path) -> DiskExtents {
     DiskExtents::open(ExtentsOptions::new(path)).expect("the folder can be opened")
 }
 
-async fn write(extents: &DiskExtents, content: &[u8]) -> Result<Extent, ExtentError> {
+/// What an offline check of these extents finds.
+fn check(path: &Path, extents: &[Extent]) -> Vec<Damage> {
+    let files: Arc<dyn FileSystem> = Arc::new(SystemFiles);
+    let mut damages = Vec::new();
+    let checked = check_extents(&files, path, extents.iter().copied(), &mut |damage| damages.push(damage));
+    checked.expect("the folder can be read");
+    damages
+}
+
+async fn write(extents: &DiskExtents, content: &[u8]) -> Result<Extent, StorageError> {
     let mut writer = extents.begin().await?;
     writer.write(Bytes::copy_from_slice(content)).await?;
     let extent = writer.finish().await?;
@@ -71,13 +81,18 @@ async fn a_flipped_byte_is_never_served() {
         flipped[place] ^= 1 << (place % 8);
         std::fs::write(&file, &flipped).expect("a file can be written");
         let found = extents.read(extent, 0..extent.bytes).await;
-        assert!(matches!(&found, Err(ExtentError::Corrupt(_))), "byte {place}");
+        assert!(matches!(&found, Err(error) if error.kind() == StorageErrorKind::Corrupt), "byte {place}");
+        let [damage] = &check(directory.path(), &[extent])[..] else { panic!("byte {place}") };
+        assert_eq!(damage.offset, Some(place as u64 / 65_536 * 65_536));
         // Frames that are intact can still be read.
         for frame in 0..3 {
             let range = frame * 65_504..extent.bytes.min((frame + 1) * 65_504);
             let found = extents.read(extent, range.clone()).await;
             if place as u64 / 65_536 == frame {
-                assert!(matches!(&found, Err(ExtentError::Corrupt(_))), "byte {place}");
+                assert!(
+                    matches!(&found, Err(error) if error.kind() == StorageErrorKind::Corrupt),
+                    "byte {place}"
+                );
             } else {
                 let expected = &content[range.start as usize..range.end as usize];
                 assert!(found.is_ok_and(|found| found.concat() == expected), "byte {place}");
@@ -86,6 +101,7 @@ async fn a_flipped_byte_is_never_served() {
     }
     std::fs::write(&file, &written).expect("a file can be written");
     assert!(extents.read(extent, 0..extent.bytes).await.is_ok_and(|found| found.concat() == content));
+    assert_eq!(check(directory.path(), &[extent]), []);
 }
 
 #[tokio::test]
@@ -96,7 +112,7 @@ async fn what_is_missing_is_reported_with_its_file() {
     let other = write(&extents, b"other").await.expect("an extent can be written");
     let corrupt =
         async |extents: &DiskExtents, extent: Extent| match extents.read(extent, 0..extent.bytes).await {
-            Err(ExtentError::Corrupt(message)) => message,
+            Err(error) if error.kind() == StorageErrorKind::Corrupt => error.message().to_owned(),
             other => panic!("{other:?}"),
         };
     let swapped = Extent { offset: other.offset, ..extent };
@@ -106,6 +122,12 @@ async fn what_is_missing_is_reported_with_its_file() {
     );
     let longer = Extent { bytes: extent.bytes + 1, ..extent };
     assert!(corrupt(&extents, longer).await.contains("frame at 131072"), "an extent of another length");
+    assert_eq!(check(directory.path(), &[extent, other]), []);
+    for (case, extents) in [("another place", [swapped]), ("another length", [longer])] {
+        assert_eq!(check(directory.path(), &extents).len(), 1, "{case}");
+    }
+    let overlapping = Extent { offset: extent.offset + 4096, ..other };
+    assert_eq!(check(directory.path(), &[extent, overlapping]).len(), 1, "two that overlap");
     drop(extents);
 
     let file = directory.path().join(extent.volume.to_string());
@@ -113,7 +135,10 @@ async fn what_is_missing_is_reported_with_its_file() {
     std::fs::write(&file, &whole[..140_000]).expect("a file can be written");
     let path = file.display().to_string();
     assert!(corrupt(&open(directory.path()), extent).await.contains(&path), "a file that was cut");
+    let found = check(directory.path(), &[extent, other]);
+    assert!(found.iter().all(|damage| damage.file == file) && found.len() == 2, "{found:?}");
     std::fs::remove_file(&file).expect("a file can be removed");
+    assert_eq!(check(directory.path(), &[extent]).len(), 1);
     let message = corrupt(&open(directory.path()), extent).await;
     assert!(message.contains("missing") && message.contains(&path), "a file that was removed: {message}");
 }
@@ -132,11 +157,11 @@ async fn a_sweep_that_would_lose_something_is_refused() {
     let inside = Extent { offset: 4096, bytes: 10, ..extent };
     for odd in [beyond, inside] {
         let refused = extents.sweep(volume, vec![extent, odd]).await;
-        assert!(matches!(refused, Err(ExtentError::Corrupt(_))), "{refused:?}");
+        assert!(matches!(&refused, Err(error) if error.kind() == StorageErrorKind::Corrupt), "{refused:?}");
     }
     for odd in [Extent { volume: 2, ..extent }, Extent { offset: 7, ..extent }] {
         let refused = extents.sweep(volume, vec![odd]).await;
-        assert!(matches!(refused, Err(ExtentError::Failed(_))), "{refused:?}");
+        assert!(matches!(&refused, Err(error) if error.kind() == StorageErrorKind::Failed), "{refused:?}");
     }
     assert!(extents.read(extent, 0..150_000).await.is_ok());
     extents.sweep(volume, vec![extent, extent]).await.expect("a volume can be swept");
@@ -175,7 +200,7 @@ fn no_number_is_used_twice_though_volumes_are_lost() {
             assert!(lost.iter().all(|lost| lost.volume != extent.volume), "{extent:?}");
             for lost in &lost {
                 let read = files.complete(extents.read(*lost, 0..5));
-                assert!(matches!(read, Err(ExtentError::Corrupt(_))), "{read:?}");
+                assert!(matches!(&read, Err(error) if error.kind() == StorageErrorKind::Corrupt), "{read:?}");
             }
             drop(extents);
             files.lose(&match is_folder_lost {
@@ -195,7 +220,7 @@ fn a_folder_that_was_there_is_not_made_anew() {
     let open = |options: &ExtentsOptions| DiskExtents::open(options.clone()).map(drop);
     let refused = open(&must_exist);
     assert!(
-        matches!(&refused, Err(ExtentError::Corrupt(what)) if what.contains("/data/extents")),
+        matches!(&refused, Err(error) if error.kind() == StorageErrorKind::Corrupt && error.message().contains("/data/extents")),
         "{refused:?}"
     );
     assert!(!files.directories().contains(&PathBuf::from("/data/extents")));
@@ -209,8 +234,9 @@ async fn a_volume_under_two_names_is_refused() {
     let extent = write(&open(directory.path()), b"bytes").await.expect("an extent can be written");
     let sealed = directory.path().join(extent.volume.to_string());
     std::fs::copy(&sealed, sealed.with_extension("open")).expect("a file can be copied");
+    assert_eq!(check(directory.path(), &[extent]).len(), 1);
     let refused = DiskExtents::open(ExtentsOptions::new(directory.path())).map(drop);
-    assert!(matches!(refused, Err(ExtentError::Corrupt(_))), "{refused:?}");
+    assert!(matches!(&refused, Err(error) if error.kind() == StorageErrorKind::Corrupt), "{refused:?}");
 }
 
 /// A failed sync may drop the writes of others, and is reported to one of them only.
@@ -259,9 +285,8 @@ fn a_full_disk_is_refused_before_it_is_full() {
             Ok(()) => writer.finish().await.map(drop),
             refused => refused,
         };
-        let is_refused = |refused: &ExtentError| match refused {
-            ExtentError::NoSpace(message) => message.contains("delete something"),
-            _ => false,
+        let is_refused = |refused: &StorageError| {
+            refused.kind() == StorageErrorKind::NoSpace && refused.message().contains("delete something")
         };
         assert!(refused.as_ref().is_err_and(is_refused), "{refused:?}");
         let refused = write(&extents, b"").await;
@@ -275,7 +300,10 @@ fn a_full_disk_is_refused_before_it_is_full() {
     extents.close();
     files.complete(async {
         let refused = write(&extents, b"").await;
-        assert!(matches!(refused, Err(ExtentError::Unavailable(_))), "closed: {refused:?}");
+        assert!(
+            matches!(&refused, Err(error) if error.kind() == StorageErrorKind::Unavailable),
+            "closed: {refused:?}"
+        );
     });
 }
 
@@ -293,7 +321,10 @@ fn a_disk_without_space_takes_nothing_and_gives_back() {
         files.set_capacity(files.used_bytes());
         for content in [&small, &large, &small] {
             let refused = write(&extents, content).await;
-            assert!(matches!(refused, Err(ExtentError::NoSpace(_))), "{refused:?}");
+            assert!(
+                matches!(&refused, Err(error) if error.kind() == StorageErrorKind::NoSpace),
+                "{refused:?}"
+            );
         }
         let read = extents.read(kept, 0..5000).await.expect("reads go on");
         assert!(read.concat() == small);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tepui_local::{DiskExtents, ExtentsOptions};
 use tepui_storage::contract::extents::content;
-use tepui_storage::{Extent, ExtentError, ExtentWriter, Extents};
+use tepui_storage::{Extent, ExtentWriter, Extents, StorageError, StorageErrorKind};
 
 struct Store {
     directory: TempDir,
@@ -40,7 +40,7 @@ impl Store {
     }
 }
 
-async fn write(extents: &DiskExtents, content: &[u8]) -> Result<Extent, ExtentError> {
+async fn write(extents: &DiskExtents, content: &[u8]) -> Result<Extent, StorageError> {
     let mut writer = extents.begin().await?;
     for piece in content.chunks(100_000) {
         writer.write(Bytes::copy_from_slice(piece)).await?;
@@ -73,7 +73,11 @@ fn a_failed_sync_is_never_acknowledged() {
         for content in [&small, &large] {
             faults.set("s");
             let failed = write(&extents, content).await;
-            assert!(matches!(failed, Err(ExtentError::Failed(_))), "{} bytes: {failed:?}", content.len());
+            assert!(
+                matches!(&failed, Err(error) if error.kind() == StorageErrorKind::Failed),
+                "{} bytes: {failed:?}",
+                content.len()
+            );
             check(&extents, before, &small).await;
             faults.clear();
             let after = write(&extents, content).await.expect("an extent can be written");
@@ -113,13 +117,13 @@ fn a_sync_that_failed_in_the_background_is_not_forgotten() {
         faults.set("s");
         // More than a step, so that a sync begins, and less than two, so that nothing waits for it.
         for piece in content(1_700_000, 1).chunks(100_000) {
-            writer.write(Bytes::copy_from_slice(piece)).await.expect("nobody has noticed yet");
+            writer.write(Bytes::copy_from_slice(piece)).await.expect("the failure is not noticed yet");
         }
         // It fails in the background.
         tokio::time::sleep(Duration::from_millis(700)).await;
         faults.clear();
         let failed = writer.finish().await;
-        assert!(matches!(failed, Err(ExtentError::Failed(_))), "{failed:?}");
+        assert!(matches!(&failed, Err(error) if error.kind() == StorageErrorKind::Failed), "{failed:?}");
     });
 }
 
@@ -145,7 +149,7 @@ fn a_hanging_sync_does_not_block_readers() {
         let _ = hanging.await;
         faults.clear();
         until("an extent that was not finished is discarded", || length() == length_before).await;
-        // The volume is released a moment after it was truncated; until then, extents are written to another.
+        // The volume is released shortly after it was truncated; until then, extents are written to another.
         let give_up = Instant::now() + Duration::from_secs(30);
         let after = loop {
             let after = write(&extents, b"after").await.expect("an extent can be written");

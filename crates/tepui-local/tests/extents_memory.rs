@@ -45,6 +45,6 @@ async fn a_long_extent_is_written_and_read_in_little_memory() {
 /// The most memory that the process has ever held.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a process knows its status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak is told");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak is reported");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }

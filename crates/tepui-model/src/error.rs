@@ -1,5 +1,5 @@
 //! The error catalogue: every error that the protocol knows, one row each, and [`ServiceError`],
-//! which carries one of them to whoever asked.
+//! which carries one of them to the caller.
 
 use std::fmt;
 
@@ -198,7 +198,7 @@ error_catalogue! {
 pub struct ServiceError {
     pub code: ErrorCode,
     pub stage: Stage,
-    /// What the caller is told, where the catalogue's words are not precise enough.
+    /// The message for the caller, where the catalogue's words are not precise enough.
     pub message: Option<String>,
     /// The change that was refused, counted from 0, if the error is about one of a batch.
     pub change: Option<usize>,
@@ -210,6 +210,8 @@ pub struct ServiceError {
     pub details: Vec<(&'static str, String)>,
     /// For the log only, never for the caller.
     pub cause: Option<String>,
+    /// What it was decided on was too old to be read on: to be decided again, as often as is reasonable.
+    pub is_outdated: bool,
 }
 
 impl ServiceError {
@@ -223,6 +225,7 @@ impl ServiceError {
             resource_bytes: None,
             details: Vec::new(),
             cause: None,
+            is_outdated: false,
         }
     }
 
@@ -250,16 +253,16 @@ impl ServiceError {
         self
     }
 
-    /// Tells what was said of the source of a copy that could not be read.
+    /// Adds the error of the source of a copy that could not be read.
     pub fn with_copy_source(self, status: u16, code: Option<&str>, message: Option<&str>) -> Self {
-        let told = self.with_detail("CopySourceStatusCode", status.to_string());
-        let told = match code {
-            Some(code) => told.with_detail("CopySourceErrorCode", code),
-            None => told,
+        let error = self.with_detail("CopySourceStatusCode", status.to_string());
+        let error = match code {
+            Some(code) => error.with_detail("CopySourceErrorCode", code),
+            None => error,
         };
         match message {
-            Some(message) => told.with_detail("CopySourceErrorMessage", message),
-            None => told,
+            Some(message) => error.with_detail("CopySourceErrorMessage", message),
+            None => error,
         }
     }
 

@@ -35,7 +35,7 @@ pub enum Grant {
         permissions: Permissions,
         modern_errors: bool,
     },
-    /// No credentials: what is open to everybody.
+    /// No credentials: what is public.
     Anonymous,
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Names, values, conditions, filters, operations and replies: what a request asks for and what an
 //! answer says, without a byte of HTTP and without any I/O. A value of one of these types is valid;
-//! whoever holds it need not check again.
+//! code that has one need not check again.
 
 pub mod access_policy;
 pub mod account;
 pub mod blob;
 pub mod condition;
+pub mod cost;
 pub mod error;
 pub mod etag;
 pub mod grant;

@@ -10,7 +10,7 @@ const MAX_BYTES: usize = 8 * 1024;
 pub struct Metadata(Vec<(String, String)>);
 
 impl Metadata {
-    /// Checks the names, that none is said twice, and the size of all.
+    /// Checks the names, that none is given twice, and the size of all.
     pub fn new(pairs: Vec<(String, String)>) -> Result<Self, ServiceError> {
         for (at, (name, _)) in pairs.iter().enumerate() {
             if name.is_empty() {
@@ -44,9 +44,9 @@ impl Metadata {
 
     /// Whether both say the same, in whatever order: names in any case, values exactly.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
-        let said = |name: &str| other.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let value_of = |name: &str| other.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         self.0.len() == other.0.len()
-            && self.0.iter().all(|(name, value)| said(name).is_some_and(|(_, known)| known == value))
+            && self.0.iter().all(|(name, value)| value_of(name).is_some_and(|(_, known)| known == value))
     }
 }
 

@@ -23,6 +23,10 @@ macro_rules! operation_kinds {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum OperationKind { $($kind,)* }
 
+        impl OperationKind {
+            pub const ALL: &[Self] = &[$(Self::$kind,)*];
+        }
+
         impl $crate::operation::Kind for OperationKind {
             fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }

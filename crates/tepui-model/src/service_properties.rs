@@ -55,7 +55,7 @@ impl Default for Logging {
 pub struct Metrics {
     pub version: String,
     pub enabled: bool,
-    /// Only said when metrics are enabled.
+    /// Only sent when metrics are enabled.
     pub include_apis: Option<bool>,
     pub retention_days: Option<u32>,
 }

@@ -12,7 +12,7 @@ const SECONDS_PER_DAY: u64 = 86_400;
 const DAYS_TO_UNIX_EPOCH: u64 = 719_162;
 const MAX_TICKS: u64 = 3_155_378_975_999_999_999;
 
-/// A moment in UTC, in ticks of 100 ns since 0001-01-01T00:00:00Z, up to the end of the year 9999.
+/// A point in time in UTC, in ticks of 100 ns since 0001-01-01T00:00:00Z, up to the end of the year 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -32,7 +32,7 @@ pub struct Calendar {
 impl Timestamp {
     pub const MIN: Self = Self(0);
     pub const MAX: Self = Self(MAX_TICKS);
-    /// 1601-01-01, the earliest moment that a DateTime property may hold.
+    /// 1601-01-01, the earliest time that a DateTime property may hold.
     pub const EARLIEST_STORABLE: Self = Self(584_388 * SECONDS_PER_DAY * TICKS_PER_SECOND);
 
     const UNIX_EPOCH: Self = Self(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY * TICKS_PER_SECOND);
@@ -51,6 +51,12 @@ impl Timestamp {
         Self((self.0 + 1).min(MAX_TICKS))
     }
 
+    /// This timestamp if it is later than `other`, or else the first later one that the same node may use: see
+    /// [`MAX_NODES`].
+    pub fn later_than(self, other: Self) -> Self {
+        if self > other { self } else { Self(first_of_node(other.0 + 1, self.0).min(MAX_TICKS)) }
+    }
+
     pub fn saturating_add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration_ticks(duration)).min(MAX_TICKS))
     }
@@ -59,7 +65,7 @@ impl Timestamp {
         Self(self.0.saturating_sub(duration_ticks(duration)))
     }
 
-    /// The time from `earlier` to this moment; zero if it is not earlier.
+    /// The time from `earlier` to this one; zero if it is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         let ticks = self.0.saturating_sub(earlier.0);
         Duration::new(ticks / TICKS_PER_SECOND, (ticks % TICKS_PER_SECOND) as u32 * 100)
@@ -70,7 +76,7 @@ impl Timestamp {
         self.seconds().saturating_sub(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY)
     }
 
-    /// `None` if there is no such moment.
+    /// `None` if there is no such time.
     pub fn from_calendar(calendar: Calendar) -> Option<Self> {
         let Calendar { year, month, day, hour, minute, second, ticks } = calendar;
         let fits = (1..=9999).contains(&year)
@@ -88,7 +94,7 @@ impl Timestamp {
         Self::from_ticks(seconds * TICKS_PER_SECOND + u64::from(ticks))
     }
 
-    /// Whole seconds since the first moment of all.
+    /// Whole seconds since 0001-01-01.
     pub fn seconds(self) -> u64 {
         self.0 / TICKS_PER_SECOND
     }
@@ -249,7 +255,7 @@ impl Timestamp {
         Self::from_calendar(Calendar { year, month, day, hour, minute, second, ticks: 0 })
     }
 
-    /// The moment as a date of HTTP: `Tue, 10 Mar 2026 08:15:30 GMT`.
+    /// The time as a date of HTTP: `Tue, 10 Mar 2026 08:15:30 GMT`.
     pub fn to_http(self) -> String {
         String::from_utf8_lossy(&self.http_bytes()).into_owned()
     }
@@ -276,7 +282,7 @@ impl Timestamp {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ticks:07}Z")
     }
 
-    /// Appends the moment as entities have it: trailing zeros of the fraction cut off, `:` written as `colon`.
+    /// Appends the time as entities have it: trailing zeros of the fraction cut off, `:` written as `colon`.
     pub fn write_iso(self, out: &mut Vec<u8>, colon: &[u8]) {
         // Every entity of every page has one: it is put together in one place and copied once.
         let Calendar { year, month, day, hour, minute, second, ticks } = self.calendar();
@@ -372,12 +378,32 @@ fn date_of(days: u64) -> (u32, u32, u32) {
     if month < 10 { (year, month as u32 + 3, day) } else { (year + 1, month as u32 - 9, day) }
 }
 
+/// The most nodes that share a store. The ticks of a node are congruent to its number modulo this, so that no two nodes hand
+/// out the same timestamp, however their clocks differ: ETags are timestamps.
+pub const MAX_NODES: u64 = 64;
+
+/// The number of a node among those that share a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeNumber(u64);
+
+impl NodeNumber {
+    /// `None` from [`MAX_NODES`] on.
+    pub fn new(number: u64) -> Option<Self> {
+        (number < MAX_NODES).then_some(Self(number))
+    }
+}
+
+/// The first number from `least` on that is congruent to `node` modulo [`MAX_NODES`].
+fn first_of_node(least: u64, node: u64) -> u64 {
+    least + (node % MAX_NODES + MAX_NODES - least % MAX_NODES) % MAX_NODES
+}
+
 /// Tells the time. Passed to whatever needs it, so that tests can move it.
 pub trait Clock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// A timestamp close to now and later than every one handed out before.
+    /// A timestamp close to now and later than every one handed out before. No other node hands it out.
     fn tick(&self) -> Timestamp;
 }
 
@@ -385,11 +411,18 @@ pub trait Clock: Send + Sync + 'static {
 #[derive(Debug, Default)]
 pub struct SystemClock {
     last: AtomicU64,
+    node: Option<NodeNumber>,
 }
 
 impl SystemClock {
+    /// For a store that no other node uses.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For one of the nodes that share a store.
+    pub fn of_node(node: NodeNumber) -> Self {
+        Self { last: AtomicU64::default(), node: Some(node) }
     }
 }
 
@@ -401,20 +434,26 @@ impl Clock for SystemClock {
     }
 
     fn tick(&self) -> Timestamp {
-        rise(&self.last, self.now())
+        rise(&self.last, self.now(), self.node)
     }
 }
 
-/// A clock that stands still until it is told to move. For tests.
+/// A clock that only moves when it is set. For tests.
 #[derive(Debug)]
 pub struct ManualClock {
     now: AtomicU64,
     last: AtomicU64,
+    node: Option<NodeNumber>,
 }
 
 impl ManualClock {
     pub fn at(now: Timestamp) -> Self {
-        Self { now: AtomicU64::new(now.0), last: AtomicU64::new(0) }
+        Self { now: AtomicU64::new(now.0), last: AtomicU64::new(0), node: None }
+    }
+
+    /// The clock of one of the nodes that share a store.
+    pub fn of_node(self, node: NodeNumber) -> Self {
+        Self { node: Some(node), ..self }
     }
 
     pub fn advance(&self, by: Duration) {
@@ -432,15 +471,16 @@ impl Clock for ManualClock {
     }
 
     fn tick(&self) -> Timestamp {
-        rise(&self.last, self.now())
+        rise(&self.last, self.now(), self.node)
     }
 }
 
-/// Raises `last` to `now`, or by one tick where the clock has not moved on, and returns it.
-fn rise(last: &AtomicU64, now: Timestamp) -> Timestamp {
+/// Raises `last` to `now`, or by as little as possible where the clock has not moved on, and returns it.
+fn rise(last: &AtomicU64, now: Timestamp, node: Option<NodeNumber>) -> Timestamp {
     let mut seen = last.load(Ordering::Relaxed);
     loop {
         let next = now.0.max(seen + 1);
+        let next = node.map_or(next, |node| first_of_node(next, node.0));
         match last.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return Timestamp(next.min(MAX_TICKS)),
             Err(current) => seen = current,
@@ -454,7 +494,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn known_moments() {
+    fn known_times() {
         for (text, ticks) in [
             ("0001-01-01T00:00:00Z", 0),
             ("1601-01-01T00:00:00Z", Timestamp::EARLIEST_STORABLE.ticks()),
@@ -462,9 +502,9 @@ mod tests {
             ("2000-03-01T00:00:00Z", 630_874_656_000_000_000),
             ("9999-12-31T23:59:59.9999999Z", MAX_TICKS),
         ] {
-            let moment = Timestamp::parse_iso(text).unwrap();
-            assert_eq!(moment.ticks(), ticks, "{text}");
-            assert_eq!(moment.to_string(), text);
+            let time = Timestamp::parse_iso(text).unwrap();
+            assert_eq!(time.ticks(), ticks, "{text}");
+            assert_eq!(time.to_string(), text);
         }
     }
 
@@ -494,9 +534,9 @@ mod tests {
 
     #[test]
     fn http_dates() {
-        let moment = Timestamp::parse_http("Tue, 10 Mar 2026 08:15:30 GMT").unwrap();
-        assert_eq!(moment.to_string(), "2026-03-10T08:15:30Z");
-        assert_eq!(moment.to_http(), "Tue, 10 Mar 2026 08:15:30 GMT");
+        let time = Timestamp::parse_http("Tue, 10 Mar 2026 08:15:30 GMT").unwrap();
+        assert_eq!(time.to_string(), "2026-03-10T08:15:30Z");
+        assert_eq!(time.to_http(), "Tue, 10 Mar 2026 08:15:30 GMT");
         assert_eq!(Timestamp::MIN.to_http(), "Mon, 01 Jan 0001 00:00:00 GMT");
         assert_eq!(Timestamp::MAX.to_http(), "Fri, 31 Dec 9999 23:59:59 GMT");
         for text in [
@@ -508,7 +548,7 @@ mod tests {
             "Tuesday, 10-Mar-26 08:15:30 GMT",
             "Tue Mar 10 08:15:30 2026",
         ] {
-            assert_eq!(Timestamp::parse_http(text), Some(moment), "{text}");
+            assert_eq!(Timestamp::parse_http(text), Some(time), "{text}");
         }
         let other_century = Timestamp::parse_http("Sunday, 06-Nov-94 08:49:37 GMT").unwrap();
         assert_eq!(other_century.to_string(), "1994-11-06T08:49:37Z");
@@ -531,11 +571,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printed_moments_parse_to_themselves(ticks in 0..=MAX_TICKS) {
-            let moment = Timestamp(ticks);
-            prop_assert_eq!(Timestamp::parse_iso(&moment.to_string()), Some(moment));
-            prop_assert_eq!(Timestamp::parse_iso(&moment.to_iso_7()), Some(moment));
-            prop_assert_eq!(Timestamp::from_calendar(moment.calendar()), Some(moment));
+        fn printed_times_parse_to_themselves(ticks in 0..=MAX_TICKS) {
+            let time = Timestamp(ticks);
+            prop_assert_eq!(Timestamp::parse_iso(&time.to_string()), Some(time));
+            prop_assert_eq!(Timestamp::parse_iso(&time.to_iso_7()), Some(time));
+            prop_assert_eq!(Timestamp::from_calendar(time.calendar()), Some(time));
         }
 
         #[test]
@@ -544,8 +584,8 @@ mod tests {
             let whole = Timestamp::parse_usual_http(text.as_bytes());
             prop_assert!(whole.is_some() && whole == Timestamp::parse_any_http(&text));
             text.replace_range(at..=at, &byte);
-            if let Some(moment) = Timestamp::parse_usual_http(text.as_bytes()) {
-                prop_assert_eq!(Timestamp::parse_any_http(&text), Some(moment), "{}", text);
+            if let Some(time) = Timestamp::parse_usual_http(text.as_bytes()) {
+                prop_assert_eq!(Timestamp::parse_any_http(&text), Some(time), "{}", text);
             }
         }
 
@@ -553,6 +593,28 @@ mod tests {
         fn any_text_parses_or_not(text in "\\PC{0,40}") {
             let _ = (Timestamp::parse_iso(&text), Timestamp::parse_http(&text));
         }
+    }
+
+    #[test]
+    fn nodes_never_hand_out_the_same_timestamp() {
+        let day = Timestamp::parse_iso("2026-03-10").unwrap();
+        let clock = |number| ManualClock::at(day).of_node(NodeNumber::new(number).unwrap());
+        let clocks = [clock(0), clock(1), clock(MAX_NODES - 1)];
+        assert_eq!(NodeNumber::new(MAX_NODES), None);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            for clock in &clocks {
+                let before = clock.tick();
+                // One that another node wrote, whose clock is ahead.
+                let later = clock.tick().later_than(before.saturating_add(Duration::from_secs(1)));
+                assert!(later.since(before) >= Duration::from_secs(1));
+                assert!(seen.insert(before) && seen.insert(later));
+            }
+        }
+        assert!(clocks.iter().all(|clock| clock.tick().since(day) < Duration::from_millis(5)));
+        assert_eq!(day.next().later_than(day), day.next());
+        assert_eq!(day.later_than(day), Timestamp(day.0 + MAX_NODES));
+        assert_eq!(Timestamp::MIN.later_than(Timestamp::MAX), Timestamp::MAX);
     }
 
     #[test]

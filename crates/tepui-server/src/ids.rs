@@ -1,5 +1,5 @@
 //! Ids of requests: unlike each other and unlike those of other processes, and cheap. Ids of leases and
-//! copies, which nobody can guess.
+//! copies, which cannot be guessed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,7 @@ impl RequestIds {
     }
 }
 
-/// Ids that nobody can guess.
+/// Ids that cannot be guessed.
 pub(crate) fn random_ids() -> RandomIds {
     Arc::new(random)
 }

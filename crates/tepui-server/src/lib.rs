@@ -1,11 +1,14 @@
 //! Sockets and the order of checks: everything between a listener and what operations mean.
 //!
-//! [`Server::start`] opens the data and the listeners, [`Server::run`] serves until it is told to
-//! stop. `net` carries requests and knows nothing of their meaning; `pipeline` is where a request is
+//! [`Server::start`] opens the data and the listeners, [`Server::run`] serves until it is
+//! stopped. `net` carries requests and knows nothing of their meaning; `pipeline` is where a request is
 //! understood.
 
+mod admin;
 pub mod config;
+mod control;
 mod ids;
+mod metrics;
 mod net;
 pub mod pipeline;
 mod proxies;
@@ -13,6 +16,7 @@ mod remote_hosts;
 pub mod telemetry;
 
 pub use config::{Config, ConfigError};
+pub use control::with_socket_path;
 pub use ids::RequestIds;
 pub use net::accept::{Handler, Peer, Shared, serve as serve_handler};
 pub use net::body::{Body, BodyError, BrokenReply, Pieces, ReplyBody};
@@ -20,31 +24,38 @@ pub use net::limits::Limits;
 pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
+use admin::Admin;
 use config::ServiceName;
-use net::{accept, body, limits};
+use control::ControlSocket;
+use metrics::Metrics;
 use pipeline::{BackgroundCopies, Blobs, Front, Queues, RemoteCopies, Tables};
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_local::{DiskEngine, DiskExtents, EngineOptions};
+use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
 use tepui_service::{
-    BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, TableOptions, TableService,
+    BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, StoreAccess, TableOptions,
+    TableService, WorkLeases,
 };
-use tepui_storage::{Engine, EngineError, ExtentError, Extents, MemoryEngine, MemoryExtents};
+use tepui_storage::{Engine, Extents, MemoryEngine, MemoryExtents, StorageError};
 use tepui_wire::address::Service;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// A server that listens, and serves once it [runs](Self::run).
 pub struct Server {
     listeners: Vec<(ServiceName, Listener)>,
+    admin: Option<Listener>,
     shared: Arc<Shared>,
     data: Data,
+    control: Option<ControlSocket>,
     config: Config,
 }
 
@@ -55,21 +66,22 @@ struct Listener {
 }
 
 /// Where everything is kept: the engine, and beside it the bytes of large blobs.
+#[derive(Clone)]
 enum Data {
     Memory(Arc<MemoryEngine>, Arc<MemoryExtents>),
-    Disk(Arc<DiskEngine>, Arc<DiskExtents>),
+    Disk(Arc<DiskEngine>, Arc<DiskExtents>, PathBuf),
 }
 
 /// Why a server could not start.
 #[derive(Debug)]
 pub enum StartError {
     Config(ConfigError),
-    /// For which service, the address, and what the system said.
-    Listen(ServiceName, String, io::Error),
+    /// What the port is for, the address, and what the system said.
+    Listen(&'static str, String, io::Error),
     /// The data could not be opened.
-    Data(EngineError),
+    Data(StorageError),
     /// The bytes of large blobs could not be opened.
-    Extents(ExtentError),
+    Extents(StorageError),
 }
 
 /// Starts a server and runs it until `shutdown`.
@@ -86,12 +98,22 @@ impl Server {
         let mut listeners = Vec::new();
         for service in ServiceName::ALL.iter().copied().filter(|service| config.services.contains(service)) {
             let (host, port) = config.address(service);
-            listeners.push((service, Listener::open(service, host, port).await?));
+            listeners.push((service, Listener::open(service.name(), host, port).await?));
         }
+        let admin = match config.admin_port {
+            Some(port) => Some(Listener::open("admin", &config.admin_host, port).await?),
+            None => None,
+        };
         let data = Data::open(&config).await?;
+        let control = match &data {
+            Data::Memory(..) => None,
+            Data::Disk(_, _, directory) => ControlSocket::open(directory),
+        };
         Ok(Self {
+            control,
             listeners,
-            shared: Shared::behind(config.trusted_proxies.clone(), config.limits.clone()),
+            admin,
+            shared: Shared::behind(TrustedProxies(config.trusted_proxies.clone()), config.limits.clone()),
             data,
             config,
         })
@@ -102,16 +124,35 @@ impl Server {
         self.listeners.iter().map(|(service, listener)| (*service, listener.address)).collect()
     }
 
+    /// Where the admin port is, if there is one.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(|listener| listener.address)
+    }
+
+    /// What is stored now, for a backup: everything that was acknowledged before. Neither reads nor writes wait for it.
+    pub async fn checkpoint(&self) -> io::Result<Checkpoint> {
+        self.data.checkpoint().await
+    }
+
     /// Serves until `shutdown`, then ends what is under way and closes the data.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { listeners, shared, data, config } = self;
+        let Self { listeners, admin, shared, data, control, config } = self;
+        let (stop, stopped) = watch::channel(false);
+        let commands = control.map(|control| {
+            let data = data.clone();
+            tokio::spawn(async move { control.serve(&data, stopped).await })
+        });
         match &data {
             Data::Memory(engine, extents) => {
-                run_all(listeners, engine, extents, &config, shared, shutdown).await;
+                run_all(listeners, admin, engine, extents, &config, shared, shutdown).await;
             }
-            Data::Disk(engine, extents) => {
-                run_all(listeners, engine, extents, &config, shared, shutdown).await;
+            Data::Disk(engine, extents, _) => {
+                run_all(listeners, admin, engine, extents, &config, shared, shutdown).await;
             }
+        }
+        let _ = stop.send(true);
+        if let Some(commands) = commands {
+            let _ = commands.await;
         }
         data.close().await;
     }
@@ -120,6 +161,7 @@ impl Server {
 /// Serves all listeners on one engine until `shutdown`.
 async fn run_all<E: Engine, X: Extents>(
     listeners: Vec<(ServiceName, Listener)>,
+    admin: Option<Listener>,
     engine: &Arc<E>,
     extents: &Arc<X>,
     config: &Config,
@@ -147,32 +189,44 @@ async fn run_all<E: Engine, X: Extents>(
         ids::random_ids(),
         blob_options(config),
     ));
-    // Whatever is served: what was deleted or has expired is no use to anybody.
+    // Whichever services are served: what was deleted or has expired is removed.
     let (sweeper, cleaner) = (Arc::clone(&queues), Arc::clone(&blobs));
+    // Memory is this process's own, and a data directory is locked.
+    let access = StoreAccess::Exclusive;
+    let leases =
+        Arc::new(WorkLeases::new(Arc::clone(engine), Arc::clone(&clock), access, ids::random_ids()()));
     let mut chores = JoinSet::new();
-    chores.spawn(async move { collector.run().await });
-    chores.spawn(async move { sweeper.sweep().await });
-    chores.spawn(async move { cleaner.collect_garbage().await });
+    let of_tables = Arc::clone(&leases);
+    chores.spawn(async move { collector.run(&of_tables).await });
+    let of_queues = Arc::clone(&leases);
+    chores.spawn(async move { sweeper.sweep(&of_queues).await });
+    chores.spawn(async move { cleaner.collect_garbage(&leases).await });
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
+    let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
+    if let (Some(listener), Some(metrics)) = (admin, &metrics) {
+        let handler = Arc::new(Admin::new(Arc::clone(metrics)));
+        accepting.spawn(net::accept::serve(listener.socket, handler, Arc::clone(&shared)));
+    }
     for (service, listener) in listeners {
         let shared = Arc::clone(&shared);
-        let front = |service| Front::new(service, Arc::clone(&clock), config, listener.address);
+        let front =
+            |service| Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone());
         match service {
             ServiceName::Blob => {
                 let remote = RemoteCopies::new(config.remote_hosts(), &config.limits);
                 let front = front(Service::Blob);
                 let blobs =
                     Blobs::new(front, Arc::clone(&blobs), remote, Arc::clone(&copies), &config.limits);
-                accepting.spawn(accept::serve(listener.socket, Arc::new(blobs), shared));
+                accepting.spawn(net::accept::serve(listener.socket, Arc::new(blobs), shared));
             }
             ServiceName::Queue => {
                 let queues = Queues::new(front(Service::Queue), Arc::clone(&queues), &config.limits);
-                accepting.spawn(accept::serve(listener.socket, Arc::new(queues), shared));
+                accepting.spawn(net::accept::serve(listener.socket, Arc::new(queues), shared));
             }
             ServiceName::Table => {
                 let tables = Tables::new(front(Service::Table), Arc::clone(&tables), &config.limits);
-                accepting.spawn(accept::serve(listener.socket, Arc::new(tables), shared));
+                accepting.spawn(net::accept::serve(listener.socket, Arc::new(tables), shared));
             }
         }
     }
@@ -203,7 +257,8 @@ impl Data {
         }
         let directory = config.data_dir().map_err(StartError::Config)?;
         let open = move || {
-            let engine = EngineOptions::new(&directory);
+            let mut engine = EngineOptions::new(&directory);
+            engine.resident_range = tepui_service::catalogue_versions();
             let mut extents = tepui_local::ExtentsOptions::new(directory.join("extents"));
             // Both are made before the engine says that everything is there: from then on, what is missing is damage.
             extents.must_exist = tepui_local::is_initialized(&*engine.files, &directory).unwrap_or(true);
@@ -214,17 +269,26 @@ impl Data {
                     "there are bytes of blobs, but the file FORMAT is missing, and perhaps more: {}",
                     directory.display()
                 );
-                return Err(StartError::Data(EngineError::Corrupt(message)));
+                return Err(StartError::Data(StorageError::corrupt(message)));
             }
             let engine = DiskEngine::open(engine).map_err(StartError::Data)?;
-            Ok(Self::Disk(Arc::new(engine), Arc::new(extents)))
+            Ok(Self::Disk(Arc::new(engine), Arc::new(extents), directory))
         };
         let opened = tokio::task::spawn_blocking(open).await;
-        opened.unwrap_or_else(|panic| Err(StartError::Data(EngineError::Failed(panic.to_string()))))
+        opened.unwrap_or_else(|panic| Err(StartError::Data(StorageError::failed(panic.to_string()))))
+    }
+
+    async fn checkpoint(&self) -> io::Result<Checkpoint> {
+        match self {
+            Self::Memory(..) => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "everything is in memory only"))
+            }
+            Self::Disk(engine, extents, _) => Checkpoint::take(engine, extents).await,
+        }
     }
 
     async fn close(self) {
-        if let Self::Disk(engine, extents) = self {
+        if let Self::Disk(engine, extents, _) = self {
             let close = move || {
                 extents.close();
                 engine.close();
@@ -234,14 +298,14 @@ impl Data {
     }
 }
 
-/// Connections that may wait to be accepted, as far as the system allows. A client beyond them has to
-/// knock again, and does so only after a second: with tokio's 128, that is what a burst of clients meets.
-/// More would let those who only knock keep everyone else waiting.
+/// Connections that may wait to be accepted, as far as the system allows. The SYN of a
+/// client beyond them is dropped and sent again after a second: with tokio's 128, that happens in a burst of clients.
+/// A longer backlog would make clients wait behind connections that send nothing.
 const BACKLOG: u32 = 1024;
 
 impl Listener {
-    async fn open(service: ServiceName, host: &str, port: u16) -> Result<Self, StartError> {
-        let failed = |error| StartError::Listen(service, format!("{host}:{port}"), error);
+    async fn open(name: &'static str, host: &str, port: u16) -> Result<Self, StartError> {
+        let failed = |error| StartError::Listen(name, format!("{host}:{port}"), error);
         let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
         for address in tokio::net::lookup_host((host, port)).await.map_err(failed)? {
             outcome = Self::listen(address);

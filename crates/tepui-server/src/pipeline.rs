@@ -9,6 +9,7 @@
 //! | `table.rs`, `batch.rs`, `queue.rs`, `blob.rs` | the handlers of the services |
 //! | `browsers.rs` | what pages in a browser must not do |
 //! | `reply_memory.rs` | the memory for answers on their way out |
+//! | `sinks.rs` | the log and metrics, which hear of every request |
 
 mod batch;
 mod blob;
@@ -16,24 +17,27 @@ mod browsers;
 mod exchange;
 mod queue;
 mod reply_memory;
+mod sinks;
 mod table;
 
 pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
-pub use exchange::{Caller, FinishedExchange};
+pub use exchange::{Caller, FinishedExchange, OperationKind};
 pub use queue::Queues;
 pub use table::Tables;
 
 use self::browsers::Browsers;
 use self::exchange::{Authorized, Exchange, Outcome, Received};
-use crate::accept::Peer;
-use crate::body::{Body, BodyError, ReplyBody};
-use crate::config::Config;
+use self::sinks::Sinks;
+use crate::config::{Config, Receipts};
 use crate::ids::RequestIds;
+use crate::metrics::Metrics;
+use crate::net::accept::Peer;
+use crate::net::body::{Body, BodyError, ReplyBody};
 use crate::proxies::TrustedProxies;
-use crate::telemetry::{logs_exchanges, trace_headers};
+use crate::telemetry::trace_headers;
 use bytes::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING};
-use hyper::http::{Method, Response, request};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::{HeaderMap, Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,6 +46,7 @@ use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::account::Accounts;
 use tepui_model::blob::BlobServiceProperties;
+use tepui_model::cost::Receipt;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::{CorsRule, ServiceProperties};
@@ -54,6 +59,9 @@ use tepui_wire::head::{BodyUse, Head};
 use tepui_wire::parameters;
 use tepui_wire::query::Query;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
+
+/// The header of receipts. A name without `x-ms-` is in no signature.
+const RECEIPT: HeaderName = HeaderName::from_static("tepui-receipt");
 
 /// The longest that an operation may take, whatever the caller asks for.
 const MAX_TIME: Duration = Duration::from_secs(30);
@@ -69,11 +77,19 @@ pub struct Front {
     secondary: bool,
     browsers: Option<Browsers>,
     proxies: TrustedProxies,
+    sinks: Arc<Sinks>,
+    receipts: Receipts,
 }
 
 impl Front {
     /// `address`: where the service listens.
-    pub fn new(service: Service, clock: Arc<dyn Clock>, config: &Config, address: SocketAddr) -> Self {
+    pub fn new(
+        service: Service,
+        clock: Arc<dyn Clock>,
+        config: &Config,
+        address: SocketAddr,
+        metrics: Option<Arc<Metrics>>,
+    ) -> Self {
         let accounts = config.effective_accounts();
         let addresses = AddressRules {
             product_style_urls: !config.disable_product_style_url,
@@ -90,15 +106,27 @@ impl Front {
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
             secondary: config.secondary,
             browsers: Browsers::new(config, address),
-            proxies: config.trusted_proxies.clone(),
+            proxies: TrustedProxies(config.trusted_proxies.clone()),
+            sinks: Arc::new(Sinks { service, metrics }),
+            receipts: config.receipts,
         }
     }
 
-    /// Whether a version that is not known is told before who asks is looked at.
+    /// Whether an unknown version is reported before the credentials are checked.
     ///
     /// Fidelity: tables are unlike the others. scenario: queue-version-wins
-    fn tells_version_first(&self) -> bool {
+    fn checks_version_first(&self) -> bool {
         self.service != Service::Table
+    }
+}
+
+impl Receipts {
+    fn are_wanted(self, headers: &HeaderMap) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Asked => headers.get(RECEIPT).is_some_and(|value| value == "want"),
+            Self::Never => false,
+        }
     }
 }
 
@@ -115,6 +143,39 @@ trait AccountSettings: Sync {
         account: &str,
         token: &SasToken,
     ) -> impl Future<Output = Result<Option<SignedIdentifier>, ServiceError>> + Send;
+}
+
+/// What the handler of a service does with a request that was received. The rest is the same for all: [`respond`].
+trait ServiceHandler: AccountSettings {
+    fn front(&self) -> &Front;
+
+    /// Everything that is checked, in the order in which it is, and the answer.
+    fn answer(
+        &self,
+        received: &Received<'_>,
+        outcome: &mut Outcome,
+        body: &mut Option<Body>,
+    ) -> impl Future<Output = Result<Response<ReplyBody>, ServiceError>> + Send;
+
+    /// The answer to a request that failed.
+    fn error_response(&self, exchange: &mut Exchange<'_>, error: &ServiceError) -> Response<ReplyBody> {
+        let Exchange { received, outcome, .. } = exchange;
+        error_response(self.front(), received, outcome, error, ErrorFormat::Xml).map(ReplyBody::from)
+    }
+}
+
+/// Answers a request, from its head to the last byte.
+async fn respond(
+    service: &impl ServiceHandler,
+    peer: Peer,
+    parts: request::Parts,
+    body: Body,
+) -> Response<ReplyBody> {
+    let mut exchange = receive(service.front(), peer, parts);
+    let mut body = Some(body);
+    let answered = service.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
+    let response = answered.unwrap_or_else(|error| service.error_response(&mut exchange, &error));
+    finish(service.front(), service, exchange, response, body).await
 }
 
 /// The service properties of an account.
@@ -155,7 +216,7 @@ fn receive(front: &Front, peer: Peer, parts: request::Parts) -> Exchange<'_> {
     let now = front.clock.now();
     let bytes_in = AtomicU64::new(0);
     let received = Received { request_id, parts, query, target, keys, peer, now, started, bytes_in };
-    Exchange { received, outcome: Outcome::default() }
+    Exchange::begin(received, &front.sinks)
 }
 
 /// Refuses requests that come by a name which could be made to lead here by others: see [`Browsers`].
@@ -177,8 +238,8 @@ async fn preflight(
     Ok(cors::preflight(rules, received.headers())?.map(ReplyBody::from))
 }
 
-/// The properties of the account that is addressed. One that does not exist is not even asked for: anybody can name
-/// any number of them.
+/// The properties of the account that is addressed. Those of an unknown account are not looked up: a
+/// client can name any number of them.
 async fn properties_of_known(
     settings: &impl AccountSettings,
     received: &Received<'_>,
@@ -236,7 +297,7 @@ async fn authenticate<'a>(
         Some(version) => Ok(version),
         None => version::negotiate(&parts.headers, query, sas_version, front.versions),
     };
-    if front.tells_version_first() {
+    if front.checks_version_first() {
         outcome.version = Some(version.clone()?);
     }
     let head = Head {
@@ -354,7 +415,7 @@ async fn finish(
     mut response: Response<ReplyBody>,
     body: Option<Body>,
 ) -> Response<ReplyBody> {
-    let Exchange { received, outcome } = &exchange;
+    let Exchange { received, outcome, .. } = &exchange;
     let Received { request_id, parts, target, .. } = received;
     // The answer to a URL that no service has seen is complete.
     if !matches!(target, Err(AddressError::InvalidUrl { .. })) {
@@ -367,9 +428,17 @@ async fn finish(
     {
         cors::apply(properties.cors(), &parts.method, &parts.headers, response.headers_mut());
     }
+    if let Some(cost) = outcome.cost
+        && front.receipts.are_wanted(&parts.headers)
+    {
+        let receipt = Receipt { cost, time: received.started.elapsed() };
+        if let Ok(value) = HeaderValue::try_from(receipt.to_string()) {
+            response.headers_mut().insert(RECEIPT, value);
+        }
+    }
     if let Some(unread) = body {
         if parts.headers.contains_key(EXPECT) {
-            // The client waits to be asked for it, and nobody knows whether it sends it nevertheless.
+            // The client waits for "100 Continue", and may or may not send the body without it.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         } else {
             // A client that is still sending would not hear the answer.
@@ -377,11 +446,8 @@ async fn finish(
         }
     }
     trace_headers(request_id, "answer headers", response.headers());
-    if !logs_exchanges() {
-        return response.map(|body| body.holding(exchange.outcome.memory));
-    }
-    let (finished, memory) = exchange.answered(response.status().as_u16());
-    response.map(|body| body.holding(memory).at_end(move |bytes| finished.end(bytes)))
+    let answered = exchange.answered(response.status().as_u16());
+    response.map(|body| answered.body(body))
 }
 
 /// Most who see it have left the account out of the address.

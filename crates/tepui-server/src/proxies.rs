@@ -1,10 +1,9 @@
 //! Proxies that are trusted to say where a request comes from.
 
-use crate::accept::Peer;
 use crate::config::ConfigError;
+use crate::net::accept::Peer;
 use crate::remote_hosts::{begins_with, width, without_brackets};
 use hyper::http::HeaderMap;
-use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
@@ -12,13 +11,11 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
 /// The networks of proxies that stand before the server.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedProxies(pub Vec<Network>);
 
 /// An address, or all that begin like it: `10.0.0.0/8`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     prefix: u32,
@@ -36,8 +33,8 @@ impl TrustedProxies {
         }
         // Each proxy adds the address that it was asked from: the last one that is not a proxy's is the client's.
         let mut client = peer.address;
-        for said in values(headers, FORWARDED_FOR).rev() {
-            let Some(address) = parse_address(said) else { break };
+        for entry in values(headers, FORWARDED_FOR).rev() {
+            let Some(address) = parse_address(entry) else { break };
             client = address;
             if !self.trusts(address.ip()) {
                 break;
@@ -87,14 +84,6 @@ impl FromStr for Network {
     }
 }
 
-impl TryFrom<String> for Network {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        text.parse()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +118,7 @@ mod tests {
     fn what_proxies_say_counts_and_what_others_say_does_not() {
         let trusted = proxies(&["10.0.0.0/8", "::1"]);
         for (case, from, headers, ip, tls) in [
-            ("nothing said", "10.0.0.1:5", &[][..], "10.0.0.1", false),
+            ("no header", "10.0.0.1:5", &[][..], "10.0.0.1", false),
             (
                 "one proxy",
                 "10.0.0.1:5",

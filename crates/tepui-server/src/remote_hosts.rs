@@ -1,7 +1,9 @@
-//! Which other servers blobs may be copied from. Whoever may write a blob can make this server ask any of them, so
-//! what only this server can reach has to be listed.
+//! Which other servers blobs may be copied from. Every client that may write a blob can make this server
+//! send requests to them, so servers without a public address have to be listed.
 
+use crate::config::ConfigError;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 /// The servers that may be asked for sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,6 +37,16 @@ impl ListedHost {
         let host = without_brackets(host);
         let written = !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c == '*' || c == '@');
         written.then(|| Self::Named { host: host.to_ascii_lowercase(), port })
+    }
+}
+
+impl FromStr for ListedHost {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        Self::parse(text).ok_or_else(|| {
+            ConfigError(format!("a host to copy from is HOST, HOST:PORT or ADDRESS/BITS: {text}"))
+        })
     }
 }
 

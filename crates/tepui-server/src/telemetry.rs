@@ -5,7 +5,7 @@
 //! reports how many; it never blocks a request.
 
 use crate::config::{Config, LogFormat};
-use crate::pipeline::FinishedExchange;
+use crate::pipeline::{FinishedExchange, OperationKind};
 use hyper::header::USER_AGENT;
 use hyper::http::HeaderMap;
 use parking_lot::{Condvar, Mutex};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tepui_model::table::QueryCost;
+use tepui_model::cost::Cost;
 use tepui_model::time::{Clock, SystemClock, Timestamp};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -40,14 +40,14 @@ pub struct RequestLine<'a> {
     pub operation: &'a str,
     pub method: &'a str,
     pub path: &'a str,
-    pub status: u16,
+    /// `None` if the client had gone before there was an answer.
+    pub status: Option<u16>,
     pub error_code: Option<&'a str>,
     /// Bytes of the reply's body that were sent.
     pub bytes: u64,
     /// From the head of the request to the last byte of the reply.
     pub microseconds: u64,
-    /// How a query was run.
-    pub plan: Option<QueryCost>,
+    pub cost: Option<Cost>,
 }
 
 /// The longest User-Agent that is logged.
@@ -68,14 +68,14 @@ pub(crate) fn log_exchange(exchange: &FinishedExchange) {
         client: exchange.client,
         user_agent: user_agent.as_deref().unwrap_or_default(),
         account: &exchange.account,
-        operation: exchange.operation.unwrap_or_default(),
+        operation: exchange.operation.map_or("", OperationKind::name),
         method: exchange.request.method.as_str(),
         path: exchange.request.uri.path(),
         status: exchange.status,
         error_code: exchange.error_code,
         bytes: exchange.bytes_out,
         microseconds: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-        plan: exchange.plan,
+        cost: exchange.cost,
     });
 }
 
@@ -94,7 +94,7 @@ pub fn request_line(line: &RequestLine<'_>) {
         error_code = line.error_code,
         bytes = line.bytes,
         microseconds = line.microseconds,
-        plan = line.plan.map(|cost| tracing::field::debug(Plan(cost))),
+        cost = line.cost.map(|cost| tracing::field::debug(LoggedCost(cost))),
     );
 }
 
@@ -103,22 +103,30 @@ fn cut(user_agent: &str) -> &str {
     &user_agent[..end]
 }
 
-/// The name of the field that holds a [`Plan`].
-const PLAN: &str = "plan";
+/// The name of the field that holds a [`LoggedCost`].
+const COST: &str = "cost";
 
-/// How a query was run: an object of JSON as `{:?}`, and a text as `{:#?}`.
-struct Plan(QueryCost);
+/// An object of JSON as `{:?}`, and a text as `{:#?}`.
+struct LoggedCost(Cost);
 
-impl fmt::Debug for Plan {
+impl fmt::Debug for LoggedCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let QueryCost { kind, ranges, entities_scanned, entities_returned } = self.0;
         if f.alternate() {
             return fmt::Display::fmt(&self.0, f);
         }
+        let Cost { plan, ranges, scanned, returned, bytes, units, operations, has_more: _ } = self.0;
+        f.write_str("{")?;
+        if let Some(plan) = plan {
+            write!(f, r#""plan":"{plan}","#)?;
+        }
         write!(
             f,
-            r#"{{"kind":"{kind}","ranges":{ranges},"scanned":{entities_scanned},"returned":{entities_returned}}}"#
-        )
+            r#""ranges":{ranges},"scanned":{scanned},"returned":{returned},"bytes":{bytes},"units":{units}"#
+        )?;
+        if let Some(operations) = operations {
+            write!(f, r#","operations":{operations}"#)?;
+        }
+        f.write_str("}")
     }
 }
 
@@ -449,10 +457,10 @@ impl Line {
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == PLAN {
+        if field.name() == COST {
             match self.format {
-                LogFormat::Json => self.display(PLAN, format_args!("{value:?}")),
-                LogFormat::Text => self.text(PLAN, &format!("{value:#?}")),
+                LogFormat::Json => self.display(COST, format_args!("{value:?}")),
+                LogFormat::Text => self.text(COST, &format!("{value:#?}")),
             }
             return;
         }
@@ -578,15 +586,19 @@ mod tests {
         operation: "QueryEntities",
         method: "GET",
         path: "/people/Orders()",
-        status: 200,
+        status: Some(200),
         error_code: None,
         bytes: 1234,
         microseconds: 56,
-        plan: Some(QueryCost {
-            kind: PlanKind::Partition,
+        cost: Some(Cost {
+            plan: Some(PlanKind::Partition),
             ranges: 1,
-            entities_scanned: 30,
-            entities_returned: 2,
+            scanned: 30,
+            returned: 2,
+            bytes: 900,
+            units: 30,
+            operations: None,
+            has_more: false,
         }),
     };
 
@@ -596,12 +608,12 @@ mod tests {
         let says = concat!(
             r#" INFO  request request_id=0001 client=127.0.0.1:50123 user_agent="azsdk-python 1.0" account=people "#,
             r#"operation=QueryEntities method=GET path=/people/Orders() status=200 bytes=1234 microseconds=56 "#,
-            r#"plan="partition ranges=1 scanned=30 returned=2""#
+            r#"cost="plan=partition, ranges=1, scanned=30, returned=2, bytes=900, units=30""#
         );
         assert_eq!(text, [says]);
 
         let json = Config { log_format: LogFormat::Json, ..Config::default() };
-        let error = RequestLine { error_code: Some("TableNotFound"), plan: None, ..LINE };
+        let error = RequestLine { error_code: Some("TableNotFound"), cost: None, ..LINE };
         let before = concat!(
             r#"{"time":"","level":"info","message":"request","request_id":"0001","client":"127.0.0.1:50123","#,
             r#""user_agent":"azsdk-python 1.0","account":"people","#,
@@ -610,8 +622,8 @@ mod tests {
         let says = format!(r#"{before}"error_code":"TableNotFound","bytes":1234,"microseconds":56}}"#);
         assert_eq!(logged(&json, || request_line(&error)), [says]);
 
-        let plan = r#"{"kind":"partition","ranges":1,"scanned":30,"returned":2}"#;
-        let says = format!(r#"{before}"bytes":1234,"microseconds":56,"plan":{plan}}}"#);
+        let cost = r#"{"plan":"partition","ranges":1,"scanned":30,"returned":2,"bytes":900,"units":30}"#;
+        let says = format!(r#"{before}"bytes":1234,"microseconds":56,"cost":{cost}}}"#);
         assert_eq!(logged(&json, || request_line(&LINE)), [says]);
 
         let long = "x".repeat(5000);
@@ -660,11 +672,11 @@ mod tests {
     fn levels_and_silence() {
         let work = || {
             request_line(&LINE);
-            tracing::info!("told");
+            tracing::info!("logged");
             tracing::debug!("more");
         };
         let quiet = Config { log_requests: false, ..Config::default() };
-        assert_eq!(logged(&quiet, work), [" INFO  told"]);
+        assert_eq!(logged(&quiet, work), [" INFO  logged"]);
         let off = Config { log_level: LogLevel::Warn, ..Config::default() };
         assert_eq!(logged(&off, work), [""; 0]);
         let debug = Config { log_level: LogLevel::Debug, ..Config::default() };

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
-use tepui_storage::{EngineError, KeyRange, ScanLimit, ScanPage, Snapshot, Value, Version};
+use tepui_storage::{Key, KeyRange, ScanLimit, ScanPage, Snapshot, StorageError, Value};
 use tokio::time::Instant;
 
 /// The length of a time slice.
@@ -20,6 +20,8 @@ pub(crate) const ROW_COST: usize = 8;
 pub(crate) const BYTES_PER_COST: usize = 64;
 /// The most rows that one scan returns, since they are processed without yielding.
 const MAX_SCAN_ROWS: usize = 1024;
+/// The most rows that are read at once by their keys.
+const MAX_KEYS_AT_ONCE: usize = 256;
 
 /// The cost that one task has spent, and when it has to yield.
 pub struct CoopBudget {
@@ -96,20 +98,21 @@ impl<S> CoopSnapshot<S> {
 }
 
 impl<S: Snapshot> Snapshot for CoopSnapshot<S> {
-    fn version(&self) -> Version {
-        self.snapshot.version()
-    }
-
-    fn catalogue_version(&self) -> Version {
-        self.snapshot.catalogue_version()
-    }
-
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
         self.coop.spend(ROW_COST).await;
         self.snapshot.get(key).await
     }
 
-    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Value>>, StorageError> {
+        let mut values = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(MAX_KEYS_AT_ONCE) {
+            self.coop.spend(ROW_COST * keys.len()).await;
+            values.extend(self.snapshot.get_many(keys).await?);
+        }
+        Ok(values)
+    }
+
+    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, StorageError> {
         let limit = ScanLimit { max_rows: limit.max_rows.min(MAX_SCAN_ROWS), ..limit };
         let page = self.snapshot.scan(range, limit).await?;
         let bytes: usize = page.rows.iter().map(|(key, value)| key.len() + value.len()).sum();

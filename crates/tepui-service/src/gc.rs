@@ -1,9 +1,10 @@
 //! Garbage collection of dropped ranges: entities of deleted tables, messages of deleted and cleared queues.
 
 use crate::keyspace;
+use crate::work_lease::{Work, WorkLeases};
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_storage::{Commit, CommitError, Engine, ScanLimit, Snapshot, Write};
+use tepui_storage::{Commit, CommitError, Engine, ScanLimit, Snapshot, StorageErrorKind, Transaction, Write};
 use tokio::sync::Notify;
 
 /// The time between two scans for GC records without a wake-up: of another process, or of cancelled requests.
@@ -26,9 +27,10 @@ impl<E: Engine> GarbageCollector<E> {
     }
 
     /// Collects garbage until it is dropped. For a background task.
-    pub async fn run(&self) {
+    pub async fn run(&self, leases: &WorkLeases<E>) {
         loop {
-            if let Err(error) = collect_all(&*self.engine).await {
+            let collected = leases.run(Work::CollectRanges, collect_all(&*self.engine)).await;
+            if let Some(Err(error)) = collected {
                 tracing::warn!(%error, "cannot reclaim the space of what was deleted yet");
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 continue;
@@ -42,13 +44,16 @@ impl<E: Engine> GarbageCollector<E> {
 /// Processes all GC records.
 pub(crate) async fn collect_all<E: Engine>(engine: &E) -> Result<(), CommitError> {
     loop {
-        let snapshot = engine.snapshot().await?;
+        let transaction = engine.begin().await?;
         let limit = ScanLimit { max_rows: 100, max_bytes: 1024 * 1024 };
-        let records = snapshot.scan_some(&keyspace::all_dropped(), limit).await?;
+        let records = match transaction.scan_some(&keyspace::all_dropped(), limit).await {
+            Err(error) if error.kind() == StorageErrorKind::TooOld => continue,
+            records => records?,
+        };
         if records.rows.is_empty() {
             return Ok(());
         }
-        drop(snapshot);
+        drop(transaction);
         for (gc_record, _) in records.rows {
             // Incarnations are unique over all services, so only one of these ranges is not empty.
             if let Some(incarnation) = keyspace::dropped_incarnation(&gc_record) {
@@ -57,11 +62,10 @@ pub(crate) async fn collect_all<E: Engine>(engine: &E) -> Result<(), CommitError
                     engine.reclaim(range).await?;
                 }
             }
-            let at = engine.snapshot().await?.version();
-            let writes = vec![Write::Delete(gc_record)];
-            match engine.submit(None, Commit { at, writes, frees_space: true, ..Commit::default() }).await {
-                // After a conflict the record is read again.
-                Ok(()) | Err(CommitError::Conflict) => {}
+            let commit = Commit::from(vec![Write::Delete(gc_record)]).with_frees_space(true);
+            match engine.begin().await?.commit(commit).await {
+                // The record is read again, if it is still there.
+                Ok(()) | Err(CommitError::Conflict | CommitError::Unknown(_)) => {}
                 Err(error) => return Err(error),
             }
         }

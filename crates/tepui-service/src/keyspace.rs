@@ -15,63 +15,71 @@ use tepui_model::table::{Continuation, EntityKey};
 use tepui_model::text::{utf8_of_rank, utf16_rank};
 use tepui_storage::{Key, KeyRange};
 
-mod space {
+pub(crate) mod space {
     /// Counters; one key each.
-    pub(super) const COUNTER: u8 = 0x10;
+    pub(crate) const COUNTER: u8 = 0x10;
+    /// Versions of the catalogue: bucket.
+    pub(crate) const CATALOGUE_VERSION: u8 = 0x11;
     /// The catalogue of tables: account, name in lower case.
-    pub(super) const TABLE: u8 = 0x20;
+    pub(crate) const TABLE: u8 = 0x20;
     /// Names that are reserved after a table was deleted: account, name in lower case.
-    pub(super) const RESERVED_NAME: u8 = 0x21;
+    pub(crate) const RESERVED_NAME: u8 = 0x21;
     /// The catalogue of queues: account, name.
-    pub(super) const QUEUE: u8 = 0x22;
+    pub(crate) const QUEUE: u8 = 0x22;
     /// Names that are reserved after a queue was deleted: account, name.
-    pub(super) const RESERVED_QUEUE_NAME: u8 = 0x23;
+    pub(crate) const RESERVED_QUEUE_NAME: u8 = 0x23;
     /// The catalogue of containers: account, name; for soft-deleted ones followed by their incarnation.
-    pub(super) const CONTAINER: u8 = 0x24;
+    pub(crate) const CONTAINER: u8 = 0x24;
     /// Names that are reserved after a container was deleted: account, name.
-    pub(super) const RESERVED_CONTAINER_NAME: u8 = 0x25;
+    pub(crate) const RESERVED_CONTAINER_NAME: u8 = 0x25;
     /// Service properties: account, service.
-    pub(super) const SERVICE_PROPERTIES: u8 = 0x30;
+    pub(crate) const SERVICE_PROPERTIES: u8 = 0x30;
     /// GC records of dropped tables and messages: their incarnation.
-    pub(super) const DROPPED: u8 = 0x40;
+    pub(crate) const DROPPED: u8 = 0x40;
     /// GC records of dropped containers: incarnation.
-    pub(super) const DROPPED_CONTAINER: u8 = 0x41;
+    pub(crate) const DROPPED_CONTAINER: u8 = 0x41;
     /// GC records of unreferenced contents: content.
-    pub(super) const DROPPED_CONTENT: u8 = 0x42;
-    /// GC records of unreferenced extents: volume, offset.
-    pub(super) const FREE_EXTENT: u8 = 0x43;
+    pub(crate) const DROPPED_CONTENT: u8 = 0x42;
+    /// GC records of unreferenced extents in the local store: volume, offset.
+    pub(crate) const FREE_EXTENT: u8 = 0x43;
+    /// GC records of unreferenced extents in other stores than the local one: store, volume, offset.
+    pub(crate) const FREE_EXTENT_IN_STORE: u8 = 0x44;
+    /// Leases on background work: its name.
+    pub(crate) const WORK_LEASE: u8 = 0x45;
     /// States of queues, which change with every message: incarnation of the queue.
-    pub(super) const QUEUE_STATE: u8 = 0x50;
+    pub(crate) const QUEUE_STATE: u8 = 0x50;
     /// Entities: incarnation of their table, PartitionKey, RowKey.
-    pub(super) const ENTITY: u8 = 0x80;
+    pub(crate) const ENTITY: u8 = 0x80;
     /// Messages by the time at which they are visible: incarnation of the messages, ticks, sequence.
-    pub(super) const MESSAGE: u8 = 0x90;
+    pub(crate) const MESSAGE: u8 = 0x90;
     /// Texts of messages: incarnation of the messages, sequence.
-    pub(super) const MESSAGE_TEXT: u8 = 0x91;
+    pub(crate) const MESSAGE_TEXT: u8 = 0x91;
     /// Messages by the time at which they expire: incarnation of the messages, ticks, sequence.
-    pub(super) const MESSAGE_EXPIRY: u8 = 0x92;
+    pub(crate) const MESSAGE_EXPIRY: u8 = 0x92;
     /// Blobs: incarnation of their container, name, revision.
-    pub(super) const BLOB: u8 = 0xA0;
+    pub(crate) const BLOB: u8 = 0xA0;
     /// Uncommitted blocks: incarnation of the container, name of the blob, id of the block.
-    pub(super) const BLOCK: u8 = 0xA1;
+    pub(crate) const BLOCK: u8 = 0xA1;
     /// Contents that are lists of pieces: content.
-    pub(super) const CONTENT: u8 = 0xA2;
+    pub(crate) const CONTENT: u8 = 0xA2;
     /// Pieces of contents: content, offset of their end.
-    pub(super) const PIECES: u8 = 0xA3;
+    pub(crate) const PIECES: u8 = 0xA3;
     /// Blobs by their tags: incarnation of the container, key, value, name, revision.
-    pub(super) const TAG: u8 = 0xA4;
-    /// Reference counts of extents: volume, offset.
-    pub(super) const EXTENT: u8 = 0xA5;
+    pub(crate) const TAG: u8 = 0xA4;
+    /// Reference counts of extents in the local store: volume, offset.
+    pub(crate) const EXTENT: u8 = 0xA5;
     /// GC records of soft-deleted blobs, by the end of their retention: ticks, incarnation of the container, name, revision.
-    pub(super) const RETAINED: u8 = 0xA6;
+    pub(crate) const RETAINED: u8 = 0xA6;
     /// Pending copies: id of the copy.
-    pub(super) const PENDING_COPY: u8 = 0xA7;
+    pub(crate) const PENDING_COPY: u8 = 0xA7;
     /// GC records of blocks that a block list has consumed: incarnation of the container, name of the blob.
-    pub(super) const CONSUMED_BLOCKS: u8 = 0xA8;
+    pub(crate) const CONSUMED_BLOCKS: u8 = 0xA8;
     /// Small contents: id of the content.
-    pub(super) const SMALL_CONTENT: u8 = 0xA9;
+    pub(crate) const SMALL_CONTENT: u8 = 0xA9;
     /// Markers of blobs that may have uncommitted blocks: incarnation of the container, name of the blob.
-    pub(super) const STAGED: u8 = 0xAA;
+    pub(crate) const STAGED: u8 = 0xAA;
+    /// Reference counts of extents in other stores than the local one: store, volume, offset.
+    pub(crate) const EXTENT_IN_STORE: u8 = 0xAB;
 }
 
 /// The number of a table, queue or container. Never used twice, so a table that is created again shares no key with the
@@ -144,6 +152,45 @@ pub(crate) fn incarnation_counter() -> Key {
     KeyWriter::new(space::COUNTER).last_text("incarnation").finish()
 }
 
+/// The buckets of catalogue rows that have a version each: as many as a byte can number.
+pub(crate) const CATALOGUE_BUCKETS: usize = 256;
+
+/// The bucket of a catalogue row.
+pub(crate) fn catalogue_bucket(key: &[u8]) -> u8 {
+    // All nodes must agree, and versions of the program. Eight bytes at a time, because every request needs it.
+    let mut hash: u64 = 0;
+    let (words, rest) = key.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    for word in words.iter().chain([&last]) {
+        hash = (hash.rotate_left(29) ^ u64::from_le_bytes(*word)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+    (hash >> 56) as u8
+}
+
+/// The version of a bucket of catalogue rows.
+pub(crate) fn catalogue_version(bucket: u8) -> [u8; 2] {
+    [space::CATALOGUE_VERSION, bucket]
+}
+
+/// All versions of the catalogue.
+pub(crate) fn catalogue_versions() -> KeyRange {
+    let space = || KeyWriter::new(space::CATALOGUE_VERSION);
+    KeyRange { start: space().finish(), end: space().after_all() }
+}
+
+/// Whether a key is the row of a table, queue or container, or of service properties.
+pub(crate) fn is_catalogue_row(key: &[u8]) -> bool {
+    let is_cached =
+        |space| matches!(space, space::TABLE | space::QUEUE | space::CONTAINER | space::SERVICE_PROPERTIES);
+    key.first().is_some_and(|space| is_cached(*space))
+}
+
+/// Whether a key is a counter or a version: different commits may write the same value.
+pub(crate) fn is_counter(key: &[u8]) -> bool {
+    matches!(key.first(), Some(&(space::COUNTER | space::CATALOGUE_VERSION)))
+}
+
 /// The catalogue row of a table. The name is in lower case.
 pub(crate) fn table(account: &str, lower_name: &str) -> Key {
     KeyWriter::new(space::TABLE).text(account).last_text(lower_name).finish()
@@ -168,6 +215,11 @@ pub(crate) fn service_properties(account: &str, service: &str) -> Key {
 /// The GC record of a dropped table, or of dropped messages.
 pub(crate) fn dropped(incarnation: Incarnation) -> Key {
     KeyWriter::new(space::DROPPED).number(incarnation.0).finish()
+}
+
+/// The lease on a piece of background work.
+pub(crate) fn work_lease(work: &str) -> Key {
+    KeyWriter::new(space::WORK_LEASE).last_text(work).finish()
 }
 
 /// All keys.

@@ -1,11 +1,12 @@
 //! What Azure Storage operations mean, on top of any engine. No HTTP.
 //!
 //! A request arrives as an [`Operation`](tepui_model::table::Operation). It is executed with optimistic concurrency:
-//! read a snapshot of the engine, decide, commit, and retry after a conflict (`transact.rs`). The decisions themselves
+//! begin a transaction of the engine, decide, commit, and retry after a conflict (`transact.rs`). The decisions themselves
 //! are pure functions.
 
 pub mod blob;
 mod catalogue;
+pub mod check;
 mod coop;
 mod gc;
 mod keyspace;
@@ -14,12 +15,19 @@ mod record;
 mod settings;
 pub mod table;
 mod transact;
+mod work_lease;
 
 pub use blob::{BlobOptions, BlobService};
+pub use catalogue::catalogue_versions;
 pub use coop::CoopBudget;
 pub use gc::GarbageCollector;
 pub use queue::{QueueOptions, QueueService};
 pub use table::{QueryBudget, TableOptions, TableService};
+pub use work_lease::{StoreAccess, WorkLeases};
+
+/// How far the clocks of nodes that share a store may be apart. What has expired by one clock is taken for expired only when
+/// it has by all.
+pub const MAX_CLOCK_SKEW: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A page of a list of queues, containers or blobs ends at about this size. Metadata can be long.
 const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;

@@ -5,6 +5,7 @@ mod blob;
 mod blob_settings;
 #[cfg(test)]
 mod fixtures;
+mod lease;
 mod queue;
 
 pub(crate) use blob::{
@@ -13,6 +14,7 @@ pub(crate) use blob::{
     StoredTier,
 };
 pub(crate) use blob_settings::{decode_blob_settings, encode_blob_settings};
+pub(crate) use lease::WorkLease;
 pub(crate) use queue::{QueueState, StoredMessage, StoredQueue, decode_text, encode_text};
 
 use crate::keyspace::Incarnation;
@@ -36,6 +38,7 @@ enum Kind {
     Blob,
     Block,
     PendingCopy,
+    WorkLease,
     Extent,
     SmallContent,
     ContentHead,
@@ -63,7 +66,8 @@ impl Kind {
             Self::Container => 1,
             Self::Blob => 1,
             Self::Block => 1,
-            Self::PendingCopy => 1,
+            Self::PendingCopy => 2,
+            Self::WorkLease => 1,
             Self::Extent => 1,
             Self::SmallContent => 1,
             Self::ContentHead => 1,
@@ -256,6 +260,10 @@ impl Writer {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
+    fn wide_number(&mut self, number: u128) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
     fn flag(&mut self, flag: bool) {
         self.0.push(flag.into());
     }
@@ -316,11 +324,23 @@ impl<'a> Reader<'a> {
         (*version == kind.version()).then_some(Self(rest))
     }
 
+    /// For a kind that had other versions before: the version, and the rest.
+    fn of_any_version(bytes: &'a [u8], kind: Kind) -> Option<(u8, Self)> {
+        let (version, rest) = bytes.split_first()?;
+        (1..=kind.version()).contains(version).then_some((*version, Self(rest)))
+    }
+
     #[inline(always)]
     fn number(&mut self) -> Option<u64> {
         let (number, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*number))
+    }
+
+    fn wide_number(&mut self) -> Option<u128> {
+        let (number, rest) = self.0.split_first_chunk::<16>()?;
+        self.0 = rest;
+        Some(u128::from_le_bytes(*number))
     }
 
     #[inline(always)]

@@ -1,8 +1,13 @@
-//! Service properties: one record for each account and service, cached because every request needs them.
+//! Service properties: one record for each account and service.
+//!
+//! Every request needs some of them (CORS rules, say), so they are cached for some seconds: that is how late changes made by
+//! another node may take effect. What decides about data, such as soft delete, is read with [`Settings::read_guarded`]
+//! instead, and is exact on every node.
 
+use crate::catalogue::CatalogueCache;
 use crate::keyspace;
 use crate::record;
-use crate::transact::engine_error;
+use crate::transact::{restart, storage_error};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -11,7 +16,7 @@ use std::time::Duration;
 use tepui_model::ServiceError;
 use tepui_model::blob::{BlobServiceProperties, BlobServicePropertiesChange};
 use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
-use tepui_storage::{Engine, Snapshot, Write};
+use tepui_storage::{Engine, Key, Snapshot, Write};
 use tokio::time::Instant;
 
 /// How long service properties are cached: another process may change them.
@@ -94,8 +99,11 @@ impl<P: StoredProperties> Settings<P> {
             cached.invalidations
         };
         let now = Instant::now();
-        let snapshot = engine.snapshot().await.map_err(engine_error)?;
-        let properties = Arc::new(self.read(&snapshot, account).await?);
+        let properties = restart(|| async {
+            let transaction = engine.begin().await.map_err(storage_error)?;
+            self.read(&transaction, account).await
+        });
+        let properties = Arc::new(properties.await?);
         let mut cached = self.cached.write();
         if cached.invalidations == invalidations {
             cached.properties.insert(account.to_owned(), (now, Arc::clone(&properties)));
@@ -106,10 +114,23 @@ impl<P: StoredProperties> Settings<P> {
     /// Reads them from a snapshot.
     pub(crate) async fn read<S: Snapshot>(&self, snapshot: &S, account: &str) -> Result<P, ServiceError> {
         let key = keyspace::service_properties(account, self.service);
-        match snapshot.get(&key).await.map_err(engine_error)? {
+        match snapshot.get(&key).await.map_err(storage_error)? {
             Some(value) => P::decode(&value),
             None => Ok(P::default()),
         }
+    }
+
+    /// Reads them from a snapshot, through the cache of the catalogue, and returns their key: a commit that rests on them has
+    /// it as a guard.
+    pub(crate) async fn read_guarded<S: Snapshot>(
+        &self,
+        catalogue: &CatalogueCache,
+        snapshot: &S,
+        account: &str,
+    ) -> Result<(Key, P), ServiceError> {
+        let key = keyspace::service_properties(account, self.service);
+        let row = catalogue.get(snapshot, &key).await?;
+        Ok((key, row.map_or_else(|| Ok(P::default()), |row| P::decode(&row))?))
     }
 
     /// The write of a change.

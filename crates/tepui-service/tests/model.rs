@@ -2,10 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "shared/engine.rs"]
+mod engine;
+#[path = "shared/store.rs"]
+mod store;
+
+use engine::TestEngine;
 use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use store::{Course, Nodes};
 use tepui_local::{DiskEngine, EngineOptions};
 use tepui_model::condition::Condition;
 use tepui_model::grant::KeyBounds;
@@ -13,10 +21,21 @@ use tepui_model::table::{
     Action, Change, ChangeSet, Comparison, Continuation, EntityKey, EntitySink, EntityView, Filter, Literal,
     Operation, PageSize, Properties, PropertiesBuilder, QueryEntities, Reply, TableName, ValueRef, Written,
 };
-use tepui_model::time::ManualClock;
-use tepui_model::{ErrorCode, Timestamp};
+use tepui_model::time::{ManualClock, NodeNumber};
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_service::{GarbageCollector, TableOptions, TableService};
-use tepui_storage::{Engine, MemoryEngine};
+use tepui_storage::Engine;
+use tepui_storage_faulty::{Faults, FaultyEngine, Rates};
+
+#[test]
+fn all_of_it_on_a_faulty_store() {
+    Course::Faulty.run();
+}
+
+#[test]
+fn all_of_it_with_two_nodes_on_a_faulty_store() {
+    Course::TwoNodes.run();
+}
 
 const ACCOUNT: &str = "account";
 const TABLE: &str = "People";
@@ -159,8 +178,17 @@ impl EntitySink for Found {
 }
 
 struct World<E> {
-    service: TableService<E>,
+    nodes: Nodes<TableService<E>>,
     model: Model,
+}
+
+/// What the caller is told of an error.
+fn told(error: ServiceError) -> (ErrorCode, Option<usize>) {
+    (error.code, error.change)
+}
+
+fn created() -> Reply {
+    Reply::TableCreated { name: TableName::parse(TABLE).unwrap() }
 }
 
 impl<E: Engine> World<E> {
@@ -168,18 +196,18 @@ impl<E: Engine> World<E> {
         let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10").unwrap()));
         let engine = Arc::new(engine);
         let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
-        let service = TableService::new(engine, clock, collector, TableOptions::default());
-        let world = Self { service, model: Model::new() };
-        assert_eq!(
-            world.run(&Operation::CreateTable { name: TableName::parse(TABLE).unwrap() }).await,
-            Ok(Reply::TableCreated)
-        );
+        let node = |_| {
+            let (engine, collector) = (Arc::clone(&engine), Arc::clone(&collector));
+            TableService::new(engine, Arc::<ManualClock>::clone(&clock), collector, TableOptions::default())
+        };
+        let world = Self { nodes: Nodes::new(store::nodes(), node), model: Model::new() };
+        world.create().await;
         world
     }
 
     async fn run(&self, operation: &Operation) -> Result<Reply, (ErrorCode, Option<usize>)> {
-        let reply = self.service.execute(ACCOUNT, operation, &KeyBounds::EVERYTHING).await;
-        reply.map_err(|error| (error.code, error.change))
+        let reply = self.nodes.next().execute(ACCOUNT, operation, &KeyBounds::EVERYTHING).await;
+        reply.map_err(told)
     }
 
     async fn step(&mut self, step: &Step) {
@@ -187,12 +215,13 @@ impl<E: Engine> World<E> {
             Step::Change(small) => {
                 let (change, values) = concrete(&self.model, small, small.partition);
                 let outcome = expected(&self.model, &change, &values);
-                let operation =
-                    Operation::ChangeEntity { table: "PEOPLE".to_owned(), change: change.clone() };
-                match (self.run(&operation).await, outcome) {
-                    (Ok(Reply::Written(written)), Ok(outcome)) => {
-                        apply(&mut self.model, &change, outcome, written)
+                let bounds = &KeyBounds::EVERYTHING;
+                let written = self.nodes.next().change_entity(ACCOUNT, "PEOPLE", &change, bounds).await;
+                match (written.map_err(told), outcome) {
+                    (Err((ErrorCode::InternalError, None)), Ok(outcome)) => {
+                        self.settle(&[(change, outcome)]).await;
                     }
+                    (Ok(written), Ok(outcome)) => apply(&mut self.model, &change, outcome, written),
                     (Err((code, None)), Err(wanted)) => assert_eq!(code, wanted),
                     (reply, outcome) => panic!("{change:?}: {reply:?}, expected {outcome:?}"),
                 }
@@ -201,11 +230,11 @@ impl<E: Engine> World<E> {
             Step::Query { filter, page_size } => self.query(filter.as_ref(), *page_size).await,
             Step::Recreate => {
                 let delete = Operation::DeleteTable { table: TABLE.to_lowercase() };
-                assert_eq!(self.run(&delete).await, Ok(Reply::TableDeleted));
+                let done = (ErrorCode::ResourceNotFound, Reply::TableDeleted);
+                assert_eq!(self.run_surely(&delete, done).await, Ok(Reply::TableDeleted));
                 let gone = Operation::GetEntity { table: TABLE.to_owned(), key: EntityKey::new("a", "01") };
                 assert_eq!(self.run(&gone).await, Err((ErrorCode::TableNotFound, None)));
-                let create = Operation::CreateTable { name: TableName::parse(TABLE).unwrap() };
-                assert_eq!(self.run(&create).await, Ok(Reply::TableCreated));
+                self.create().await;
                 self.model.clear();
             }
         }
@@ -217,7 +246,8 @@ impl<E: Engine> World<E> {
         let distinct = smalls.iter().filter(|small| rows.insert(row_text(small.row)));
         let changes: Vec<_> = distinct.map(|small| concrete(&self.model, small, partition)).collect();
         let set = changes.iter().map(|(change, _)| (TABLE.to_owned(), change.clone())).collect();
-        let reply = self.run(&Operation::EntityGroupTransaction(ChangeSet::new(set).unwrap())).await;
+        let set = ChangeSet::new(set).unwrap();
+        let reply = self.nodes.next().transact(ACCOUNT, &set, &KeyBounds::EVERYTHING).await.map_err(told);
         // Every change is judged on what was there before the batch: each entity is in it once.
         let outcomes: Result<Vec<_>, _> = changes
             .iter()
@@ -227,7 +257,11 @@ impl<E: Engine> World<E> {
             })
             .collect();
         match (reply, outcomes) {
-            (Ok(Reply::Transaction(all)), Ok(outcomes)) => {
+            (Err((ErrorCode::InternalError, None)), Ok(outcomes)) => {
+                let changes = changes.into_iter().map(|(change, _)| change);
+                self.settle(&changes.zip(outcomes).collect::<Vec<_>>()).await;
+            }
+            (Ok(all), Ok(outcomes)) => {
                 assert_eq!(all.len(), outcomes.len());
                 for (((change, _), outcome), written) in changes.iter().zip(outcomes).zip(all) {
                     apply(&mut self.model, change, outcome, written);
@@ -236,6 +270,55 @@ impl<E: Engine> World<E> {
             (Err(error), Err(wanted)) => assert_eq!(error, wanted),
             (reply, outcomes) => panic!("{reply:?}, expected {outcomes:?}"),
         }
+    }
+
+    /// Finds out whether changes were made whose answer left it open: all or none.
+    async fn settle(&mut self, changes: &[(Change, Option<BTreeMap<String, i32>>)]) {
+        assert_ne!(Course::current(), Course::Memory, "nothing is open there");
+        // What happens later has happened by then.
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let mut made = Vec::new();
+        for (change, outcome) in changes {
+            let get = Operation::GetEntity { table: TABLE.to_owned(), key: change.key.clone() };
+            let found = match self.run(&get).await {
+                Ok(Reply::Entity(entity)) => Some(entity.timestamp),
+                Err((ErrorCode::ResourceNotFound, None)) => None,
+                other => panic!("{other:?}"),
+            };
+            let key = (change.key.partition_key.clone(), change.key.row_key.clone());
+            let before = self.model.get(&key).map(|(timestamp, _)| *timestamp);
+            made.push(found != before);
+            match (found, outcome) {
+                _ if found == before => {}
+                (Some(timestamp), Some(properties)) => {
+                    self.model.insert(key, (timestamp, properties.clone()));
+                }
+                (None, None) => drop(self.model.remove(&key)),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(made.iter().all(|one| *one == made[0]), "made in part: {made:?}");
+    }
+
+    /// Repeats an operation whose answer leaves open what became of it. `done` says that it had been done.
+    async fn run_surely(&self, operation: &Operation, done: (ErrorCode, Reply)) -> Result<Reply, ErrorCode> {
+        let mut is_open = false;
+        loop {
+            match self.run(operation).await {
+                Err((ErrorCode::InternalError, None)) if Course::current() != Course::Memory => {
+                    is_open = true;
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                }
+                Err((code, None)) if is_open && code == done.0 => return Ok(done.1),
+                reply => return reply.map_err(|(code, _)| code),
+            }
+        }
+    }
+
+    async fn create(&self) {
+        let create = Operation::CreateTable { name: TableName::parse(TABLE).unwrap() };
+        let done = (ErrorCode::TableAlreadyExists, created());
+        assert_eq!(self.run_surely(&create, done).await, Ok(created()));
     }
 
     /// Follows a query page by page and compares all it found with the model.
@@ -251,12 +334,13 @@ impl<E: Engine> World<E> {
             };
             let before = all.0.len();
             let page = self
-                .service
+                .nodes
+                .next()
                 .query_entities(ACCOUNT, &query, &KeyBounds::EVERYTHING, MINUTE, &mut all)
                 .await
                 .unwrap();
             assert!(all.0.len() - before <= page_size);
-            assert_eq!(page.cost.entities_returned, all.0.len() - before);
+            assert_eq!(page.cost.returned as usize, all.0.len() - before);
             assert!(
                 page.next.is_none() || all.0.len() - before == page_size,
                 "only a full page has a next one"
@@ -352,7 +436,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
     fn in_memory(steps in prop::collection::vec(any_step(), 1..60)) {
-        run(MemoryEngine::new(), &steps);
+        run(store::engine_with_open_outcomes(), &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn on_an_engine_that_forgets(steps in prop::collection::vec(any_step(), 1..60), seed in any::<u64>()) {
+        run(TestEngine::forgetful(seed), &steps);
     }
 }
 
@@ -363,4 +455,69 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         run(DiskEngine::open(EngineOptions::new(folder.path())).unwrap(), &steps);
     }
+}
+
+/// One node drops the table and makes it again while another writes to it. What is acknowledged after the table was made again is
+/// there; nothing is left of what was there before.
+#[tokio::test]
+async fn a_table_is_dropped_on_one_node_and_written_on_another() {
+    let rates = Rates { unknown_kept: 0, unknown_lost: 0, ..Rates::ALL };
+    let engine = Arc::new(FaultyEngine::in_memory(Faults::from_environment(rates)));
+    let now = Timestamp::parse_iso("2026-03-10").unwrap();
+    let nodes = [1, 2].map(|number| {
+        let clock = Arc::new(ManualClock::at(now).of_node(NodeNumber::new(number).unwrap()));
+        let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
+        TableService::new(Arc::clone(&engine), clock, collector, TableOptions::default())
+    });
+    let [first, second] = &nodes;
+    let run = async |node: &TableService<FaultyEngine>, operation: Operation| {
+        node.execute(ACCOUNT, &operation, &KeyBounds::EVERYTHING).await.map_err(|error| error.code)
+    };
+    let create = || Operation::CreateTable { name: TableName::parse(TABLE).unwrap() };
+    let drop_table = || Operation::DeleteTable { table: TABLE.to_owned() };
+    run(first, create()).await.unwrap();
+    for round in 0..40 {
+        // Numbers of the entities that were acknowledged, and whether the table was there again when they were begun.
+        let (acknowledged, is_new) = (RefCell::new(Vec::new()), Cell::new(false));
+        let writer = async {
+            for number in 0..60 {
+                let begun_new = is_new.get();
+                let (key, action) =
+                    (EntityKey::new("p", row_name(number)), Action::Insert(Properties::default()));
+                let change = Change { key, action };
+                let written = second.change_entity(ACCOUNT, TABLE, &change, &KeyBounds::EVERYTHING).await;
+                match written.map_err(|error| error.code) {
+                    Ok(_) => acknowledged.borrow_mut().push((number, begun_new)),
+                    Err(ErrorCode::TableNotFound) => assert!(!begun_new, "{round}"),
+                    Err(code) => panic!("{code:?}"),
+                }
+            }
+        };
+        let before = Cell::new(0);
+        let dropper = async {
+            run(first, drop_table()).await.unwrap();
+            before.set(acknowledged.borrow().len());
+            run(first, create()).await.unwrap();
+            is_new.set(true);
+        };
+        tokio::join!(writer, dropper);
+        for (position, (number, begun_new)) in acknowledged.into_inner().into_iter().enumerate() {
+            let get =
+                Operation::GetEntity { table: TABLE.to_owned(), key: EntityKey::new("p", row_name(number)) };
+            let found = run(first, get).await;
+            if begun_new {
+                assert!(found.is_ok(), "{round}: {number} is lost: {found:?}");
+            }
+            // Acknowledged before the answer to the drop, and all but the last begun before it.
+            if position + 1 < before.get() {
+                assert_eq!(found, Err(ErrorCode::ResourceNotFound), "{round}: {number} is still there");
+            }
+        }
+        run(first, drop_table()).await.unwrap();
+        run(second, create()).await.unwrap();
+    }
+}
+
+fn row_name(number: u32) -> String {
+    format!("{number:03}")
 }

@@ -1,8 +1,7 @@
-//! The engine: ordered bytes with snapshots to read from, and atomic, durable commits.
+//! The engine: ordered bytes, read and written in transactions.
 
-use crate::CommitPipeline;
+use crate::{Commit, CommitError, Limits, StorageError};
 use bytes::Bytes;
-use std::fmt;
 use std::future::Future;
 
 /// A key: any bytes, compared as bytes.
@@ -11,30 +10,17 @@ pub type Key = Bytes;
 /// A value: any bytes.
 pub type Value = Bytes;
 
-/// A point in the order of commits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version(pub u64);
-
-/// One change of a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Write {
-    Put(Key, Value),
-    Delete(Key),
-}
-
-impl Write {
-    pub fn key(&self) -> &Key {
-        match self {
-            Self::Put(key, _) | Self::Delete(key) => key,
-        }
-    }
-}
-
-/// The keys from `start` (included) up to `end` (not included).
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The keys from `start` (included) up to `end` (not included). The default is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyRange {
     pub start: Key,
     pub end: Key,
+}
+
+impl KeyRange {
+    pub fn contains(&self, key: &[u8]) -> bool {
+        *self.start <= *key && *key < *self.end
+    }
 }
 
 /// How much one call of [`Snapshot::scan`] may return.
@@ -53,123 +39,71 @@ pub struct ScanPage {
     pub next: Option<Key>,
 }
 
-/// Keys that begin with a lower byte than this are the catalogue: read often and seldom written.
-/// See [`Snapshot::catalogue_version`].
-pub const CATALOGUE_END: u8 = 0x40;
-
-/// Why an operation failed. Each kind says what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EngineError {
-    /// Retry later: the engine is overloaded, waits for its disk, or is shutting down.
-    Unavailable(String),
-    /// The disk is full, or nearly so: only writes that free space are accepted.
-    NoSpace(String),
-    /// Stored bytes are not what was written. Never serve them.
-    Corrupt(String),
-    /// Any other failure: the message is for the log.
-    Failed(String),
-}
-
-/// Why a commit did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CommitError {
-    /// A guard or a written key has changed since the snapshot. Nothing was written: retry with a new snapshot.
-    Conflict,
-    /// The outcome is unknown: the commit may or may not be there, now or after a restart.
-    Unknown(String),
-    /// Nothing was written.
-    Engine(EngineError),
-}
-
-/// What to write, and under which condition (optimistic concurrency control).
-#[derive(Debug, Clone, Default)]
-pub struct Commit {
-    /// The version of the snapshot that it is based on.
-    pub at: Version,
-    /// Keys that were read and must not have changed since. Those in `writes` are guarded anyway.
-    pub guards: Vec<Key>,
-    pub writes: Vec<Write>,
-    /// It frees more space than it takes, in the end: accepted though the disk is nearly full.
-    pub frees_space: bool,
-}
-
 /// A store of ordered bytes.
 ///
 /// # Contract
 ///
-/// - A snapshot sees every commit acknowledged before it was taken, and nothing that a crash could undo. It never changes,
-///   never blocks writers and is never blocked by them.
-/// - `commit` applies every write or none. They are durable once it returns `Ok`.
-/// - `commit` returns `Conflict` if a key in `guards` or `writes` has changed since `at`. It may also do so when none has
-///   (for a snapshot that is too old, say); retries with a fresh snapshot succeed in the end.
+/// - A transaction sees every commit acknowledged before it began, and nothing that a crash could undo. What it sees never
+///   changes. Its reads never block writers and are never blocked by them.
+/// - A commit applies every write or none. They are durable once it returns `Ok`.
+/// - A commit returns `Conflict` if a guard or a written key has changed since the transaction began. It may also do so when
+///   none has (for a transaction that is too old, say); retries in new transactions succeed in the end. A key whose value was
+///   changed and changed back may count as unchanged.
+/// - What `Unknown` promises: see [`CommitError::Unknown`].
 /// - A key written twice in one commit ends with its last write.
-/// - Commits of one [`CommitPipeline`] take effect in the order of the calls, and do not conflict with each other. Once one
-///   of them has failed, none after it succeeds, so the durable commits of a pipeline are always a prefix. A commit's
-///   outcome is the same whether or not those before it were awaited.
 /// - There are no guards on ranges: two commits that insert different keys into one range do not conflict.
-/// - A key has 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes, and a commit writes at most
-///   [`MAX_COMMIT_BYTES`](crate::MAX_COMMIT_BYTES). Others are refused with `Failed`; reads find nothing under such keys.
+/// - An engine may stop keeping the state that an old transaction reads. Its reads then fail with
+///   [`TooOld`](crate::StorageErrorKind::TooOld), and its commit with `Conflict`. Nobody holds one for longer than a request
+///   takes, so a state should be kept for a minute.
+/// - Keys and commits that exceed the [`limits`](Engine::limits) are refused with
+///   [`Failed`](crate::StorageErrorKind::Failed); reads find nothing under such keys.
 /// - Keys and values are kept as they are passed. Do not pass slices of a large buffer, which would stay in memory with
 ///   them.
-/// - `reclaim` removes the rows of a range that no reader can reach any more and that will not be written again. It may run
-///   in small steps, is not atomic, and may be repeated.
+///
+/// An engine can be a client of another store. A transaction is then one of that store's: on PostgreSQL a SQL transaction with
+/// isolation REPEATABLE READ, whose reads run in it, whose guards are row locks, and whose commit is COMMIT; on TiKV an
+/// optimistic transaction.
 pub trait Engine: Send + Sync + 'static {
-    type Snapshot: Snapshot;
+    type Transaction: Transaction;
+    type Pipeline: CommitPipeline;
 
-    fn snapshot(&self) -> impl Future<Output = Result<Self::Snapshot, EngineError>> + Send;
+    /// Begins a transaction. One that only reads is dropped in the end.
+    fn begin(&self) -> impl Future<Output = Result<Self::Transaction, StorageError>> + Send;
 
-    /// Submits a commit, which is queued when this returns. Commits of a pipeline see what earlier ones of it have written,
-    /// acknowledged or not.
-    fn submit(
-        &self,
-        pipeline: Option<&CommitPipeline>,
-        commit: Commit,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static;
+    /// Begins a pipeline of commits.
+    fn begin_pipeline(&self) -> impl Future<Output = Result<Self::Pipeline, StorageError>> + Send;
 
-    /// Commits, and awaits the outcome.
-    fn commit(
-        &self,
-        at: Version,
-        guards: Vec<Key>,
-        writes: Vec<Write>,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send {
-        // Queued when it is first polled.
-        async move { self.submit(None, Commit { at, guards, writes, frees_space: false }).await }
-    }
+    /// Removes the rows of a range that no reader can reach any more and that will not be written again. It may run in small
+    /// steps, is not atomic, and may be repeated.
+    fn reclaim(&self, range: KeyRange) -> impl Future<Output = Result<(), StorageError>> + Send;
 
-    /// Like `commit`, for the next commit of a pipeline. It is queued when this returns.
-    fn commit_next(
-        &self,
-        pipeline: &CommitPipeline,
-        at: Version,
-        guards: Vec<Key>,
-        writes: Vec<Write>,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        self.submit(Some(pipeline), Commit { at, guards, writes, frees_space: false })
-    }
+    /// Whether the engine accepts writes now; `Err` says why not. For health probes: cheap.
+    fn health(&self) -> impl Future<Output = Result<(), StorageError>> + Send;
 
-    fn reclaim(&self, range: KeyRange) -> impl Future<Output = Result<(), EngineError>> + Send;
-
-    /// Whether the engine accepts writes now; `Err` says why not. For health probes: cheap and never blocks.
-    fn health(&self) -> Result<(), EngineError>;
+    /// The limits of keys and commits.
+    fn limits(&self) -> Limits;
 }
 
-/// The state of the store at one point in the order of commits.
-pub trait Snapshot: Send + Sync {
-    /// The point at which this snapshot was taken: `at` of [`Commit`].
-    fn version(&self) -> Version;
+/// Reads of the state of the store at one point in the order of commits.
+pub trait Snapshot: Send + Sync + 'static {
+    fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Value>, StorageError>> + Send;
 
-    /// Rises with every change of a key below [`CATALOGUE_END`], and may rise without one. Snapshots of one engine with the
-    /// same catalogue version see the same catalogue, so what was read from one of them may be cached for the others.
-    fn catalogue_version(&self) -> Version;
+    /// The values of keys, in the order of the keys. For an engine behind a network this is one round trip.
+    fn get_many(&self, keys: &[Key])
+    -> impl Future<Output = Result<Vec<Option<Value>>, StorageError>> + Send;
 
-    fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send;
+    /// The first rows of `range`, as many as `limit` allows.
+    fn scan(
+        &self,
+        range: &KeyRange,
+        limit: ScanLimit,
+    ) -> impl Future<Output = Result<ScanPage, StorageError>> + Send;
 
     /// The first row of `range`.
     fn first(
         &self,
         range: &KeyRange,
-    ) -> impl Future<Output = Result<Option<(Key, Value)>, EngineError>> + Send {
+    ) -> impl Future<Output = Result<Option<(Key, Value)>, StorageError>> + Send {
         async move {
             let page = self.scan_some(range, ScanLimit { max_rows: 1, max_bytes: 0 }).await?;
             Ok(page.rows.into_iter().next())
@@ -181,7 +115,7 @@ pub trait Snapshot: Send + Sync {
         &self,
         range: &KeyRange,
         limit: ScanLimit,
-    ) -> impl Future<Output = Result<ScanPage, EngineError>> + Send {
+    ) -> impl Future<Output = Result<ScanPage, StorageError>> + Send {
         async move {
             let mut page = self.scan(range, limit).await?;
             while page.rows.is_empty()
@@ -194,47 +128,34 @@ pub trait Snapshot: Send + Sync {
             Ok(page)
         }
     }
-
-    /// The first rows of `range`, as many as `limit` allows.
-    fn scan(
-        &self,
-        range: &KeyRange,
-        limit: ScanLimit,
-    ) -> impl Future<Output = Result<ScanPage, EngineError>> + Send;
 }
 
-/// Whether a commit changes the catalogue: see [`CATALOGUE_END`].
-pub fn changes_catalogue(writes: &[Write]) -> bool {
-    writes.iter().any(|write| write.key().first().is_some_and(|first| *first < CATALOGUE_END))
+/// Reads of one state, and at most one commit that is based on them.
+pub trait Transaction: Snapshot {
+    /// Ends the transaction. If the future is dropped before it is done, the outcome is unknown.
+    fn commit(self, commit: Commit) -> impl Future<Output = Result<(), CommitError>> + Send;
 }
 
-impl fmt::Display for EngineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable(why) => write!(f, "storage is unavailable: {why}"),
-            Self::NoSpace(why) => write!(f, "no space: {why}"),
-            Self::Corrupt(what) => write!(f, "stored data is corrupt: {what}"),
-            Self::Failed(why) => write!(f, "storage failed: {why}"),
-        }
-    }
-}
+/// Reads of one state, and any number of commits that depend on one another and need not wait for each other.
+///
+/// # Contract
+///
+/// - Reads show the state when the pipeline began, without its own commits: the caller knows what it has written.
+/// - The commits take effect in the order of the calls of [`submit`](Self::submit), and do not conflict with each other. A
+///   commit conflicts if somebody else has changed a guard or a written key since the pipeline began.
+/// - Once one of them has failed, none after it succeeds: the durable commits are always a prefix.
+/// - A commit's outcome is the same whether or not those before it were awaited, and whether or not its own future is.
+/// - A commit without writes succeeds when all before it are durable.
+/// - A pipeline may remember every key that was written: begin a new one now and then.
+///
+/// An engine without support for this runs the commits one after another, each in a transaction of its own, in a task that owns
+/// the pipeline's state. If it has no versions of keys to tell what has changed, it compares values: what the key had when
+/// the pipeline began (its first transaction can still read that) or what the pipeline has written last, against what
+/// the transaction of the commit reads, with locks. It may also apply several queued commits in one transaction.
+pub trait CommitPipeline: Snapshot {
+    /// Submits the next commit, which is queued when this returns.
+    fn submit(&self, commit: Commit) -> impl Future<Output = Result<(), CommitError>> + Send + 'static;
 
-impl std::error::Error for EngineError {}
-
-impl fmt::Display for CommitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Conflict => write!(f, "a key changed since the snapshot"),
-            Self::Unknown(why) => write!(f, "the outcome of the commit is unknown: {why}"),
-            Self::Engine(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CommitError {}
-
-impl From<EngineError> for CommitError {
-    fn from(error: EngineError) -> Self {
-        Self::Engine(error)
-    }
+    /// Whether one of the commits is known to have failed, so that no later one succeeds.
+    fn is_poisoned(&self) -> bool;
 }

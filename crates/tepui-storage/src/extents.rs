@@ -2,8 +2,8 @@
 //!
 //! Users store [`Extent`]s (in the engine, say), and call [`Extents::free`] when the last reference to one is gone.
 
+use crate::StorageError;
 use bytes::Bytes;
-use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 
@@ -11,9 +11,21 @@ use std::ops::Range;
 /// unit in vain.
 pub const PIECE_BYTES: u64 = (64 << 10) - 32;
 
+/// The number of a store of extents, which is part of the name of each of them: an installation may have several, old and
+/// new ones, say, or one for each class of disks. A number is never used for another store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreId(pub u64);
+
+impl StoreId {
+    /// The store beside the rows in the same data directory.
+    pub const LOCAL: Self = Self(0);
+}
+
 /// Where immutable bytes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
+    pub store: StoreId,
+    /// A number that is unique in its store.
     pub volume: u64,
     /// Where they begin in their volume.
     pub offset: u64,
@@ -21,23 +33,11 @@ pub struct Extent {
     pub bytes: u64,
 }
 
-/// Why an operation failed. Each kind says what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExtentError {
-    /// Retry later: the store is being closed, say.
-    Unavailable(String),
-    /// The disk is full, or nearly so: writes are refused.
-    NoSpace(String),
-    /// Stored bytes are not what was written, or missing. Never serve them.
-    Corrupt(String),
-    /// Any other failure: the message is for the log.
-    Failed(String),
-}
-
 /// A store of extents.
 ///
 /// # Contract
 ///
+/// - Every extent names its store, which refuses those of others with `Failed`.
 /// - An extent is durable when [`ExtentWriter::finish`] returns it. A writer that is dropped before that, or whose `finish`
 ///   is, leaves nothing behind.
 /// - No two extents have the same volume and offset, not even extents of no bytes, nor one that was freed.
@@ -50,17 +50,35 @@ pub enum ExtentError {
 ///   extents, wait for them first: see [`Extents::wait_for_readers`].
 /// - Reading a freed extent fails. It never returns other bytes.
 /// - After a crash there may be bytes of extents that were never finished, or finished and never referenced. They can only be
-///   in [`Extents::unsealed_volumes`], and [`Extents::sweep`] frees them.
+///   in volumes that are unsealed, of which [`Extents::sweepable_volumes`] says which nobody writes to any more, and
+///   [`Extents::sweep`] frees them.
 /// - After a failed write nothing of its extent remains, and the next extent is written elsewhere.
+///
+/// # Stores that several nodes share
+///
+/// A data directory is used by one process, which knows all readers and writers. A store that several nodes share, such as a
+/// bucket of objects, keeps the same contract:
+///
+/// - An extent is one object, and a volume is the series of those that one node has written for some time: every node begins
+///   volumes of its own, with numbers that no node used before (random ones, say), and the object's name is made of volume and
+///   offset. A put is streamed in parts and is durable when it was completed.
+/// - `wait_for_readers` cannot ask the readers on other nodes, so it waits until each of them is done or has expired: as long
+///   as the timeout of readers, and the difference of clocks that is allowed.
+/// - A volume is sealed by the node that writes it when none of its extents is pinned any more. `sweepable_volumes` are the
+///   unsealed ones of nodes that are known to have stopped: they hold a lease on their volumes, which has expired. `sweep` lists
+///   the objects of the volume, deletes those that are not kept, and seals it.
 pub trait Extents: Send + Sync + 'static {
     type Writer: ExtentWriter;
     type ReadGuard: Send + Sync + 'static;
 
+    /// The number of this store, which is in the names of its extents.
+    fn store(&self) -> StoreId;
+
     /// Starts an extent.
-    fn begin(&self) -> impl Future<Output = Result<Self::Writer, ExtentError>> + Send;
+    fn begin(&self) -> impl Future<Output = Result<Self::Writer, StorageError>> + Send;
 
     /// Releases the pin on the volume of a finished extent. Call it once for each, when the reference to it is durable or it was
-    /// freed. A volume with pinned extents stays unsealed, so that the next start sweeps it.
+    /// freed. A volume with pinned extents stays unsealed, so that it is swept when this process has ended.
     fn unpin(&self, extent: Extent);
 
     /// Delays frees as long as the guard is held and has not expired. Take it before looking up what to read.
@@ -69,8 +87,8 @@ pub trait Extents: Send + Sync + 'static {
     /// Whether a guard was held for so long that frees do not wait for it any more: its extents may be gone.
     fn expired(&self, guard: &Self::ReadGuard) -> bool;
 
-    /// Waits until every guard that is held now is dropped or has expired. Call it between removing the last reference to an
-    /// extent and freeing it.
+    /// Waits until every guard that is held now, on any node, is dropped or has expired. Call it between removing the last
+    /// reference to an extent and freeing it.
     fn wait_for_readers(&self) -> impl Future<Output = ()> + Send;
 
     /// The bytes `range` of an extent's content. Hold a [`Extents::read_guard`] meanwhile.
@@ -78,53 +96,41 @@ pub trait Extents: Send + Sync + 'static {
         &self,
         extent: Extent,
         range: Range<u64>,
-    ) -> impl Future<Output = Result<Vec<Bytes>, ExtentError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Bytes>, StorageError>> + Send;
 
     /// Releases the space of extents. Free many at once: each call syncs each volume once, and may wait for its writer.
-    fn free(&self, extents: Vec<Extent>) -> impl Future<Output = Result<(), ExtentError>> + Send;
+    fn free(&self, extents: Vec<Extent>) -> impl Future<Output = Result<(), StorageError>> + Send;
 
-    /// The volumes that an earlier run did not seal, and that were not swept since.
-    fn unsealed_volumes(&self) -> Vec<u64>;
+    /// The volumes of this store that were not sealed, and that nobody writes to any more: those of processes that have ended.
+    fn sweepable_volumes(&self) -> impl Future<Output = Result<Vec<u64>, StorageError>> + Send;
 
-    /// Frees everything in one of the `unsealed_volumes` but the extents `kept`. Any other volume is refused with `Failed`, and
+    /// Frees everything in one of the `sweepable_volumes` but the extents `kept`. Any other volume is refused with `Failed`, and
     /// one that lacks a kept extent with `Corrupt`; both stay as they are.
-    fn sweep(&self, volume: u64, kept: Vec<Extent>) -> impl Future<Output = Result<(), ExtentError>> + Send;
+    fn sweep(&self, volume: u64, kept: Vec<Extent>) -> impl Future<Output = Result<(), StorageError>> + Send;
 }
 
 /// An extent that is being written.
 pub trait ExtentWriter: Send + 'static {
     /// Appends to the extent. After a failure, or if the future was dropped, the extent cannot be finished.
-    fn write(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), ExtentError>> + Send;
+    fn write(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), StorageError>> + Send;
 
-    fn finish(self) -> impl Future<Output = Result<Extent, ExtentError>> + Send;
+    fn finish(self) -> impl Future<Output = Result<Extent, StorageError>> + Send;
 }
 
 impl Extent {
+    /// Refuses an extent of another store.
+    pub fn check_store(self, store: StoreId) -> Result<(), StorageError> {
+        match self.store == store {
+            true => Ok(()),
+            false => Err(StorageError::failed(format!("of another store than {store:?}: {self:?}"))),
+        }
+    }
+
     /// Refuses a range beyond the end of the extent. A range whose end is not after its start is empty.
-    pub fn check_range(self, range: &Range<u64>) -> Result<(), ExtentError> {
+    pub fn check_range(self, range: &Range<u64>) -> Result<(), StorageError> {
         match range.start.max(range.end) <= self.bytes {
             true => Ok(()),
-            false => Err(ExtentError::Failed(format!("beyond the end of the extent: {range:?}, {self:?}"))),
+            false => Err(StorageError::failed(format!("beyond the end of the extent: {range:?}, {self:?}"))),
         }
     }
 }
-
-impl ExtentError {
-    /// [`Extents::sweep`] of a volume that is not in [`Extents::unsealed_volumes`].
-    pub fn not_unsealed(volume: u64) -> Self {
-        Self::Failed(format!("not an unsealed volume of an earlier run: {volume}"))
-    }
-}
-
-impl fmt::Display for ExtentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable(why) => write!(f, "storage is unavailable: {why}"),
-            Self::NoSpace(why) => write!(f, "no space: {why}"),
-            Self::Corrupt(what) => write!(f, "stored bytes are corrupt: {what}"),
-            Self::Failed(why) => write!(f, "storage failed: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for ExtentError {}

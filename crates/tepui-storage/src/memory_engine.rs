@@ -1,13 +1,13 @@
 //! The engine in memory, for tests and for data that may be lost.
 //!
-//! Multi-version concurrency control: every key has a short list of versions. A snapshot is a version, registered in the list
-//! of live snapshots; versions that no live snapshot can see are dropped by later commits.
+//! Multi-version concurrency control: every key has a short list of versions. A transaction reads at one version, registered
+//! in the list of live ones; versions that no live transaction can see are dropped by later commits.
 
+use crate::versions::{PipelineHistory, Version};
 use crate::{
-    Commit, CommitError, CommitPipeline, Engine, EngineError, Key, KeyRange, ScanLimit, ScanPage, Snapshot,
-    Value, Version, Write,
+    Commit, CommitError, CommitPipeline, Engine, Key, KeyRange, Limits, ScanLimit, ScanPage, Snapshot,
+    StorageError, Transaction, Value, Write,
 };
-use crate::{changes_catalogue, limits};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -24,13 +24,13 @@ const RECLAIM_STEP: usize = 1024;
 /// Keeps everything in memory. A clone is the same store.
 ///
 /// ```
-/// # use tepui_storage::{Engine, MemoryEngine, Snapshot, Write};
+/// # use tepui_storage::{Engine, MemoryEngine, Snapshot, Transaction, Write};
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let engine = MemoryEngine::new();
-/// let before = engine.snapshot().await?;
-/// engine.commit(before.version(), vec![], vec![Write::Put("key".into(), "value".into())]).await?;
+/// let before = engine.begin().await?;
+/// engine.begin().await?.commit(vec![Write::Put("key".into(), "value".into())].into()).await?;
 /// assert_eq!(before.get(b"key").await?, None);
-/// assert_eq!(engine.snapshot().await?.get(b"key").await?.as_deref(), Some(&b"value"[..]));
+/// assert_eq!(engine.begin().await?.get(b"key").await?.as_deref(), Some(&b"value"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -43,16 +43,10 @@ pub struct MemoryEngine {
 struct MemoryStore {
     state: RwLock<VersionedRows>,
     /// What readers may see. Changed only while `state` is locked for writing.
-    published: RwLock<PublishedVersions>,
+    published: RwLock<u64>,
     live: Mutex<BTreeMap<u64, usize>>,
     /// Hashes keys for commit pipelines.
     hasher: RandomState,
-}
-
-#[derive(Default, Clone, Copy)]
-struct PublishedVersions {
-    version: u64,
-    catalogue_version: u64,
 }
 
 #[derive(Default)]
@@ -76,47 +70,41 @@ impl MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    type Snapshot = MemorySnapshot;
+    type Transaction = MemoryTransaction;
+    type Pipeline = MemoryPipeline;
 
-    async fn snapshot(&self) -> Result<MemorySnapshot, EngineError> {
+    async fn begin(&self) -> Result<MemoryTransaction, StorageError> {
         let mut live = self.store.live();
         // Read while `live` is locked: versions are dropped under the same lock.
         let at = self.store.published();
-        *live.entry(at.version).or_insert(0) += 1;
+        *live.entry(at).or_insert(0) += 1;
         drop(live);
-        Ok(MemorySnapshot { store: Arc::clone(&self.store), at })
+        Ok(MemoryTransaction { store: Arc::clone(&self.store), at })
     }
 
-    fn submit(
-        &self,
-        pipeline: Option<&CommitPipeline>,
-        commit: Commit,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        let Commit { at, guards, writes, .. } = commit;
-        std::future::ready(self.store.commit(pipeline, at, &guards, writes))
+    async fn begin_pipeline(&self) -> Result<MemoryPipeline, StorageError> {
+        Ok(MemoryPipeline { base: self.begin().await?, history: PipelineHistory::new() })
     }
 
-    async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
+    async fn reclaim(&self, range: KeyRange) -> Result<(), StorageError> {
         while self.store.write().remove_some(&range) == RECLAIM_STEP {
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
-    fn health(&self) -> Result<(), EngineError> {
+    async fn health(&self) -> Result<(), StorageError> {
         Ok(())
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::LOCAL
     }
 }
 
 impl MemoryStore {
-    fn commit(
-        &self,
-        pipeline: Option<&CommitPipeline>,
-        at: Version,
-        guards: &[Key],
-        writes: Vec<Write>,
-    ) -> Result<(), CommitError> {
-        let result = self.try_commit(pipeline, at, guards, writes);
+    fn commit(&self, at: u64, pipeline: Option<&PipelineHistory>, commit: Commit) -> Result<(), CommitError> {
+        let result = self.try_commit(at, pipeline, commit);
         if let (Err(_), Some(pipeline)) = (&result, pipeline) {
             pipeline.poison();
         }
@@ -125,39 +113,36 @@ impl MemoryStore {
 
     fn try_commit(
         &self,
-        pipeline: Option<&CommitPipeline>,
-        at: Version,
-        guards: &[Key],
-        writes: Vec<Write>,
+        at: u64,
+        pipeline: Option<&PipelineHistory>,
+        mut commit: Commit,
     ) -> Result<(), CommitError> {
-        limits::check(guards, &writes)?;
+        Limits::LOCAL.check(&commit)?;
         let mut state = self.write();
-        if pipeline.is_some_and(CommitPipeline::is_poisoned) {
+        if pipeline.is_some_and(PipelineHistory::is_poisoned) {
             return Err(CommitError::Conflict);
         }
-        for key in guards.iter().chain(writes.iter().map(Write::key)) {
+        for key in commit.checked_keys() {
             let last = state.last_change(key);
             let is_ours =
                 || pipeline.is_some_and(|pipeline| pipeline.wrote(self.hasher.hash_one(key), Version(last)));
-            if last > at.0 && !is_ours() {
+            if last > at && !is_ours() {
                 return Err(CommitError::Conflict);
             }
         }
-        if writes.is_empty() {
+        if commit.writes().is_empty() {
             return Ok(());
         }
-        let PublishedVersions { version, catalogue_version } = self.published();
-        let version = version + 1;
-        let catalogue_version = if changes_catalogue(&writes) { version } else { catalogue_version };
+        let version = self.published() + 1;
         if let Some(pipeline) = pipeline {
-            let hashes = writes.iter().map(|write| self.hasher.hash_one(write.key()));
+            let hashes = commit.writes().iter().map(|write| self.hasher.hash_one(write.key()));
             pipeline.record(hashes, Version(version));
         }
-        for write in writes {
+        for write in commit.take_writes() {
             state.apply(version, write);
         }
         state.drop_unseen(self.oldest_live(version - 1), version);
-        *self.published.write() = PublishedVersions { version, catalogue_version };
+        *self.published.write() = version;
         Ok(())
     }
 
@@ -169,7 +154,7 @@ impl MemoryStore {
         self.state.write()
     }
 
-    fn published(&self) -> PublishedVersions {
+    fn published(&self) -> u64 {
         *self.published.read()
     }
 
@@ -249,37 +234,33 @@ fn pop_until(queue: &mut VecDeque<(u64, Key)>, version: u64) -> Option<(u64, Key
     if is_due { queue.pop_front() } else { None }
 }
 
-/// What a [`MemoryEngine`] held when the snapshot was taken.
-pub struct MemorySnapshot {
+/// A transaction of a [`MemoryEngine`].
+pub struct MemoryTransaction {
     store: Arc<MemoryStore>,
-    at: PublishedVersions,
+    at: u64,
 }
 
-impl MemorySnapshot {
+impl MemoryTransaction {
     fn visible<'a>(&self, versions: &'a Versions) -> Option<&'a Value> {
-        versions
-            .iter()
-            .rev()
-            .find(|(version, _)| *version <= self.at.version)
-            .and_then(|(_, value)| value.as_ref())
+        versions.iter().rev().find(|(version, _)| *version <= self.at).and_then(|(_, value)| value.as_ref())
+    }
+
+    fn value(&self, rows: &VersionedRows, key: &[u8]) -> Option<Value> {
+        rows.rows.get(key).and_then(|versions| self.visible(versions)).cloned()
     }
 }
 
-impl Snapshot for MemorySnapshot {
-    fn version(&self) -> Version {
-        Version(self.at.version)
+impl Snapshot for MemoryTransaction {
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
+        Ok(self.value(&self.store.read(), key))
     }
 
-    fn catalogue_version(&self) -> Version {
-        Version(self.at.catalogue_version)
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Value>>, StorageError> {
+        let rows = self.store.read();
+        Ok(keys.iter().map(|key| self.value(&rows, key)).collect())
     }
 
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {
-        let state = self.store.read();
-        Ok(state.rows.get(key).and_then(|versions| self.visible(versions)).cloned())
-    }
-
-    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
+    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, StorageError> {
         let state = self.store.read();
         let mut page = ScanPage::default();
         let mut bytes = 0;
@@ -297,15 +278,51 @@ impl Snapshot for MemorySnapshot {
     }
 }
 
-impl Drop for MemorySnapshot {
+impl Transaction for MemoryTransaction {
+    async fn commit(self, commit: Commit) -> Result<(), CommitError> {
+        self.store.commit(self.at, None, commit)
+    }
+}
+
+impl Drop for MemoryTransaction {
     fn drop(&mut self) {
         let mut live = self.store.live();
-        if let Some(count) = live.get_mut(&self.at.version) {
+        if let Some(count) = live.get_mut(&self.at) {
             *count -= 1;
             if *count == 0 {
-                live.remove(&self.at.version);
+                live.remove(&self.at);
             }
         }
+    }
+}
+
+/// A pipeline of commits of a [`MemoryEngine`].
+pub struct MemoryPipeline {
+    base: MemoryTransaction,
+    history: PipelineHistory,
+}
+
+impl Snapshot for MemoryPipeline {
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
+        self.base.get(key).await
+    }
+
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Value>>, StorageError> {
+        self.base.get_many(keys).await
+    }
+
+    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, StorageError> {
+        self.base.scan(range, limit).await
+    }
+}
+
+impl CommitPipeline for MemoryPipeline {
+    fn submit(&self, commit: Commit) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        std::future::ready(self.base.store.commit(self.base.at, Some(&self.history), commit))
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.history.is_poisoned()
     }
 }
 
@@ -317,13 +334,13 @@ mod tests {
     async fn nothing_is_kept_for_snapshots_that_are_gone() {
         let engine = MemoryEngine::new();
         for number in 0..3 * TOMBSTONE_RETENTION {
-            let at = engine.snapshot().await.expect("memory does not fail").version();
             let gone = Key::from(format!("gone {number}"));
             let value = Value::from(number.to_string());
             let put = vec![Write::Put("kept".into(), value.clone()), Write::Put(gone.clone(), value)];
-            engine.commit(at, vec![], put).await.expect("nobody else writes");
-            let at = engine.snapshot().await.expect("memory does not fail").version();
-            engine.commit(at, vec![], vec![Write::Delete(gone)]).await.expect("nobody else writes");
+            for writes in [put, vec![Write::Delete(gone)]] {
+                let transaction = engine.begin().await.expect("memory does not fail");
+                transaction.commit(writes.into()).await.expect("nobody else writes");
+            }
         }
         let state = engine.store.read();
         assert!(state.rows.len() as u64 <= TOMBSTONE_RETENTION + 1, "{} rows", state.rows.len());

@@ -1,6 +1,6 @@
 //! Extents in memory, for tests and for data that may be lost.
 
-use crate::{Extent, ExtentError, ExtentWriter, Extents, ReadGuard, Readers};
+use crate::{Extent, ExtentWriter, Extents, ReadGuard, Readers, StorageError, StoreId};
 use bytes::{Buf, Bytes, BytesMut};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -53,8 +53,12 @@ impl Extents for MemoryExtents {
     type Writer = MemoryWriter;
     type ReadGuard = ReadGuard;
 
-    async fn begin(&self) -> Result<MemoryWriter, ExtentError> {
+    async fn begin(&self) -> Result<MemoryWriter, StorageError> {
         Ok(MemoryWriter { store: Arc::clone(&self.store), pieces: Vec::new(), last: BytesMut::new() })
+    }
+
+    fn store(&self) -> StoreId {
+        StoreId::LOCAL
     }
 
     fn unpin(&self, _: Extent) {}
@@ -71,11 +75,12 @@ impl Extents for MemoryExtents {
         self.readers.wait().await;
     }
 
-    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
+    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, StorageError> {
+        extent.check_store(self.store())?;
         extent.check_range(&range)?;
         let store = self.store.lock();
         let pieces = store.extents.get(&extent.offset).filter(|pieces| length(pieces) == extent.bytes);
-        let pieces = pieces.ok_or_else(|| ExtentError::Corrupt(format!("no such extent: {extent:?}")))?;
+        let pieces = pieces.ok_or_else(|| StorageError::corrupt(format!("no such extent: {extent:?}")))?;
         let mut found = Vec::new();
         for (piece, begins) in pieces.iter().zip((0..).step_by(PIECE_BYTES)) {
             let from = range.start.saturating_sub(begins).min(piece.len() as u64) as usize;
@@ -87,7 +92,8 @@ impl Extents for MemoryExtents {
         Ok(found)
     }
 
-    async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
+    async fn free(&self, extents: Vec<Extent>) -> Result<(), StorageError> {
+        extents.iter().try_for_each(|extent| extent.check_store(self.store()))?;
         let mut store = self.store.lock();
         for extent in extents {
             store.extents.remove(&extent.offset);
@@ -95,12 +101,12 @@ impl Extents for MemoryExtents {
         Ok(())
     }
 
-    fn unsealed_volumes(&self) -> Vec<u64> {
-        Vec::new()
+    async fn sweepable_volumes(&self) -> Result<Vec<u64>, StorageError> {
+        Ok(Vec::new())
     }
 
-    async fn sweep(&self, volume: u64, _: Vec<Extent>) -> Result<(), ExtentError> {
-        Err(ExtentError::not_unsealed(volume))
+    async fn sweep(&self, volume: u64, _: Vec<Extent>) -> Result<(), StorageError> {
+        Err(StorageError::not_sweepable(volume))
     }
 }
 
@@ -112,7 +118,7 @@ pub struct MemoryWriter {
 }
 
 impl ExtentWriter for MemoryWriter {
-    async fn write(&mut self, mut bytes: Bytes) -> Result<(), ExtentError> {
+    async fn write(&mut self, mut bytes: Bytes) -> Result<(), StorageError> {
         while !bytes.is_empty() {
             // Copied: they may be a slice of a larger buffer.
             let count = bytes.len().min(PIECE_BYTES - self.last.len());
@@ -125,12 +131,13 @@ impl ExtentWriter for MemoryWriter {
         Ok(())
     }
 
-    async fn finish(mut self) -> Result<Extent, ExtentError> {
+    async fn finish(mut self) -> Result<Extent, StorageError> {
         if !self.last.is_empty() {
             self.pieces.push(Bytes::copy_from_slice(&self.last));
         }
         let mut store = self.store.lock();
-        let extent = Extent { volume: 1, offset: store.next, bytes: length(&self.pieces) };
+        let (offset, bytes) = (store.next, length(&self.pieces));
+        let extent = Extent { store: StoreId::LOCAL, volume: 1, offset, bytes };
         store.next += extent.bytes.max(1);
         store.extents.insert(extent.offset, self.pieces);
         Ok(extent)

@@ -15,6 +15,7 @@ pub mod payload;
 pub mod percent;
 pub mod query;
 pub mod queue;
+pub mod remote;
 pub mod request_headers;
 pub mod table;
 pub mod version;

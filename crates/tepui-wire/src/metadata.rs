@@ -3,6 +3,7 @@
 //! Some clients write values in UTF-8, others in Latin-1, and each reads back what it wrote. So a value is
 //! kept as a text with one character for each byte of the header, whatever the bytes mean.
 
+use crate::xml::document::Element;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 use tepui_model::metadata::Metadata;
@@ -72,6 +73,13 @@ pub fn encode(metadata: &Metadata, headers: &mut HeaderMap) -> Result<(), Servic
         headers.append(header, value.map_err(|error| refused(&error))?);
     }
     Ok(())
+}
+
+/// Metadata as lists have it: an element for each pair, its value as [`readable`] shows it.
+pub(crate) fn receive(pairs: Element) -> Option<Metadata> {
+    // One character for each byte, as in headers.
+    let value = |text: String| text.bytes().map(char::from).collect();
+    Metadata::new(pairs.children.into_iter().map(|pair| (pair.name, value(pair.text))).collect()).ok()
 }
 
 /// What a value says to people: its bytes as UTF-8 if they are that, and else as Latin-1.

@@ -81,14 +81,7 @@ pub(crate) struct HttpRequest<'a> {
 
 impl<'a> HttpRequest<'a> {
     pub(crate) fn read(body: &'a [u8], range: Range<usize>) -> Option<Self> {
-        let mut start = range.start;
-        let (line, next) = loop {
-            let (line, next) = take_line(body, start, range.end)?;
-            if !line.is_empty() {
-                break (line, next);
-            }
-            start = next;
-        };
+        let (line, next) = first_line(body, range.clone())?;
         let line = std::str::from_utf8(line).ok()?;
         // Some clients leave blanks in the target: it is all between the first blank and the last.
         let (method, rest) = line.trim().split_once(' ')?;
@@ -98,6 +91,41 @@ impl<'a> HttpRequest<'a> {
         }
         let (headers, content) = headers(body, next..range.end)?;
         Some(Self { method, target: target.trim(), headers, body: content..range.end })
+    }
+}
+
+/// An answer inside a part.
+pub(crate) struct HttpResponse<'a> {
+    pub(crate) status: StatusCode,
+    headers: Headers<'a>,
+    pub(crate) body: Range<usize>,
+}
+
+impl<'a> HttpResponse<'a> {
+    pub(crate) fn read(body: &'a [u8], range: Range<usize>) -> Option<Self> {
+        let (line, next) = first_line(body, range.clone())?;
+        let line = std::str::from_utf8(line).ok()?;
+        let mut words = line.trim().split(' ');
+        words.next().filter(|version| version.starts_with("HTTP/"))?;
+        let status = words.next()?.parse().ok()?;
+        let (headers, content) = headers(body, next..range.end)?;
+        Some(Self { status, headers, body: content..range.end })
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
+        std::str::from_utf8(find(&self.headers, name)?).ok()
+    }
+}
+
+/// The first line that is not empty, and where the next one starts.
+fn first_line(body: &[u8], range: Range<usize>) -> Option<(&[u8], usize)> {
+    let mut start = range.start;
+    loop {
+        let (line, next) = take_line(body, start, range.end)?;
+        if !line.is_empty() {
+            return Some((line, next));
+        }
+        start = next;
     }
 }
 

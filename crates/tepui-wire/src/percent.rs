@@ -66,6 +66,16 @@ pub fn encode_key(text: &str, out: &mut String) {
     }
 }
 
+/// Appends a text with everything escaped that is not unreserved.
+pub(crate) fn push_encoded(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match is_unreserved(byte) {
+            true => out.push(char::from(byte)),
+            false => push_escape(byte, out),
+        }
+    }
+}
+
 pub(crate) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }

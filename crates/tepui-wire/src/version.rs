@@ -121,6 +121,11 @@ gates! {
 impl ServiceVersion {
     pub const OLDEST: Self = Self(0);
     pub const NEWEST: Self = Self(KNOWN.len() as u8 - 1);
+    /// What clients of tables speak unless they are told otherwise: the last version that brought tables anything new.
+    pub const OF_TABLE_CLIENTS: Self = Self::known("2019-02-02");
+    /// What clients of queues and blobs speak unless they are told otherwise: new enough for all that they do, and old
+    /// enough for emulators.
+    pub const OF_CLIENTS: Self = Self::known("2021-12-02");
 
     /// A version that is in the list: for constants.
     const fn known(text: &str) -> Self {

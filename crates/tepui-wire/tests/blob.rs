@@ -30,13 +30,16 @@ fn moment(text: &str) -> Timestamp {
 
 /// The answer to `METHOD /path?query`, given what it asks for was done.
 fn answer_in(version: &str, line: &str, reply: Reply) -> Response<Vec<u8>> {
-    answer_by(version, line, |context, operation| encode(context, operation, reply).expect("an answer"))
+    answer_by(version, line, |context, call| {
+        let operation = call.operation().expect("an operation");
+        encode(context, operation, reply).expect("an answer")
+    })
 }
 
 fn answer_by(
     version: &str,
     line: &str,
-    print: impl FnOnce(&Context<'_>, &Operation) -> Response<Vec<u8>>,
+    print: impl FnOnce(&Context<'_>, &Call) -> Response<Vec<u8>>,
 ) -> Response<Vec<u8>> {
     let (method, target) = line.split_once(' ').expect("a method and a target");
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
@@ -61,17 +64,17 @@ fn answer_by(
     };
     let rules = AddressRules::new(Service::Blob);
     let request = Request::read(&head, &rules).expect("a kind");
-    let operation = match request.prepare() {
-        Ok(prepared) => prepared.operation().clone(),
+    let call = match request.prepare() {
+        Ok(prepared) => prepared.call().clone(),
         // Of a write, whose answer does not depend on what was asked.
         Err(_) => {
             let resource = Resource::parse(head.path, &query).expect("a resource");
-            Operation::UndeleteBlob { blob: resource.blob_path().expect("a blob") }
+            Operation::UndeleteBlob { blob: resource.blob_path().expect("a blob") }.into()
         }
     };
     let said = overrides(&query);
     let context = Context { head, overrides: Some(&said), may_read_tags: true };
-    print(&context, &operation)
+    print(&context, &call)
 }
 
 fn answer(line: &str, reply: Reply) -> Response<Vec<u8>> {
@@ -334,11 +337,11 @@ fn entry<'a>(
 
 fn print_list(
     context: &Context<'_>,
-    operation: &Operation,
+    call: &Call,
     blobs: &[ListedBlob<'_>],
     next: Option<&BlobMarker>,
 ) -> Response<Vec<u8>> {
-    let Operation::ListBlobs(list) = operation else { panic!("no list: {operation:?}") };
+    let Call::List(list) = call else { panic!("no list: {call:?}") };
     let mut writer = BlobListWriter::new(context, list);
     blobs.iter().for_each(|listed| writer.accept(listed));
     let said = writer.bytes();
@@ -351,7 +354,7 @@ fn print_list(
 fn lists_of_blobs() {
     let list = |version, query: &str, blobs: Vec<ListedBlob<'_>>, next: Option<BlobMarker>| {
         let line = format!("GET /c01?restype=container&comp=list{query}");
-        answer_by(version, &line, |context, operation| print_list(context, operation, &blobs, next.as_ref()))
+        answer_by(version, &line, |context, call| print_list(context, call, &blobs, next.as_ref()))
     };
     let prefix = ListedBlob::Prefix("p0/");
     let next = BlobMarker::AfterPrefix("p0/".to_owned());

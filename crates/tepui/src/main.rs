@@ -1,13 +1,21 @@
 //! The `tepui` command.
 
+mod backup;
+mod check;
+#[cfg_attr(not(unix), allow(dead_code, unused_imports, reason = "other systems have no control socket"))]
+mod control_client;
+mod explain;
 mod health;
 mod options;
+mod progress;
 mod ready;
+mod restore;
 mod serve;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use tepui_server::config::Build;
 
 /// Azure Storage that you can run yourself.
 ///
@@ -27,6 +35,10 @@ enum What {
     ///
     /// Takes the options, environment and configuration file of `tepui serve`, to know where the server listens.
     Health(Box<options::Options>),
+    Check(check::CheckOptions),
+    Backup(backup::BackupOptions),
+    Restore(restore::RestoreOptions),
+    Explain(explain::ExplainOptions),
 }
 
 /// Requests make many small allocations on several threads; the system's allocator costs a tenth of
@@ -47,6 +59,11 @@ pub(crate) fn version() -> &'static str {
     }
 }
 
+/// Which build this is.
+pub(crate) fn build() -> Build {
+    Build { version: env!("CARGO_PKG_VERSION"), revision: env!("TEPUI_COMMIT") }
+}
+
 fn main() -> ExitCode {
     let command = match Command::try_parse_from(with_serve(std::env::args_os())) {
         Ok(command) => command,
@@ -61,6 +78,10 @@ fn main() -> ExitCode {
     let outcome = match command.what {
         What::Serve(options) => serve::serve(&options),
         What::Health(options) => health::health(&options),
+        What::Check(options) => check::check(&options),
+        What::Backup(options) => backup::backup(&options),
+        What::Restore(options) => restore::restore(&options),
+        What::Explain(options) => explain::explain(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

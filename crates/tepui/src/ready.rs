@@ -1,4 +1,4 @@
-//! What is told to people and programs once the server listens.
+//! What the server reports once it listens, to people and to programs.
 
 use std::fmt::Write as _;
 use std::io;
@@ -9,13 +9,21 @@ use tepui_server::Config;
 use tepui_server::config::{ServiceName, development_account, key_text};
 
 /// The text that is printed at the start: where the server is, and how to reach it.
-pub(crate) fn greeting(config: &Config, addresses: &[(ServiceName, SocketAddr)], show_keys: bool) -> String {
+pub(crate) fn greeting(
+    config: &Config,
+    addresses: &[(ServiceName, SocketAddr)],
+    admin: Option<SocketAddr>,
+    show_keys: bool,
+) -> String {
     let mut text = format!("Tepui {}\n", crate::version());
     let accounts = config.effective_accounts();
     for account in &accounts {
         for (service, address) in addresses {
             let _ = writeln!(text, "  {:5}  {}", service.name(), endpoint(*address, &account.name));
         }
+    }
+    if let Some(address) = admin {
+        let _ = writeln!(text, "  admin  http://{address}/metrics");
     }
     let _ = match config.data_dir() {
         Ok(path) if !config.in_memory => writeln!(text, "  data   {}", path.display()),
@@ -28,7 +36,7 @@ pub(crate) fn greeting(config: &Config, addresses: &[(ServiceName, SocketAddr)],
     text
 }
 
-/// What is said if others than this machine can reach an account whose key everybody knows. Nobody is to miss it.
+/// The warning if other machines can reach an account whose key is public. It must not be missed.
 pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, SocketAddr)]) -> Option<String> {
     let known = development_account().keys;
     let accounts = config.effective_accounts();
@@ -47,17 +55,18 @@ pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, Sock
 }
 
 /// The ports as JSON.
-pub(crate) fn ports(addresses: &[(ServiceName, SocketAddr)]) -> String {
+pub(crate) fn ports(addresses: &[(ServiceName, SocketAddr)], admin: Option<SocketAddr>) -> String {
     let mut text = format!("{{\"pid\":{}", std::process::id());
-    for (service, address) in addresses {
-        let (name, host, port) = (service.name(), address.ip(), address.port());
+    let services = addresses.iter().map(|(service, address)| (service.name(), *address));
+    for (name, address) in services.chain(admin.map(|address| ("admin", address))) {
+        let (host, port) = (address.ip(), address.port());
         let _ = write!(text, ",\"{name}\":{{\"host\":\"{host}\",\"port\":{port}}}");
     }
     text.push_str("}\n");
     text
 }
 
-/// Writes a file so that nobody sees half of it.
+/// Replaces a file, so that no reader sees half of it.
 pub(crate) fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
@@ -196,7 +205,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ports.json");
         std::fs::write(&path, "old").unwrap();
-        write_atomically(&path, &ports(&[(ServiceName::Table, "127.0.0.1:7".parse().unwrap())])).unwrap();
+        write_atomically(&path, &ports(&[(ServiceName::Table, "127.0.0.1:7".parse().unwrap())], None))
+            .unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.ends_with("\"table\":{\"host\":\"127.0.0.1\",\"port\":7}}\n"), "{text}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

@@ -1,4 +1,4 @@
-//! `tepui serve`: starts a server, says where it is, and stops it when told to.
+//! `tepui serve`: starts a server, prints where it listens, and stops it on a signal.
 
 use crate::options::Options;
 use crate::{FAILED, USAGE, ready};
@@ -34,14 +34,17 @@ pub(crate) fn serve(options: &Options) -> Result<(), Failure> {
 async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Failure> {
     // From here on a signal means an orderly end, even if it comes before the server is up.
     let mut signals = Signals::new().map_err(|error| failed(format!("cannot watch for signals: {error}")))?;
+    let config = Config { build: crate::build(), ..config };
     let server = Server::start(config.clone()).await.map_err(explain)?;
     let addresses = server.addresses();
     if let Some(path) = &options.ports_file {
-        ready::write_atomically(path, &ready::ports(&addresses))
+        ready::write_atomically(path, &ready::ports(&addresses, server.admin_address()))
             .map_err(|error| failed(format!("cannot write the ports ({error}): {}", path.display())))?;
     }
-    // Nobody reads it if it cannot be written, and that is no reason to stop.
-    let _ = io::stdout().write_all(ready::greeting(&config, &addresses, options.show_keys).as_bytes());
+    // Standard output may be closed, which is no reason to stop.
+    let _ = io::stdout().write_all(
+        ready::greeting(&config, &addresses, server.admin_address(), options.show_keys).as_bytes(),
+    );
     let _ = io::stdout().flush();
     if let Some(warning) = ready::open_to_everybody(&config, &addresses) {
         // Also to those who want no log, and in the log to those who read nothing else.
@@ -57,14 +60,14 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
         .run(async {
             let name = loop {
                 match signals.next().await {
-                    Told::Stop(name) => break name,
-                    Told::Reload => reload(options, log),
+                    SignalAction::Stop(name) => break name,
+                    SignalAction::Reload => reload(options, log),
                 }
             };
             tracing::info!(signal = name, "stopping");
             ready::notify_service_manager("STOPPING=1");
             tokio::spawn(async move {
-                while !matches!(signals.next().await, Told::Stop(_)) {}
+                while !matches!(signals.next().await, SignalAction::Stop(_)) {}
                 std::process::exit(i32::from(FAILED));
             });
         })
@@ -92,8 +95,8 @@ fn failed(message: String) -> Failure {
 fn explain(error: StartError) -> Failure {
     match &error {
         StartError::Config(_) => Failure { message: error.to_string(), code: USAGE },
-        StartError::Listen(service, _, cause) if cause.kind() == io::ErrorKind::AddrInUse => {
-            failed(format!("{error} (--{}-port chooses another, 0 any free one)", service.name()))
+        StartError::Listen(name, _, cause) if cause.kind() == io::ErrorKind::AddrInUse => {
+            failed(format!("{error} (--{name}-port chooses another, 0 any free one)"))
         }
         StartError::Listen(..) | StartError::Data(_) | StartError::Extents(_) => failed(error.to_string()),
     }
@@ -127,7 +130,7 @@ fn fit_open_files(config: &mut Config) {
 fn fit_open_files(_config: &mut Config) {}
 
 /// What a signal asks for.
-enum Told {
+enum SignalAction {
     /// By the signal of this name.
     Stop(&'static str),
     #[cfg_attr(not(unix), expect(dead_code, reason = "other systems have no signal for it"))]
@@ -157,11 +160,11 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Told {
+    async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.interrupt.recv() => Told::Stop("SIGINT"),
-            _ = self.terminate.recv() => Told::Stop("SIGTERM"),
-            _ = self.hang_up.recv() => Told::Reload,
+            _ = self.interrupt.recv() => SignalAction::Stop("SIGINT"),
+            _ = self.terminate.recv() => SignalAction::Stop("SIGTERM"),
+            _ = self.hang_up.recv() => SignalAction::Reload,
         }
     }
 }
@@ -175,10 +178,10 @@ impl Signals {
         Ok(Self)
     }
 
-    async fn next(&mut self) -> Told {
+    async fn next(&mut self) -> SignalAction {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
-        Told::Stop("Ctrl-C")
+        SignalAction::Stop("Ctrl-C")
     }
 }

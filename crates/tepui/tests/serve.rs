@@ -347,7 +347,7 @@ fn what_makes_no_sense_ends_with_2() {
         (&["--config", &key], "unknown key `tabel-port`"),
         (&["--config", &key], &key),
         (&["--config", &limit], "unknown key `max-conections`"),
-        (&["--config", &number], "max-head-bytes must be at least 8192"),
+        (&["--config", &number], "invalid value (must be at least 8192): max-head-bytes = 1 (line 2)"),
         (&["--config", &text], &text),
         (&["--config", "/no/such/file.toml"], "/no/such/file.toml"),
         (&["--cert", "x.pem"], "TLS is not supported yet"),

@@ -73,7 +73,7 @@ fn string_to_sign(request: &Head<'_>, error: &ServiceError) -> Option<Vec<u8>> {
     let detail = error.details.first().map(|(_, text)| text.as_str())?;
     if request.service != Service::Table {
         let (_, quoted) = detail.split_once("Server used following string to sign: '")?;
-        // What is not UTF-8 cannot be told.
+        // What is not UTF-8 cannot be compared.
         return quoted.strip_suffix("'.").filter(|text| !text.contains('\u{FFFD}')).map(|text| text.into());
     }
     if detail != "the signature does not match" {

@@ -36,7 +36,7 @@ pub(super) const WORDS: &[&str] = &[
     "\u{E4}",
 ];
 
-/// Nobody is allowed but the origin that asks, or everybody.
+/// Only the origin that asks is allowed, or all are.
 pub fn cors(data: &[u8]) {
     let Some(request) = Sent::read(data) else { return };
     let rules = match parse_service_properties(request.body, ServiceVersion::NEWEST) {

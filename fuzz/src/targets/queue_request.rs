@@ -7,7 +7,7 @@ use http::HeaderMap;
 use std::time::Duration;
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::message::{MAX_MESSAGES, MAX_TEXT_BYTES};
-use tepui_model::queue::{ListedQueue, Operation, QueuePage, Reply};
+use tepui_model::queue::{Call, ListedQueue, Operation, QueuePage, Reply, SequencedOperation};
 use tepui_model::{ServiceError, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::error_body::{self, ErrorFormat};
@@ -91,23 +91,24 @@ fn answer(sent: &Sent<'_>, query: &Query, target: &Target) -> Result<(), Service
     let request = Request::read(&head)?;
     let prepared = request.prepare()?;
     assert_eq!(prepared.queue().map(|queue| queue.as_str()), request.queue());
-    let operation = prepared.decode(sent.body)?;
-    match &operation {
-        Operation::ListQueues(list) => assert!((1..=5000).contains(&list.page_size)),
-        Operation::CreateQueue { metadata, .. } | Operation::SetMetadata { metadata, .. } => {
+    let call = prepared.decode(sent.body)?;
+    match &call {
+        Call::Operation(Operation::ListQueues(list)) => assert!((1..=5000).contains(&list.page_size)),
+        Call::Operation(Operation::CreateQueue { metadata, .. })
+        | Call::Operation(Operation::SetMetadata { metadata, .. }) => {
             metadata_survives(metadata);
             list(&head, metadata);
         }
-        Operation::PutMessage { text, visibility, lifetime, .. } => {
+        Call::Sequenced(SequencedOperation::PutMessage { text, visibility, lifetime, .. }) => {
             survives(text, MAX_TEXT_BYTES);
             assert!(*visibility <= WEEK && lifetime.is_none_or(|lifetime| lifetime > *visibility));
             let _ = Timestamp::MIN.saturating_add(lifetime.unwrap_or_default());
         }
-        Operation::GetMessages { count, visibility, .. } => {
+        Call::Sequenced(SequencedOperation::GetMessages { count, visibility, .. }) => {
             assert!((1..=MAX_MESSAGES).contains(count) && *visibility <= WEEK && !visibility.is_zero());
         }
-        Operation::PeekMessages { count, .. } => assert!((1..=MAX_MESSAGES).contains(count)),
-        Operation::UpdateMessage { text, visibility, .. } => {
+        Call::Operation(Operation::PeekMessages { count, .. }) => assert!((1..=MAX_MESSAGES).contains(count)),
+        Call::Sequenced(SequencedOperation::UpdateMessage { text, visibility, .. }) => {
             text.iter().for_each(|text| survives(text, MAX_TEXT_BYTES));
             assert!(*visibility <= WEEK);
         }

@@ -4,7 +4,7 @@ use crate::checks::{entity_survives, refused};
 use crate::material::{ACCOUNT, Sent, verifier};
 use http::{HeaderMap, Method};
 use tepui_model::ServiceError;
-use tepui_model::table::{Action, Operation, OperationKind};
+use tepui_model::table::{Action, Call, OperationKind};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth;
 use tepui_wire::error_body;
@@ -119,13 +119,13 @@ fn answer(
         return table::batch::decode(content_type, request.body, Some(ACCOUNT)).map(drop);
     }
     match prepared.decode(request.body)? {
-        Operation::ChangeEntity { change, .. } => match &change.action {
+        Call::Change { change, .. } => match &change.action {
             Action::Insert(properties) => entity_survives(&change.key, properties),
             Action::InsertOrReplace(properties) => entity_survives(&change.key, properties),
             _ => {}
         },
-        Operation::QueryEntities(query) => assert!(query.page_size.get() <= 1000),
-        _ => {}
+        Call::Query(query) => assert!(query.page_size.get() <= 1000),
+        Call::Operation(_) => {}
     }
     Ok(())
 }

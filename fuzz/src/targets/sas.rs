@@ -119,14 +119,14 @@ fn signature(text: &str, query: &Query) -> String {
     if query.get("skoid").is_none() || query.get("ss").is_some() || query.get("srt").is_some() {
         return sign(text.as_bytes());
     }
-    let said = |name| query.get(name).unwrap_or_default();
+    let value = |name| query.get(name).unwrap_or_default();
     let delegation = Delegation {
-        object_id: said("skoid"),
-        tenant_id: said("sktid"),
-        start: said("skt"),
-        expiry: said("ske"),
-        service: said("sks"),
-        version: said("skv"),
+        object_id: value("skoid"),
+        tenant_id: value("sktid"),
+        start: value("skt"),
+        expiry: value("ske"),
+        service: value("sks"),
+        version: value("skv"),
     };
     sign_with(&KEYS.delegate(&delegation).expect("the account has a key"), text.as_bytes())
 }
@@ -159,8 +159,8 @@ fn policies(query: &Query) -> [Option<SignedIdentifier>; 3] {
 }
 
 fn is_as_said(grant: &Grant, query: &Query, service: Service) {
-    let said = query.get("sp").filter(|letters| !letters.is_empty()).map(Permissions::parse);
-    let is_permitted = |permissions| assert_eq!(permissions, said.unwrap_or(Permissions::parse(OF_POLICY)));
+    let permissions = query.get("sp").filter(|letters| !letters.is_empty()).map(Permissions::parse);
+    let is_permitted = |granted| assert_eq!(granted, permissions.unwrap_or(Permissions::parse(OF_POLICY)));
     match grant {
         Grant::AccountKey => panic!("a SAS is not a key"),
         Grant::AccountSas { services, resource_types, permissions } => {
@@ -171,8 +171,8 @@ fn is_as_said(grant: &Grant, query: &Query, service: Service) {
         Grant::TableSas { table, permissions, bounds, .. } => {
             assert!(service == Service::Table && Some(&**table) == query.get("tn"));
             is_permitted(*permissions);
-            let said = |name: &str| query.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
-            assert_eq!((&bounds.start_partition, &bounds.end_row), (&said("spk"), &said("erk")));
+            let value = |name: &str| query.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+            assert_eq!((&bounds.start_partition, &bounds.end_row), (&value("spk"), &value("erk")));
             assert!(bounds.start_row.is_none() || bounds.start_partition.is_some());
         }
         Grant::QueueSas { queue, permissions, .. } => {

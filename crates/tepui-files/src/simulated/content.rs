@@ -36,6 +36,16 @@ impl Content {
         self.pages.len() as u64
     }
 
+    /// The first range at or after `from` that takes up space.
+    pub(super) fn next_data(&self, from: u64) -> Option<Range<u64>> {
+        let mut pages = self.pages.range(from / PAGE_BYTES..).map(|(page, _)| *page);
+        let first = pages.next()?;
+        let last = pages.zip(first + 1..).take_while(|(page, next)| page == next).last();
+        let end = (last.map_or(first, |(page, _)| page) + 1) * PAGE_BYTES;
+        let range = from.max(first * PAGE_BYTES)..end.min(self.length);
+        (!range.is_empty()).then_some(range)
+    }
+
     /// Fills the buffer as far as the file goes, and says how far.
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
         let length = self.length.saturating_sub(offset).min(buffer.len() as u64) as usize;

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tepui_storage::EngineError;
+use tepui_storage::StorageError;
 
 /// How often obsolete tables are checked for readers: while there are some, and otherwise.
 const CLEANUP_WAIT: Duration = Duration::from_millis(200);
@@ -41,9 +41,9 @@ pub(crate) struct Progress {
     /// How many tables level 0 has.
     pub(crate) l0_tables: usize,
     /// Why the last flush failed. It is retried.
-    pub(crate) flush_error: Option<EngineError>,
+    pub(crate) flush_error: Option<StorageError>,
     /// Why a thread has ended: a bug.
-    pub(crate) panicked: Option<EngineError>,
+    pub(crate) panicked: Option<StorageError>,
 }
 
 /// Stops its threads when it is dropped.
@@ -130,7 +130,7 @@ impl Background {
     }
 
     /// Waits until there are fewer sealed memtables and fewer tables in level 0 than this, up to [`MAX_WRITE_STALL`].
-    pub(crate) fn wait_out_write_stall(&self, memtables: usize, tables: usize) -> Result<(), EngineError> {
+    pub(crate) fn wait_out_write_stall(&self, memtables: usize, tables: usize) -> Result<(), StorageError> {
         let is_full = |work: &Work| work.memtables.len() >= memtables || work.progress.l0_tables >= tables;
         if self.threads.is_empty() {
             while is_full(&self.shared.work())
@@ -148,9 +148,7 @@ impl Background {
         }
         Err(match work.progress.flush_error.as_ref().or(work.progress.panicked.as_ref()) {
             Some(error) => flush_blocked(error),
-            None => {
-                EngineError::Unavailable("write stall: compactions are too slow, or have no space".into())
-            }
+            None => StorageError::unavailable("write stall: compactions are too slow, or have no space"),
         })
     }
 
@@ -269,7 +267,7 @@ impl BackgroundState {
         work.stop || !work.memtables.is_empty()
     }
 
-    fn compact_one(&self, load: WriteLoad) -> Result<bool, EngineError> {
+    fn compact_one(&self, load: WriteLoad) -> Result<bool, StorageError> {
         let l0_trigger = if load == WriteLoad::Heavy { L0_TRIGGER_HEAVY } else { L0_TRIGGER_LIGHT };
         let has_changed = self.tree.compact(l0_trigger, load)?;
         if has_changed {
@@ -302,10 +300,10 @@ impl BackgroundState {
     }
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> EngineError {
+fn panicked(panic: &(dyn Any + Send)) -> StorageError {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    EngineError::Failed(format!("a thread has panicked: {text}"))
+    StorageError::failed(format!("a thread has panicked: {text}"))
 }
 
 #[cfg(test)]
@@ -313,6 +311,7 @@ mod tests {
     use super::*;
     use crate::lsm::{DirectoryState, Sizes, TableCacheLimits};
     use tepui_files::{FileSystem, SimulatedFiles};
+    use tepui_storage::StorageErrorKind;
 
     #[test]
     fn writes_stall_when_background_work_falls_behind() {
@@ -333,13 +332,15 @@ mod tests {
             // The tree is empty, so that no compaction can change these numbers.
             let mut work = background.shared.work();
             work.progress.l0_tables = tables;
-            work.progress.flush_error = failing.map(|why: &str| EngineError::Failed(why.into()));
+            work.progress.flush_error = failing.map(|why: &str| StorageError::failed(why));
             drop(work);
             let room = background.wait_out_write_stall(2, 30);
             match refused {
                 None => assert_eq!(room, Ok(())),
                 Some(why) => {
-                    assert!(matches!(room, Err(EngineError::Unavailable(said)) if said.contains(why)))
+                    assert!(
+                        matches!(room, Err(error) if error.kind() == StorageErrorKind::Unavailable && error.message().contains(why))
+                    )
                 }
             }
         }

@@ -7,14 +7,14 @@
 use crate::engine::conflict_tracker::ConflictTracker;
 use crate::engine::lsm_store::{BatchStore, Purpose, WriteFailure};
 use crate::engine::published_view::{PublishedView, SnapshotView};
+use crate::engine::resident_rows::ResidentRows;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tepui_storage::{
-    CommitError, CommitPipeline, EngineError, Key, KeyHashes, Version, Write, changes_catalogue,
-};
+use tepui_storage::versions::{KeyHashes, PipelineHistory, Version};
+use tepui_storage::{Commit, CommitError, StorageError, StorageErrorKind, Write};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -44,19 +44,19 @@ pub(crate) struct QueueLimits {
 pub(crate) struct PendingCommit {
     pub(crate) kind: CommitKind,
     pub(crate) purpose: Purpose,
-    pub(crate) writes: Vec<Write>,
+    pub(crate) commit: Commit,
     pub(crate) reply: oneshot::Sender<Result<(), CommitError>>,
 }
 
 pub(crate) enum CommitKind {
-    /// Must be validated against its snapshot.
-    Checked { at: Version, guards: Vec<Key>, pipeline: Option<CommitPipeline> },
+    /// Must be validated against what its transaction has read.
+    Checked { at: Version, pipeline: Option<PipelineHistory> },
     /// Removes unreachable rows: nothing to validate.
     Reclaim,
 }
 
 impl PendingCommit {
-    fn pipeline(&self) -> Option<&CommitPipeline> {
+    fn pipeline(&self) -> Option<&PipelineHistory> {
         match &self.kind {
             CommitKind::Checked { pipeline, .. } => pipeline.as_ref(),
             CommitKind::Reclaim => None,
@@ -69,16 +69,6 @@ impl PendingCommit {
             CommitKind::Checked { at, .. } => Some(*at),
             CommitKind::Reclaim => None,
         }
-    }
-
-    fn bytes(&self) -> usize {
-        self.writes
-            .iter()
-            .map(|write| match write {
-                Write::Put(key, value) => key.len() + value.len(),
-                Write::Delete(key) => key.len(),
-            })
-            .sum()
     }
 }
 
@@ -98,9 +88,9 @@ pub(crate) struct CommitQueue {
 /// Which writes are refused, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct WriteStatus {
-    all: Option<EngineError>,
+    all: Option<StorageError>,
     /// Writes that do not free space.
-    ordinary: Option<EngineError>,
+    ordinary: Option<StorageError>,
 }
 
 #[derive(Default)]
@@ -131,18 +121,18 @@ impl CommitQueue {
     }
 
     /// Queues a commit, or refuses it at once.
-    pub(crate) fn submit(&self, commit: PendingCommit) -> Result<(), EngineError> {
+    pub(crate) fn submit(&self, commit: PendingCommit) -> Result<(), StorageError> {
         if let Some(error) = self.status(commit.purpose) {
             return Err(error);
         }
-        let bytes = commit.bytes();
+        let bytes = commit.commit.bytes();
         let mut queue = self.queued();
         if queue.closed {
-            return Err(EngineError::Unavailable("the engine is shutting down".into()));
+            return Err(StorageError::unavailable("the engine is shutting down"));
         }
         let full = queue.commits.len() >= self.limits.commits || queue.bytes + bytes > self.limits.bytes;
         if full && !queue.commits.is_empty() {
-            return Err(EngineError::Unavailable("busy: too many commits are waiting".into()));
+            return Err(StorageError::unavailable("busy: too many commits are waiting"));
         }
         queue.bytes += bytes;
         queue.commits.push_back(commit);
@@ -159,7 +149,7 @@ impl CommitQueue {
         self.wake.notify_one();
     }
 
-    pub(crate) fn health(&self) -> Result<(), EngineError> {
+    pub(crate) fn health(&self) -> Result<(), StorageError> {
         if let Some(error) = self.status(Purpose::Ordinary) {
             return Err(error);
         }
@@ -167,7 +157,7 @@ impl CommitQueue {
         let now = self.started.elapsed().as_millis() as u64 + 1;
         let busy = Duration::from_millis(now.saturating_sub(since));
         if since != 0 && busy > self.limits.stall_after {
-            return Err(EngineError::Unavailable(format!(
+            return Err(StorageError::unavailable(format!(
                 "no commit was finished for {} ms",
                 busy.as_millis()
             )));
@@ -176,11 +166,11 @@ impl CommitQueue {
     }
 
     /// Whether such writes are accepted.
-    pub(crate) fn check(&self, purpose: Purpose) -> Result<(), EngineError> {
+    pub(crate) fn check(&self, purpose: Purpose) -> Result<(), StorageError> {
         self.status(purpose).map_or(Ok(()), Err)
     }
 
-    fn status(&self, purpose: Purpose) -> Option<EngineError> {
+    fn status(&self, purpose: Purpose) -> Option<StorageError> {
         let status = self.status.read();
         match purpose {
             Purpose::FreesSpace => status.all.clone(),
@@ -219,7 +209,7 @@ impl CommitQueue {
         let mut bytes = 0;
         while bytes < MAX_GROUP_BYTES && group.len() < MAX_GROUP_COMMITS {
             let Some(commit) = queue.commits.pop_front() else { break };
-            bytes += commit.bytes();
+            bytes += commit.commit.bytes();
             group.push(commit);
         }
         queue.bytes = queue.bytes.saturating_sub(bytes);
@@ -240,7 +230,7 @@ pub(crate) struct Committer<S: BatchStore> {
     store: S,
     conflicts: ConflictTracker,
     version: Version,
-    catalogue_version: Version,
+    resident: Arc<ResidentRows>,
     state: StoreState,
     /// When the store last recovered, and the wait before that.
     recovered: Option<(Instant, Duration)>,
@@ -250,22 +240,27 @@ enum StoreState {
     Open,
     /// The store must recover before the next write.
     Failed {
-        why: EngineError,
+        why: StorageError,
         retry_at: Instant,
         wait: Duration,
     },
 }
 
 impl<S: BatchStore> Committer<S> {
-    /// `version` is the one that `queue` was created with.
-    pub(crate) fn new(queue: Arc<CommitQueue>, store: S, version: Version) -> Self {
+    /// `version` and `resident` are of the view that `queue` was created with.
+    pub(crate) fn new(
+        queue: Arc<CommitQueue>,
+        store: S,
+        version: Version,
+        resident: Arc<ResidentRows>,
+    ) -> Self {
         let failed = store.failure();
         let mut committer = Self {
             queue,
             store,
             conflicts: ConflictTracker::new(version),
             version,
-            catalogue_version: version,
+            resident,
             state: StoreState::Open,
             recovered: None,
         };
@@ -284,7 +279,7 @@ impl<S: BatchStore> Committer<S> {
                 NextGroup::Closed => return self.close(),
                 NextGroup::Idle => self.maintain_store(),
                 NextGroup::Group(group, oldest) => {
-                    let bytes = group.iter().map(PendingCommit::bytes).sum();
+                    let bytes = group.iter().map(|pending| pending.commit.bytes()).sum();
                     self.commit_group(group, oldest);
                     let throttle = self.store.write_throttle(bytes);
                     if !throttle.is_zero() {
@@ -313,7 +308,7 @@ impl<S: BatchStore> Committer<S> {
     }
 
     fn close(&mut self) {
-        let closed = EngineError::Unavailable("the engine is shutting down".into());
+        let closed = StorageError::unavailable("the engine is shutting down");
         self.queue.published.close(closed);
         self.store.close();
     }
@@ -345,7 +340,7 @@ impl<S: BatchStore> Committer<S> {
             // No snapshot shows the commits of this group yet. So a commit that shares a key with an earlier one conflicts,
             // unless both are of one pipeline.
             let hashes: Vec<u64> =
-                commit.writes.iter().map(|write| self.conflicts.hash(write.key())).collect();
+                commit.commit.writes().iter().map(|write| self.conflicts.hash(write.key())).collect();
             if self.is_conflict(&commit, &hashes, &written, next) {
                 if let Some(pipeline) = commit.pipeline() {
                     pipeline.poison();
@@ -355,7 +350,7 @@ impl<S: BatchStore> Committer<S> {
             }
             let written_before = written.len();
             written.extend(&hashes);
-            let writes = std::mem::take(&mut commit.writes);
+            let writes = commit.commit.take_writes();
             has_duplicates |= written.len() < written_before + writes.len();
             if let Some(pipeline) = commit.pipeline() {
                 pipeline.record(hashes.iter().copied(), next);
@@ -366,15 +361,15 @@ impl<S: BatchStore> Committer<S> {
         if has_duplicates {
             batch = last_write_per_key(batch);
         }
-        let changes_catalogue = changes_catalogue(&batch);
+        let resident = self.resident.after(&batch);
         let outcome = if batch.is_empty() { Ok(()) } else { self.store.write(batch) };
         match outcome {
             Ok(()) => {
                 if !written.is_empty() {
                     self.version = next;
                     self.conflicts.record(written, self.version, oldest_waiting);
-                    if changes_catalogue {
-                        self.catalogue_version = self.version;
+                    if let Some(resident) = resident {
+                        self.resident = Arc::new(resident);
                     }
                     self.publish();
                 }
@@ -384,7 +379,7 @@ impl<S: BatchStore> Committer<S> {
             }
             Err(failure) => {
                 let result = match failure {
-                    WriteFailure::NotWritten(error) => Err(CommitError::Engine(error)),
+                    WriteFailure::NotWritten(error) => Err(CommitError::Storage(error)),
                     WriteFailure::Unknown(error) => {
                         let result = Err(CommitError::Unknown(error.to_string()));
                         // Before the reply: its caller must not find the engine accepting writes.
@@ -406,8 +401,8 @@ impl<S: BatchStore> Committer<S> {
         written: &KeyHashes,
         next: Version,
     ) -> bool {
-        let CommitKind::Checked { at, guards, pipeline } = &commit.kind else { return false };
-        if self.conflicts.forgot_since(*at) || pipeline.as_ref().is_some_and(CommitPipeline::is_poisoned) {
+        let CommitKind::Checked { at, pipeline } = &commit.kind else { return false };
+        if self.conflicts.forgot_since(*at) || pipeline.as_ref().is_some_and(PipelineHistory::is_poisoned) {
             return true;
         }
         let changed = |hash: u64| {
@@ -416,7 +411,10 @@ impl<S: BatchStore> Committer<S> {
                 last > *at && !pipeline.as_ref().is_some_and(|pipeline| pipeline.wrote(hash, last))
             })
         };
-        hashes.iter().any(|hash| changed(*hash)) || guards.iter().any(|key| changed(self.conflicts.hash(key)))
+        // Nothing is locked, so guards of both kinds are shared by any number of commits.
+        let guards = commit.commit.guards();
+        hashes.iter().any(|hash| changed(*hash))
+            || guards.iter().any(|guard| changed(self.conflicts.hash(guard.key())))
     }
 
     /// Determines which writes are accepted now.
@@ -442,10 +440,10 @@ impl<S: BatchStore> Committer<S> {
     }
 
     fn publish(&mut self) {
-        self.queue.published.set(self.store.view(self.version, self.catalogue_version));
+        self.queue.published.set(self.store.view(self.version, Arc::clone(&self.resident)));
     }
 
-    fn fail(&mut self, why: EngineError) {
+    fn fail(&mut self, why: StorageError) {
         let why = read_only(why);
         let wait = match self.recovered {
             Some((when, wait)) if when.elapsed() < RECENT_RECOVERY => (wait * 2).min(RECOVERY_BACKOFF.1),
@@ -455,7 +453,7 @@ impl<S: BatchStore> Committer<S> {
         self.state = StoreState::Failed { why, retry_at: Instant::now() + wait, wait };
     }
 
-    fn try_recover(&mut self) -> Result<(), EngineError> {
+    fn try_recover(&mut self) -> Result<(), StorageError> {
         let StoreState::Failed { why, retry_at, wait } = &mut self.state else { return Ok(()) };
         if Instant::now() < *retry_at {
             return Err(why.clone());
@@ -484,17 +482,17 @@ impl<S: BatchStore> Drop for Committer<S> {
         queue.closed = true;
         let left: Vec<PendingCommit> = queue.commits.drain(..).collect();
         drop(queue);
-        let stopped = EngineError::Unavailable("the engine has stopped".into());
+        let stopped = StorageError::unavailable("the engine has stopped");
         let status = WriteStatus { all: Some(stopped.clone()), ordinary: None };
         *self.queue.status.write() = status;
         reply_all(left, &Err(stopped.into()));
     }
 }
 
-fn read_only(why: EngineError) -> EngineError {
+fn read_only(why: StorageError) -> StorageError {
     match why {
-        EngineError::NoSpace(why) => EngineError::NoSpace(why),
-        why => EngineError::Unavailable(format!("read-only until the disk takes writes again: {why}")),
+        why if why.kind() == StorageErrorKind::NoSpace => why,
+        why => StorageError::unavailable(format!("read-only until the disk takes writes again: {why}")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use tepui_storage::{Version, VersionsByHash};
+use tepui_storage::versions::{Version, VersionsByHash};
 
 /// How many keys a generation holds.
 const GENERATION: usize = 1 << 16;

@@ -4,13 +4,15 @@ use crate::directory::DataDirectory;
 use crate::engine::EngineOptions;
 use crate::engine::background::Background;
 use crate::engine::published_view::{PublishedView, SnapshotView};
+use crate::engine::resident_rows::ResidentRows;
 use crate::io_error::io_error;
 use crate::lsm::{DirectoryState, LsmTree, Memtable, SeqNo, Sizes, TableCacheLimits, WalPosition};
 use crate::upgrade;
 use crate::wal::Wal;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_storage::{EngineError, Version, Write};
+use tepui_storage::versions::Version;
+use tepui_storage::{StorageError, StorageErrorKind, Write};
 use tokio::time::Instant;
 
 /// How often the free space of the disk is asked for.
@@ -32,9 +34,9 @@ const IDLE_FLUSH_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) enum WriteFailure {
     /// It left no trace, and the next one may be tried.
-    NotWritten(EngineError),
+    NotWritten(StorageError),
     /// It may be in the log, in full or in part. Nothing can be written before [`BatchStore::recover`].
-    Unknown(EngineError),
+    Unknown(StorageError),
 }
 
 /// What a commit is for.
@@ -51,7 +53,7 @@ pub(crate) trait BatchStore: Send {
     fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure>;
 
     /// The current state. Valid only between two calls of `write`.
-    fn view(&self, version: Version, catalogue_version: Version) -> SnapshotView;
+    fn view(&self, version: Version, resident: Arc<ResidentRows>) -> SnapshotView;
 
     /// Whether `published` holds memtables or tables that were replaced.
     fn is_stale(&self, published: &PublishedView) -> bool;
@@ -60,19 +62,19 @@ pub(crate) trait BatchStore: Send {
     fn write_throttle(&self, bytes: usize) -> Duration;
 
     /// Whether there is space for a commit.
-    fn check_space(&mut self, purpose: Purpose) -> Result<(), EngineError>;
+    fn check_space(&mut self, purpose: Purpose) -> Result<(), StorageError>;
 
     /// Called regularly while nothing is written.
     fn on_idle(&mut self);
 
     /// Whether flushes and compactions work.
-    fn check_background(&self) -> Result<(), EngineError>;
+    fn check_background(&self) -> Result<(), StorageError>;
 
     /// Why nothing could be written since the store was opened.
-    fn failure(&self) -> Option<EngineError>;
+    fn failure(&self) -> Option<StorageError>;
 
     /// After a write with an unknown outcome: makes sure that it is discarded, and continues without it.
-    fn recover(&mut self) -> Result<(), EngineError>;
+    fn recover(&mut self) -> Result<(), StorageError>;
 
     /// Shuts down cleanly.
     fn close(&mut self);
@@ -110,13 +112,13 @@ pub(crate) struct LsmStore {
     /// The last batch when the store became idle, and when that was.
     idle_since: (SeqNo, Instant),
     /// Why nothing can be written before [`BatchStore::recover`].
-    failed: Option<EngineError>,
+    failed: Option<StorageError>,
     // Dropped last: it holds the lock.
     directory: DataDirectory,
 }
 
 impl LsmStore {
-    pub(crate) fn open(options: EngineOptions, threads: Threads) -> Result<Self, EngineError> {
+    pub(crate) fn open(options: EngineOptions, threads: Threads) -> Result<Self, StorageError> {
         let files = &options.files;
         let mut directory = DataDirectory::open(files, &options.path)?;
         let sizes = Sizes {
@@ -145,7 +147,7 @@ impl LsmStore {
         let tree = Arc::new(tree);
         let background = match threads {
             Threads::Spawned => Background::start(&tree, options.compaction_threads)
-                .map_err(|error| EngineError::Failed(format!("cannot start background threads: {error}")))?,
+                .map_err(|error| StorageError::failed(format!("cannot start background threads: {error}")))?,
             Threads::Stepped => Background::stepped(&tree),
         };
         let mut store = Self {
@@ -165,7 +167,10 @@ impl LsmStore {
         match store.start_segment(Memtables::Keep) {
             Ok(()) => store.directory.set_complete()?,
             // Rows can still be read and deleted.
-            Err(error @ EngineError::NoSpace(_)) if store.directory.state() == DirectoryState::Existing => {
+            Err(error)
+                if error.kind() == StorageErrorKind::NoSpace
+                    && store.directory.state() == DirectoryState::Existing =>
+            {
                 store.failed = Some(error);
             }
             Err(error) => return Err(error),
@@ -178,7 +183,7 @@ impl LsmStore {
     }
 
     /// Seals the memtable if it or the log segment is full; stalls the write if too many flushes or compactions are due.
-    fn make_room_for_write(&mut self) -> Result<(), EngineError> {
+    fn make_room_for_write(&mut self) -> Result<(), StorageError> {
         let progress = self.background.progress();
         self.wal.release(progress.flushed_segment);
         let is_full = self.memtable.bytes() >= self.options.memtable_bytes
@@ -192,11 +197,12 @@ impl LsmStore {
     }
 
     /// Starts a new segment of the log. A sealed memtable is handed to the flush thread.
-    fn start_segment(&mut self, memtables: Memtables) -> Result<(), EngineError> {
+    fn start_segment(&mut self, memtables: Memtables) -> Result<(), StorageError> {
         let sealed = self.wal.segment();
-        let created = self.wal.create_segment().map_err(|error| {
-            io_error::<EngineError>(&error, format!("cannot start a segment of the write-ahead log: {error}"))
-        })?;
+        let created = self
+            .wal
+            .create_segment()
+            .map_err(|error| io_error(&error, "cannot start a segment of the write-ahead log"))?;
         let end = WalPosition { segment: created.segment(), groups: None };
         if let Err(error) = self.tree.record_wal(end) {
             self.wal.abandon(created, &error);
@@ -217,10 +223,10 @@ fn low_reserve(options: &EngineOptions) -> u64 {
 }
 
 /// Refuses to create a data directory on a disk that is too small.
-fn check_initial_space(options: &EngineOptions) -> Result<(), EngineError> {
+fn check_initial_space(options: &EngineOptions) -> Result<(), StorageError> {
     let reserve = options.free_space_reserve_bytes;
     match options.files.free_space(&options.path) {
-        Ok(free) if free < reserve => Err(EngineError::NoSpace(format!(
+        Ok(free) if free < reserve => Err(StorageError::no_space(format!(
             "the disk is too small for a new data directory: {free} bytes are free, {reserve} are kept in reserve: {}",
             options.path.display()
         ))),
@@ -233,21 +239,17 @@ impl BatchStore for LsmStore {
         self.make_room_for_write().map_err(WriteFailure::NotWritten)?;
         let seq_no = self.seq_no + 1;
         let written = self.wal.write(seq_no, &batch);
-        written.map_err(|error| WriteFailure::Unknown(io_error(&error, error.to_string())))?;
+        written.map_err(|error| {
+            WriteFailure::Unknown(io_error(&error, "cannot write to the write-ahead log"))
+        })?;
         self.memtable.insert(seq_no, batch);
         self.seq_no = seq_no;
         Ok(())
     }
 
-    fn view(&self, version: Version, catalogue_version: Version) -> SnapshotView {
+    fn view(&self, version: Version, resident: Arc<ResidentRows>) -> SnapshotView {
         let read_view = self.tree.read_view();
-        SnapshotView {
-            tree: Arc::clone(&self.tree),
-            read_view,
-            seq_no: self.seq_no,
-            version,
-            catalogue_version,
-        }
+        SnapshotView { tree: Arc::clone(&self.tree), read_view, seq_no: self.seq_no, version, resident }
     }
 
     fn is_stale(&self, published: &PublishedView) -> bool {
@@ -258,7 +260,7 @@ impl BatchStore for LsmStore {
         write_throttle(self.background.progress().l0_tables, bytes)
     }
 
-    fn check_space(&mut self, purpose: Purpose) -> Result<(), EngineError> {
+    fn check_space(&mut self, purpose: Purpose) -> Result<(), StorageError> {
         if self.space_checked.is_none_or(|checked| checked.elapsed() >= SPACE_INTERVAL) {
             let asked = self.options.files.free_space(self.directory.path());
             // If unknown, writes go on: a full disk still fails them.
@@ -270,7 +272,7 @@ impl BatchStore for LsmStore {
             Purpose::FreesSpace => low_reserve(&self.options),
         };
         match self.free {
-            Some(free) if free < reserve => Err(EngineError::NoSpace(format!(
+            Some(free) if free < reserve => Err(StorageError::no_space(format!(
                 "the disk is nearly full: {free} bytes are free, {reserve} are kept in reserve: delete something, or give it \
                  more space"
             ))),
@@ -290,7 +292,7 @@ impl BatchStore for LsmStore {
         }
     }
 
-    fn check_background(&self) -> Result<(), EngineError> {
+    fn check_background(&self) -> Result<(), StorageError> {
         let progress = self.background.progress();
         let backlog = progress.sealed_memtables >= MAX_SEALED_MEMTABLES;
         match (progress.panicked, progress.flush_error) {
@@ -300,11 +302,11 @@ impl BatchStore for LsmStore {
         }
     }
 
-    fn failure(&self) -> Option<EngineError> {
+    fn failure(&self) -> Option<StorageError> {
         self.failed.clone()
     }
 
-    fn recover(&mut self) -> Result<(), EngineError> {
+    fn recover(&mut self) -> Result<(), StorageError> {
         self.start_segment(Memtables::Keep)?;
         self.failed = None;
         Ok(())
@@ -315,18 +317,18 @@ impl BatchStore for LsmStore {
         // So that the next start knows how far the log goes. Without it, a lost end looks like a crash.
         let closed = self.wal.end().map_or(Ok(()), |end| self.tree.record_wal(end));
         if let Err(error) = closed {
-            let error = EngineError::from(error);
+            let error = StorageError::from(error);
             tracing::warn!(%error, "cannot record the clean shutdown");
         }
     }
 }
 
 /// Writes stall because a flush fails: try again later.
-pub(crate) fn flush_blocked(why: &EngineError) -> EngineError {
+pub(crate) fn flush_blocked(why: &StorageError) -> StorageError {
     let message = format!("memtables cannot be flushed: {why}");
-    match why {
-        EngineError::NoSpace(_) => EngineError::NoSpace(message),
-        _ => EngineError::Unavailable(message),
+    match why.kind() {
+        StorageErrorKind::NoSpace => StorageError::no_space(message),
+        _ => StorageError::unavailable(message),
     }
 }
 

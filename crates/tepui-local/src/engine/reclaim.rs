@@ -8,7 +8,7 @@ use crate::engine::DiskEngine;
 use crate::lsm::DroppedTables;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_storage::{CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Write, limits};
+use tepui_storage::{CommitError, Engine, Key, KeyRange, Limits, ScanLimit, Snapshot, StorageError, Write};
 use tokio::time::Instant;
 
 /// How many rows are deleted in one commit.
@@ -20,32 +20,37 @@ const MAX_PAUSE: Duration = Duration::from_millis(50);
 /// How long to wait for compactions of tables that could be dropped otherwise.
 const COMPACTION_WAIT: Duration = Duration::from_secs(10);
 
-pub(crate) async fn reclaim(engine: &DiskEngine, range: KeyRange) -> Result<(), EngineError> {
-    if limits::bounds(&range).is_none() {
+pub(crate) async fn reclaim(engine: &DiskEngine, range: KeyRange) -> Result<(), StorageError> {
+    if Limits::LOCAL.bounds(&range).is_none() {
         return Ok(());
     }
     engine.check_removal()?;
-    let dropped = !no_op_tombstone(&range).is_empty() && drop_tables(engine, range.clone()).await?;
+    // A dropped table is not a batch, which would change the rows that are kept in memory.
+    let is_resident = engine.begin().await?.view().resident.overlaps(&range);
+    let can_drop = !is_resident && !no_op_tombstone(&range).is_empty();
+    let dropped = can_drop && drop_tables(engine, range.clone()).await?;
     if dropped {
         // A dropped table may have held tombstones of rows in other tables, which become visible again. The published view
         // is from before the drop; a commit replaces it.
-        engine.remove(no_op_tombstone(&range)).await.map_err(engine_error)?;
+        engine.remove(no_op_tombstone(&range)).await.map_err(storage_error)?;
     }
     delete_rows(engine, range).await
 }
 
 /// Returns whether there were any.
-async fn drop_tables(engine: &DiskEngine, range: KeyRange) -> Result<bool, EngineError> {
+async fn drop_tables(engine: &DiskEngine, range: KeyRange) -> Result<bool, StorageError> {
     let give_up = Instant::now() + COMPACTION_WAIT;
     let mut dropped = false;
     loop {
-        let (snapshot, range) = (engine.snapshot().await?, range.clone());
-        let files = Arc::clone(snapshot.view().tree.files());
+        let (transaction, range) = (engine.begin().await?, range.clone());
+        let files = Arc::clone(transaction.view().tree.files());
         let answer = blocking::spawn(&*files, move || {
-            let tree = &snapshot.view().tree;
-            limits::bounds(&range).map_or(Ok(DroppedTables::default()), |bounds| tree.drop_range(bounds))
+            let tree = &transaction.view().tree;
+            Limits::LOCAL
+                .bounds(&range)
+                .map_or(Ok(DroppedTables::default()), |bounds| tree.drop_range(bounds))
         });
-        let step = answer.await.map_err(|_| EngineError::Unavailable("the program is ending".into()))??;
+        let step = answer.await.map_err(|_| StorageError::unavailable("the program is ending"))??;
         dropped |= step.tables > 0;
         if step.left == 0 || Instant::now() > give_up {
             return Ok(dropped);
@@ -54,14 +59,14 @@ async fn drop_tables(engine: &DiskEngine, range: KeyRange) -> Result<bool, Engin
     }
 }
 
-async fn delete_rows(engine: &DiskEngine, mut left: KeyRange) -> Result<(), EngineError> {
+async fn delete_rows(engine: &DiskEngine, mut left: KeyRange) -> Result<(), StorageError> {
     loop {
         let began = Instant::now();
-        // A fresh snapshot each time: an old one would keep the space in use.
-        let page = engine.snapshot().await?.scan(&left, DELETE_BATCH).await?;
+        // A new transaction each time: an old one would keep the space in use.
+        let page = engine.begin().await?.scan(&left, DELETE_BATCH).await?;
         let writes: Vec<Write> = page.rows.into_iter().map(|(key, _)| Write::Delete(key)).collect();
         if !writes.is_empty() {
-            engine.remove(writes).await.map_err(engine_error)?;
+            engine.remove(writes).await.map_err(storage_error)?;
         }
         let Some(next) = page.next else { return Ok(()) };
         // Not from the start: what lies before is nothing but tombstones.
@@ -73,12 +78,12 @@ async fn delete_rows(engine: &DiskEngine, mut left: KeyRange) -> Result<(), Engi
 /// A tombstone inside the range: a commit without an effect.
 fn no_op_tombstone(range: &KeyRange) -> Vec<Write> {
     let key = if range.start.is_empty() { Key::from_static(&[0]) } else { range.start.clone() };
-    if limits::is_valid_key(&key) && key < range.end { vec![Write::Delete(key)] } else { vec![] }
+    if Limits::LOCAL.is_valid_key(&key) && key < range.end { vec![Write::Delete(key)] } else { vec![] }
 }
 
-fn engine_error(error: CommitError) -> EngineError {
+fn storage_error(error: CommitError) -> StorageError {
     match error {
-        CommitError::Engine(error) => error,
-        other => EngineError::Unavailable(other.to_string()),
+        CommitError::Storage(error) => error,
+        other => StorageError::unavailable(other.to_string()),
     }
 }

@@ -77,6 +77,12 @@ pub(crate) fn disk_range(extent: Extent) -> Range<u64> {
     extent.offset..last.offset.saturating_add(last.disk_bytes() as u64)
 }
 
+/// Whether `bytes` begin with the frame of an extent that has this index.
+pub(crate) fn is_frame_of(extent: Extent, index: u64, bytes: &[u8]) -> bool {
+    let header = FrameHeader::of(extent, index);
+    bytes.get(..header.disk_bytes()).is_some_and(|frame| header.matches(frame))
+}
+
 /// The frames that hold a part of an extent's content.
 pub(crate) struct FrameRange {
     extent: Extent,
@@ -187,6 +193,7 @@ impl FrameBuffer {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tepui_storage::StoreId;
 
     proptest! {
         #[test]
@@ -202,7 +209,7 @@ mod tests {
             frames.take(&mut left);
             prop_assert!(left.is_empty());
             prop_assert_eq!(frames.content_bytes(), length as u64);
-            let extent = Extent { volume: 3, offset: 8192, bytes: length as u64 };
+            let extent = Extent { store: StoreId::LOCAL, volume: 3, offset: 8192, bytes: length as u64 };
             let written = Bytes::copy_from_slice(frames.finish(3, 8192, 8192));
             prop_assert_eq!(disk_range(extent), 8192..8192 + written.len() as u64);
 
@@ -227,7 +234,7 @@ mod tests {
         let mut frames = FrameBuffer::new(1);
         frames.take(&mut Bytes::from_static(b"content"));
         let written = Bytes::copy_from_slice(frames.finish(3, 8192, 8192));
-        let right = Extent { volume: 3, offset: 8192, bytes: 7 };
+        let right = Extent { store: StoreId::LOCAL, volume: 3, offset: 8192, bytes: 7 };
         for (case, extent, found) in [
             ("right", right, true),
             ("volume", Extent { volume: 4, ..right }, false),
@@ -240,7 +247,7 @@ mod tests {
 
     #[test]
     fn an_extent_that_cannot_be_does_no_harm() {
-        let extent = Extent { volume: 1, offset: u64::MAX - 5, bytes: u64::MAX };
+        let extent = Extent { store: StoreId::LOCAL, volume: 1, offset: u64::MAX - 5, bytes: u64::MAX };
         assert_eq!(disk_range(extent).start, u64::MAX - 5);
         FrameRange::new(extent, 7..u64::MAX).disk_range();
     }

@@ -29,7 +29,7 @@ impl Holes {
     /// Whether everything in the volume was released.
     pub(crate) fn are_all(&self, volume: u64, file: &dyn File) -> io::Result<bool> {
         let length = file.length()?;
-        if length == 0 || !file.has_data()? {
+        if length == 0 || file.next_data(0)?.is_none() {
             return Ok(true);
         }
         Ok(self.remembered().get(&volume).is_some_and(|ranges| ranges.contains(&(0..length))))

@@ -17,11 +17,11 @@ use tepui_files::{Create, File, FileSystem, OpenOptions};
 const OPEN: &str = "open";
 
 pub(crate) fn sealed_path(folder: &Path, number: u64) -> PathBuf {
-    folder.join(number.to_string())
+    VolumeFile::Sealed(number).path(folder)
 }
 
 pub(crate) fn open_path(folder: &Path, number: u64) -> PathBuf {
-    folder.join(format!("{number}.{OPEN}"))
+    VolumeFile::Unsealed(number).path(folder)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,28 +37,60 @@ impl VolumeFile {
             Self::Sealed(number) | Self::Unsealed(number) => number,
         }
     }
+
+    pub(crate) fn path(self, folder: &Path) -> PathBuf {
+        folder.join(self.name())
+    }
+
+    /// The name of its file.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Sealed(number) => number.to_string(),
+            Self::Unsealed(number) => format!("{number}.{OPEN}"),
+        }
+    }
+
+    /// From the name of its file.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (number, kind): (&str, fn(u64) -> Self) = match name.split_once('.') {
+            Some((number, OPEN)) => (number, Self::Unsealed),
+            Some(_) => return None,
+            None => (name, Self::Sealed),
+        };
+        // Only the canonical form: there is one name for each number.
+        number.parse().ok().filter(|parsed: &u64| parsed.to_string() == number).map(kind)
+    }
+}
+
+/// Opens a volume under whichever name it has.
+pub(crate) fn open_volume(
+    files: &dyn FileSystem,
+    folder: &Path,
+    number: u64,
+    options: OpenOptions,
+) -> io::Result<Box<dyn File>> {
+    let (sealed, open) = (sealed_path(folder, number), open_path(folder, number));
+    let mut result = files.open(&sealed, options);
+    // The first name once more: the volume may be sealed between two attempts.
+    for path in [open, sealed] {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => result = files.open(&path, options),
+            _ => break,
+        }
+    }
+    result
 }
 
 /// The volumes in a folder, in no order.
 pub(crate) fn find(files: &dyn FileSystem, folder: &Path) -> io::Result<Vec<VolumeFile>> {
     let mut found = Vec::new();
     for name in files.names(folder)? {
-        match name.to_str().and_then(parse) {
+        match name.to_str().and_then(VolumeFile::parse) {
             Some(volume) => found.push(volume),
             None => tracing::warn!(?name, folder = %folder.display(), "not a volume: ignored"),
         }
     }
     Ok(found)
-}
-
-fn parse(name: &str) -> Option<VolumeFile> {
-    let (number, kind): (&str, fn(u64) -> VolumeFile) = match name.split_once('.') {
-        Some((number, OPEN)) => (number, VolumeFile::Unsealed),
-        Some(_) => return None,
-        None => (name, VolumeFile::Sealed),
-    };
-    // Only the canonical form: there is one name for each number.
-    number.parse().ok().filter(|parsed: &u64| parsed.to_string() == number).map(kind)
 }
 
 /// A volume of this run. One writer has it at a time.
@@ -199,7 +231,7 @@ mod tests {
             ("17.open.open", None),
             ("99999999999999999999", None),
         ] {
-            assert_eq!(parse(name), expected, "{name}");
+            assert_eq!(VolumeFile::parse(name), expected, "{name}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::extents::frame::FrameRange;
 use crate::extents::holes::Holes;
 use crate::extents::open_files::OpenFiles;
 use crate::extents::read_buffer::ReadBuffer;
-use crate::extents::volume::{self, VolumeFile, open_path, sealed_path};
+use crate::extents::volume::{self, VolumeFile, open_path, open_volume, sealed_path};
 use crate::io_error::io_error;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -25,7 +25,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use tepui_files::{File, FileSystem, OpenOptions, create_directories};
-use tepui_storage::ExtentError;
+use tepui_storage::{StorageError, StoreId};
 use tokio::sync::oneshot;
 
 pub(crate) struct VolumeStore {
@@ -46,7 +46,7 @@ pub(crate) struct VolumeStore {
 }
 
 impl VolumeStore {
-    pub(crate) fn open(options: ExtentsOptions) -> Result<Arc<Self>, ExtentError> {
+    pub(crate) fn open(options: ExtentsOptions) -> Result<Arc<Self>, StorageError> {
         let found = prepare(&options)?;
         let highest = found.iter().map(|volume| volume.number()).max().unwrap_or(0);
         let numbers = |is_included: fn(&VolumeFile) -> bool| {
@@ -76,30 +76,38 @@ impl VolumeStore {
         &self.options.path
     }
 
+    pub(crate) fn id(&self) -> StoreId {
+        self.options.store
+    }
+
     fn files(&self) -> &dyn FileSystem {
         &*self.options.files
+    }
+
+    pub(crate) fn file_system(&self) -> &Arc<dyn FileSystem> {
+        &self.options.files
     }
 
     pub(crate) fn sync_step_bytes(&self) -> u64 {
         self.options.sync_step_bytes
     }
 
-    pub(crate) fn check_open(&self) -> Result<(), ExtentError> {
+    pub(crate) fn check_open(&self) -> Result<(), StorageError> {
         match self.pool.lock().is_closed {
-            true => Err(ExtentError::Unavailable(format!("closed: {}", self.folder().display()))),
+            true => Err(StorageError::unavailable(format!("closed: {}", self.folder().display()))),
             false => Ok(()),
         }
     }
 
     /// Whether there is space for so many bytes more.
-    pub(crate) fn check_space(&self, bytes: u64) -> Result<(), ExtentError> {
+    pub(crate) fn check_space(&self, bytes: u64) -> Result<(), StorageError> {
         let free = self
             .files()
             .free_space(self.folder())
             .map_err(|error| failed("ask for the free space of", self.folder(), &error))?;
         let reserve = self.options.free_space_reserve_bytes;
         if free < reserve.saturating_add(bytes) {
-            return Err(ExtentError::NoSpace(format!(
+            return Err(StorageError::no_space(format!(
                 "only {free} bytes are free on the disk, {reserve} of them are a reserve: delete something, or \
                  give it more space: {}",
                 self.folder().display()
@@ -141,7 +149,7 @@ impl VolumeStore {
         &self,
         frames: &FrameRange,
         mut buffer: ReadBuffer,
-    ) -> Result<Vec<Bytes>, ExtentError> {
+    ) -> Result<Vec<Bytes>, StorageError> {
         let (volume, range) = (frames.volume(), frames.disk_range());
         let path = || self.path(volume);
         let file = self.file(volume).map_err(|error| match error.kind() {
@@ -164,7 +172,11 @@ impl VolumeStore {
     }
 
     /// Verifies what was read, and returns its content.
-    pub(crate) fn content(&self, frames: &FrameRange, buffer: ReadBuffer) -> Result<Vec<Bytes>, ExtentError> {
+    pub(crate) fn content(
+        &self,
+        frames: &FrameRange,
+        buffer: ReadBuffer,
+    ) -> Result<Vec<Bytes>, StorageError> {
         frames.content(&Bytes::from_owner(buffer)).map_err(|header| {
             let path = self.path(frames.volume());
             corrupt(&format!("the frame at {} is not what was written", header.offset), &path)
@@ -182,18 +194,7 @@ impl VolumeStore {
     }
 
     fn open_file(&self, number: u64, options: OpenOptions) -> io::Result<Box<dyn File>> {
-        let (sealed, open) = (sealed_path(self.folder(), number), open_path(self.folder(), number));
-        let mut result = self.files().open(&sealed, options);
-        // The first name once more: the volume may be sealed between two attempts.
-        for path in [open, sealed] {
-            match result {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    result = self.files().open(&path, options)
-                }
-                _ => break,
-            }
-        }
-        result
+        open_volume(self.files(), self.folder(), number, options)
     }
 
     /// For messages.
@@ -230,7 +231,7 @@ impl Drop for VolumeStore {
 }
 
 /// Creates the folder if need be, and lists its volumes.
-fn prepare(options: &ExtentsOptions) -> Result<Vec<VolumeFile>, ExtentError> {
+fn prepare(options: &ExtentsOptions) -> Result<Vec<VolumeFile>, StorageError> {
     let (files, folder) = (&*options.files, &*options.path);
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
     let prepare = || {
@@ -247,10 +248,10 @@ fn prepare(options: &ExtentsOptions) -> Result<Vec<VolumeFile>, ExtentError> {
     found.ok_or_else(|| corrupt("the folder of volumes is missing", folder))
 }
 
-fn corrupt(what: &str, path: &Path) -> ExtentError {
-    ExtentError::Corrupt(format!("{what}: check the disk, and restore from a backup: {}", path.display()))
+fn corrupt(what: &str, path: &Path) -> StorageError {
+    StorageError::corrupt(format!("{what}: check the disk, and restore from a backup: {}", path.display()))
 }
 
-pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> ExtentError {
-    io_error(error, format!("cannot {what}: {error}: {}", path.display()))
+pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> StorageError {
+    io_error(error, format!("cannot {what}: {}", path.display()))
 }

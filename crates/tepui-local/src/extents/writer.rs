@@ -9,7 +9,7 @@ use crate::extents::volume::open_path;
 use crate::extents::volume_store::{VolumeGuard, VolumeStore, WorkGuard, failed};
 use bytes::Bytes;
 use std::sync::Arc;
-use tepui_storage::{Extent, ExtentError, ExtentWriter};
+use tepui_storage::{Extent, ExtentWriter, StorageError};
 use tokio::sync::oneshot::{self, error::RecvError};
 
 /// How many frames a chunk has.
@@ -30,7 +30,7 @@ enum ChunkState {
 }
 
 /// The result of work. Dropped in this order, so that work that follows from dropping the first is counted too.
-type Finished<T> = (Result<T, ExtentError>, WorkGuard);
+type Finished<T> = (Result<T, StorageError>, WorkGuard);
 
 impl DiskWriter {
     pub(crate) fn new(store: Arc<VolumeStore>) -> Self {
@@ -39,7 +39,7 @@ impl DiskWriter {
     }
 
     /// Starts to write the chunk once the one before it is written.
-    async fn start_write(&mut self, state: ChunkState) -> Result<ChunkState, ExtentError> {
+    async fn start_write(&mut self, state: ChunkState) -> Result<ChunkState, StorageError> {
         let (mut part, empty) = state.written().await?;
         let mut frames = std::mem::replace(&mut self.frames, empty);
         let store = Arc::clone(&part.store);
@@ -53,7 +53,7 @@ impl DiskWriter {
 }
 
 impl ExtentWriter for DiskWriter {
-    async fn write(&mut self, mut bytes: Bytes) -> Result<(), ExtentError> {
+    async fn write(&mut self, mut bytes: Bytes) -> Result<(), StorageError> {
         // Put back at the end: if the future is dropped meanwhile, bytes are missing.
         let mut state = self.state.take().ok_or_else(given_up)?;
         loop {
@@ -67,7 +67,7 @@ impl ExtentWriter for DiskWriter {
         Ok(())
     }
 
-    async fn finish(self) -> Result<Extent, ExtentError> {
+    async fn finish(self) -> Result<Extent, StorageError> {
         let (mut part, _) = self.state.ok_or_else(given_up)?.written().await?;
         let mut frames = self.frames;
         // If this future is dropped, so is the result, and the extent is undone.
@@ -84,7 +84,7 @@ impl ExtentWriter for DiskWriter {
 }
 
 impl ChunkState {
-    async fn written(self) -> Result<(PendingExtent, FrameBuffer), ExtentError> {
+    async fn written(self) -> Result<(PendingExtent, FrameBuffer), StorageError> {
         match self {
             Self::Written(part, frames) => Ok((part, frames)),
             Self::InFlight(work) => result(work.await),
@@ -108,7 +108,7 @@ impl PendingExtent {
         Self { store, guard: None, content_bytes: 0, disk_bytes: 0, synced_bytes: 0 }
     }
 
-    fn append(&mut self, frames: &mut FrameBuffer) -> Result<(), ExtentError> {
+    fn append(&mut self, frames: &mut FrameBuffer) -> Result<(), StorageError> {
         self.store.check_space(frames.disk_bytes())?;
         let guard = match &mut self.guard {
             Some(guard) => guard,
@@ -123,7 +123,7 @@ impl PendingExtent {
     }
 
     /// Starts a sync after each step, so that little is left for the last one. Waits if the disk is two steps behind.
-    fn sync_incrementally(&mut self) -> Result<(), ExtentError> {
+    fn sync_incrementally(&mut self) -> Result<(), StorageError> {
         let Some(guard) = &self.guard else { return Ok(()) };
         if guard.volume.is_direct() || self.disk_bytes - self.synced_bytes < self.store.sync_step_bytes() {
             return Ok(());
@@ -139,15 +139,20 @@ impl PendingExtent {
         Ok(())
     }
 
-    fn sync(&self) -> Result<(), ExtentError> {
+    fn sync(&self) -> Result<(), StorageError> {
         let Some(guard) = &self.guard else { return Ok(()) };
         guard.volume.sync().map_err(|error| guard.failed(&self.store, "sync", &error))
     }
 
     /// The extent, once all of it is synced. Pins its volume.
-    fn into_extent(mut self) -> Result<Extent, ExtentError> {
+    fn into_extent(mut self) -> Result<Extent, StorageError> {
         let mut guard = self.guard.take().ok_or_else(given_up)?;
-        let extent = Extent { volume: guard.volume.number, offset: guard.end, bytes: self.content_bytes };
+        let extent = Extent {
+            store: self.store.id(),
+            volume: guard.volume.number,
+            offset: guard.end,
+            bytes: self.content_bytes,
+        };
         guard.end += self.disk_bytes;
         self.store.pin(extent.volume);
         self.store.release(guard);
@@ -169,7 +174,7 @@ impl Drop for PendingExtent {
 }
 
 impl VolumeGuard {
-    fn failed(&self, store: &VolumeStore, what: &str, error: &std::io::Error) -> ExtentError {
+    fn failed(&self, store: &VolumeStore, what: &str, error: &std::io::Error) -> StorageError {
         failed(&format!("{what} a volume"), &open_path(store.folder(), self.volume.number), error)
     }
 }
@@ -177,18 +182,18 @@ impl VolumeGuard {
 /// Awaits blocking work, on a thread for it.
 pub(crate) async fn blocking<T: Send + 'static>(
     store: &Arc<VolumeStore>,
-    work: impl FnOnce() -> Result<T, ExtentError> + Send + 'static,
-) -> Result<T, ExtentError> {
+    work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, StorageError> {
     result(store.start(work).await)
 }
 
-fn result<T>(ended: Result<Finished<T>, RecvError>) -> Result<T, ExtentError> {
+fn result<T>(ended: Result<Finished<T>, RecvError>) -> Result<T, StorageError> {
     match ended {
         Ok((result, _)) => result,
-        Err(_) => Err(ExtentError::Unavailable("not done: the program is ending, or has a bug".into())),
+        Err(_) => Err(StorageError::unavailable("not done: the program is ending, or has a bug")),
     }
 }
 
-fn given_up() -> ExtentError {
-    ExtentError::Failed("an earlier write of this extent failed: begin a new one".into())
+fn given_up() -> StorageError {
+    StorageError::failed("an earlier write of this extent failed: begin a new one")
 }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use tepui_storage::EngineError;
+use tepui_storage::StorageError;
 
 /// How much is being written, which decides what is worth compacting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub(super) fn shadows_much(newer: u64, below: u64) -> bool {
 impl LsmTree {
     /// Runs one compaction, if one is due: level 0 is as soon as it has `l0_trigger` tables. The lower the load, the less
     /// urgent ones are due as well. Returns whether anything has changed.
-    pub(crate) fn compact(&self, l0_trigger: usize, load: WriteLoad) -> Result<bool, EngineError> {
+    pub(crate) fn compact(&self, l0_trigger: usize, load: WriteLoad) -> Result<bool, StorageError> {
         // Checked first: a compaction that runs out of space has used it in vain.
         let free = self.files.free_space(&self.folder).unwrap_or(u64::MAX);
         let space = free.saturating_sub(self.sizes.free_bytes);
@@ -213,7 +213,7 @@ impl LsmTree {
         compaction: &Compaction,
         lost: &LostRanges,
         output: &mut Vec<Arc<SortedTable>>,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<bool, StorageError> {
         let cursor = |tables| LevelCursor::for_compaction(tables, lost).map(MergeInput::Level);
         let upper = compaction.upper.iter().map(|table| cursor(vec![Arc::clone(table)]));
         let lower = std::iter::once_with(|| cursor(compaction.lower.clone()));

@@ -18,7 +18,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use tepui_files::{FileSystem, read_file};
-use tepui_storage::EngineError;
+use tepui_storage::StorageError;
 
 pub(crate) const LIST: &str = "TABLES";
 const MAGIC: [u8; 8] = *b"tepuilst";
@@ -28,33 +28,30 @@ pub(crate) fn write_manifest(
     files: &Arc<dyn FileSystem>,
     folder: &Path,
     limits: TableCacheLimits,
-) -> Result<u64, EngineError> {
+) -> Result<u64, StorageError> {
     let path = folder.join(LIST);
     let List { flushed, tables } = match read_file(&**files, &path) {
         Ok(bytes) => parse(&bytes).ok_or_else(|| {
-            EngineError::Corrupt(format!("the list of tables is damaged: {}", path.display()))
+            StorageError::corrupt(format!("the list of tables is damaged: {}", path.display()))
         })?,
         // It was written with the first table.
         Err(error)
             if error.kind() == io::ErrorKind::NotFound
-                && super::table_files(&**files, folder)?.is_empty() =>
+                && super::table_files(&**files, folder)?.ids.is_empty() =>
         {
             List::default()
         }
         Err(error) => {
-            return Err(io_error(
-                &error,
-                format!("cannot read the list of tables: {error}: {}", path.display()),
-            ));
+            return Err(io_error(&error, format!("cannot read the list of tables: {}", path.display())));
         }
     };
     let cache = Arc::new(TableCache::new(limits));
     let tables = tables.into_iter().map(|Listed { level, id, bytes }| {
         Ok((usize::from(level), Arc::new(SortedTable::found(files, &cache, folder, id, bytes)?)))
     });
-    let tables = tables.collect::<Result<Vec<_>, EngineError>>()?;
+    let tables = tables.collect::<Result<Vec<_>, StorageError>>()?;
     let levels = Levels::new(tables.into_iter(), Vec::new())
-        .ok_or_else(|| EngineError::Corrupt(format!("tables of one level overlap: {}", folder.display())))?;
+        .ok_or_else(|| StorageError::corrupt(format!("tables of one level overlap: {}", folder.display())))?;
     Manifest::new(flushed, WalPosition::default(), &levels).write(&**files, folder)?;
     Ok(flushed)
 }

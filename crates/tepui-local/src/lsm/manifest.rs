@@ -22,10 +22,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use tepui_files::{FileSystem, ReplaceError, read_file, replace_file};
-use tepui_storage::{EngineError, Key};
+use tepui_storage::{Key, StorageError};
 use twox_hash::XxHash3_64;
 
-const NAME: &str = "MANIFEST";
+pub(super) const NAME: &str = "MANIFEST";
 const NEW_NAME: &str = "MANIFEST.new";
 const MAGIC: [u8; 8] = *b"tepuiman";
 const CHECKSUM_BYTES: usize = 8;
@@ -53,12 +53,12 @@ pub(crate) struct WalPosition {
 #[derive(Debug)]
 pub(crate) enum ManifestError {
     /// The old one is still in place.
-    NotWritten(EngineError),
+    NotWritten(StorageError),
     /// After a crash it may be either one.
-    Unknown(EngineError),
+    Unknown(StorageError),
 }
 
-impl From<ManifestError> for EngineError {
+impl From<ManifestError> for StorageError {
     fn from(error: ManifestError) -> Self {
         match error {
             ManifestError::NotWritten(error) | ManifestError::Unknown(error) => error,
@@ -73,14 +73,14 @@ impl Manifest {
     }
 
     /// `None`: there is none.
-    pub(super) fn read(files: &dyn FileSystem, folder: &Path) -> Result<Option<Self>, EngineError> {
+    pub(super) fn read(files: &dyn FileSystem, folder: &Path) -> Result<Option<Self>, StorageError> {
         let path = folder.join(NAME);
         let bytes = match read_file(files, &path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed("read", &path, &error)),
         };
-        let damaged = || EngineError::Corrupt(format!("the manifest is damaged: {}", path.display()));
+        let damaged = || StorageError::corrupt(format!("the manifest is damaged: {}", path.display()));
         Self::parse(&bytes).map(Some).ok_or_else(damaged)
     }
 
@@ -98,7 +98,7 @@ impl Manifest {
         name == NAME || name == NEW_NAME
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&self.flushed.to_le_bytes());
         bytes.extend_from_slice(&self.wal.segment.to_le_bytes());
@@ -162,14 +162,15 @@ pub(super) fn read_key(bytes: &mut ByteReader<'_>) -> Option<Key> {
     bytes.take(usize::from(length)).map(Key::copy_from_slice)
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> EngineError {
-    crate::io_error::io_error(error, format!("cannot {what} the manifest: {error}: {}", path.display()))
+fn failed(what: &str, path: &Path, error: &io::Error) -> StorageError {
+    crate::io_error::io_error(error, format!("cannot {what} the manifest: {}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use tepui_files::SystemFiles;
+    use tepui_storage::StorageErrorKind;
 
     #[test]
     fn manifests_are_read_back_and_damage_is_noticed() {
@@ -198,9 +199,9 @@ mod tests {
             let mut bytes = written.clone();
             bytes[at] ^= 0x10;
             std::fs::write(&path, &bytes).expect("the file can be damaged");
-            assert!(matches!(read(), Err(EngineError::Corrupt(_))), "byte {at}");
+            assert!(matches!(&read(), Err(error) if error.kind() == StorageErrorKind::Corrupt), "byte {at}");
             std::fs::write(&path, &written[..at]).expect("the file can be cut");
-            assert!(matches!(read(), Err(EngineError::Corrupt(_))), "{at} bytes");
+            assert!(matches!(&read(), Err(error) if error.kind() == StorageErrorKind::Corrupt), "{at} bytes");
         }
     }
 }

@@ -5,7 +5,7 @@ use super::sorted_table::{LostRanges, SortedTable, TableCursor};
 use super::{ReadError, StoredValue};
 use crate::blocking::ReadMode;
 use std::sync::Arc;
-use tepui_storage::{EngineError, Key};
+use tepui_storage::{Key, StorageError};
 
 /// Rows in key order, each key once.
 #[expect(clippy::large_enum_variant, reason = "there are few of them, and most are levels")]
@@ -99,7 +99,7 @@ impl LevelCursor {
     pub(super) fn for_compaction(
         tables: Vec<Arc<SortedTable>>,
         lost: &LostRanges,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, StorageError> {
         let scope = ReadScope::Readable(Arc::clone(lost));
         let mut next = tables.into_iter();
         let current = scope.open(&mut next)?;

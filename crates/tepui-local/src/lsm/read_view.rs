@@ -7,8 +7,7 @@ use super::{Memtable, ReadError, SeqNo, bloom_filter, is_after};
 use crate::blocking::ReadMode;
 use std::ops::Bound;
 use std::sync::Arc;
-use tepui_storage::limits::ScanBounds;
-use tepui_storage::{EngineError, Key, ScanLimit, ScanPage, Value};
+use tepui_storage::{Key, ScanBounds, ScanLimit, ScanPage, StorageError, Value};
 
 /// How many rows a scan visits before it returns what it has: there may be any number of tombstones between two rows.
 pub(super) const MAX_VISITED_ROWS: usize = 4096;
@@ -114,7 +113,7 @@ impl ReadView {
     }
 
     /// The newest first.
-    fn memtables(&self) -> impl Iterator<Item = &Memtable> {
+    pub(super) fn memtables(&self) -> impl Iterator<Item = &Memtable> {
         std::iter::once(&*self.active).chain(self.sealed.iter().map(|memtable| &**memtable))
     }
 }
@@ -126,6 +125,6 @@ fn start(bounds: ScanBounds<'_>) -> &[u8] {
     }
 }
 
-fn is_lost(range: &LostRange) -> EngineError {
-    EngineError::Corrupt(format!("rows were lost to damage: {:?} to {:?}", range.start, range.end))
+fn is_lost(range: &LostRange) -> StorageError {
+    StorageError::corrupt(format!("rows were lost to damage: {:?} to {:?}", range.start, range.end))
 }

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tepui_files::{Create, File, FileSystem, OpenOptions};
-use tepui_storage::{EngineError, Key, Value};
+use tepui_storage::{Key, StorageError, StorageErrorKind, Value};
 
 const MAGIC: [u8; 8] = *b"tepuirow";
 const FOOTER_BYTES: usize = 24;
@@ -62,7 +62,7 @@ pub(super) struct TableMeta {
 
 pub(super) struct SortedTable {
     pub(super) meta: TableMeta,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     files: Arc<dyn FileSystem>,
     cache: Arc<TableCache>,
     /// `None`: not open.
@@ -94,11 +94,11 @@ impl SortedTable {
         cache: &Arc<TableCache>,
         folder: &Path,
         meta: TableMeta,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, StorageError> {
         let path = Self::path(folder, meta.id);
         let length = files.open(&path, OpenOptions::read()).and_then(|file| file.length());
         if length.map_err(|error| failed("open", &path, &error))? != meta.bytes {
-            return Err(EngineError::Corrupt(format!("a table does not have its size: {}", path.display())));
+            return Err(StorageError::corrupt(format!("a table does not have its size: {}", path.display())));
         }
         Ok(Self::new(files, cache, path, meta))
     }
@@ -146,7 +146,7 @@ impl SortedTable {
         folder: &Path,
         id: u64,
         bytes: u64,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, StorageError> {
         let unknown = TableMeta { id, bytes, rows: 0, tombstones: 0, first: Key::new(), last: Key::new() };
         let mut table = Self::listed(files, cache, folder, unknown)?;
         let (_, TableTail { first, last, rows, tombstones, .. }, _) = table.open()?;
@@ -154,7 +154,7 @@ impl SortedTable {
         Ok(table)
     }
 
-    fn load(&self) -> Result<OpenTable, EngineError> {
+    fn load(&self) -> Result<OpenTable, StorageError> {
         let (file, TableTail { index, filter, first, last, .. }, bytes) = self.open()?;
         if (first, last) != (self.meta.first.clone(), self.meta.last.clone()) {
             return Err(self.damaged());
@@ -163,7 +163,7 @@ impl SortedTable {
     }
 
     /// The file, its tail, and the length of the tail.
-    fn open(&self) -> Result<(Box<dyn File>, TableTail, u64), EngineError> {
+    pub(super) fn open(&self) -> Result<(Box<dyn File>, TableTail, u64), StorageError> {
         let path = &self.path;
         let file =
             self.files.open(path, OpenOptions::read()).map_err(|error| failed("open", path, &error))?;
@@ -301,24 +301,24 @@ impl SortedTable {
         }
     }
 
-    fn address(&self, offset: u64) -> BlockAddress {
+    pub(super) fn address(&self, offset: u64) -> BlockAddress {
         BlockAddress { table: self.meta.id, offset }
     }
 
-    fn damaged(&self) -> EngineError {
+    fn damaged(&self) -> StorageError {
         self.damaged.store(true, Ordering::Relaxed);
-        EngineError::Corrupt(format!("a table is damaged: {}", self.path.display()))
+        StorageError::corrupt(format!("a table is damaged: {}", self.path.display()))
     }
 }
 
 /// Everything but the blocks.
-struct TableTail {
-    index: BlockIndex,
-    filter: BloomFilter,
-    first: Key,
-    last: Key,
-    rows: u64,
-    tombstones: u64,
+pub(super) struct TableTail {
+    pub(super) index: BlockIndex,
+    pub(super) filter: BloomFilter,
+    pub(super) first: Key,
+    pub(super) last: Key,
+    pub(super) rows: u64,
+    pub(super) tombstones: u64,
 }
 
 impl TableTail {
@@ -389,15 +389,15 @@ impl TableCursor {
     pub(super) fn for_compaction(
         table: Arc<SortedTable>,
         lost: &LostRanges,
-    ) -> Result<Option<Self>, EngineError> {
+    ) -> Result<Option<Self>, StorageError> {
         let contents = match table.contents(ReadMode::Blocking) {
-            Err(ReadError::Engine(error @ EngineError::Corrupt(_))) => {
+            Err(ReadError::Storage(error)) if error.kind() == StorageErrorKind::Corrupt => {
                 tracing::error!(%error, "a table cannot be read: its rows are lost");
                 let range = LostRange::up_to(table.meta.first.clone(), &table.meta.last);
                 lost.lock().push(range);
                 return Ok(None);
             }
-            contents => contents.map_err(EngineError::from)?,
+            contents => contents.map_err(StorageError::from)?,
         };
         let end = contents.index.len();
         let lost = Some(Arc::clone(lost));
@@ -507,7 +507,7 @@ impl TableCursor {
         Ok(())
     }
 
-    fn damaged(&self) -> EngineError {
+    fn damaged(&self) -> StorageError {
         self.table.damaged()
     }
 }
@@ -544,8 +544,18 @@ impl TableWriter {
         folder: &Path,
         id: u64,
         block_bytes: usize,
-    ) -> Result<Self, EngineError> {
-        let path = SortedTable::path(folder, id);
+    ) -> Result<Self, StorageError> {
+        Self::at(files, cache, SortedTable::path(folder, id), id, block_bytes)
+    }
+
+    /// The same in any file.
+    pub(super) fn at(
+        files: &Arc<dyn FileSystem>,
+        cache: &Arc<TableCache>,
+        path: PathBuf,
+        id: u64,
+        block_bytes: usize,
+    ) -> Result<Self, StorageError> {
         let file = files
             .open(&path, OpenOptions::create(Create::Truncate))
             .map_err(|error| failed("create", &path, &error))?;
@@ -572,12 +582,12 @@ impl TableWriter {
     }
 
     /// Rows must come in key order.
-    pub(super) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), EngineError> {
+    pub(super) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), StorageError> {
         if self.hashes.is_empty() {
             self.first = Key::copy_from_slice(key);
         } else if key <= &self.last[..] {
             // Such a table would be refused by the next start.
-            return Err(EngineError::Failed(format!("a bug: rows out of order: {}", self.path.display())));
+            return Err(StorageError::failed(format!("a bug: rows out of order: {}", self.path.display())));
         }
         if self.block.is_empty() {
             replace(&mut self.block_first, key);
@@ -597,7 +607,7 @@ impl TableWriter {
         self.length + self.block.len() as u64
     }
 
-    fn finish_block(&mut self) -> Result<(), EngineError> {
+    fn finish_block(&mut self) -> Result<(), StorageError> {
         let before = self.out.len();
         self.block.finish(BlockAddress { table: self.id, offset: self.length }, &mut self.out);
         self.length += (self.out.len() - before) as u64;
@@ -609,7 +619,7 @@ impl TableWriter {
         Ok(())
     }
 
-    fn write_out(&mut self) -> Result<(), EngineError> {
+    fn write_out(&mut self) -> Result<(), StorageError> {
         let written = self.file.write_all_at(&self.out, self.written);
         written.map_err(|error| failed("write", &self.path, &error))?;
         self.written += self.out.len() as u64;
@@ -618,7 +628,7 @@ impl TableWriter {
     }
 
     /// Its content is durable when this returns, its name after the folder was synced. There must be a row.
-    pub(super) fn finish(mut self) -> Result<Arc<SortedTable>, EngineError> {
+    pub(super) fn finish(mut self) -> Result<Arc<SortedTable>, StorageError> {
         if !self.block.is_empty() {
             self.finish_block()?;
         }
@@ -666,6 +676,6 @@ fn replace(held: &mut Vec<u8>, bytes: &[u8]) {
     held.extend_from_slice(bytes);
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> EngineError {
-    crate::io_error::io_error(error, format!("cannot {what} a table: {error}: {}", path.display()))
+fn failed(what: &str, path: &Path, error: &io::Error) -> StorageError {
+    crate::io_error::io_error(error, format!("cannot {what} a table: {}", path.display()))
 }

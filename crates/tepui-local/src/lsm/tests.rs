@@ -5,6 +5,7 @@ use super::*;
 use crate::blocking::ReadMode;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use tepui_storage::StorageErrorKind;
 use tepui_storage::{Key, KeyRange, ScanLimit, Write};
 
 const SIZES: Sizes = Sizes {
@@ -125,7 +126,7 @@ impl Subject {
 
     fn drop_range(&mut self, from: u16, to: u16) {
         let range = KeyRange { start: key(from), end: key(to) };
-        let Some(bounds) = tepui_storage::limits::bounds(&range) else { return };
+        let Some(bounds) = tepui_storage::Limits::LOCAL.bounds(&range) else { return };
         self.tree.drop_range(bounds).expect("tables can be dropped");
         // What shows again is deleted, as a reclaim does.
         let page = self
@@ -152,7 +153,7 @@ const ALL: ScanLimit = ScanLimit { max_rows: usize::MAX, max_bytes: usize::MAX }
 fn check(view: &ReadView, seq_no: SeqNo, model: &Model) {
     let scan = |from: u16, to: u16, limit| {
         let range = KeyRange { start: key(from), end: key(to) };
-        let bounds = tepui_storage::limits::bounds(&range).expect("the range is not empty");
+        let bounds = tepui_storage::Limits::LOCAL.bounds(&range).expect("the range is not empty");
         view.scan(bounds, limit, seq_no, ReadMode::Blocking).expect("rows can be read")
     };
     let all = scan(0, 999, ALL);
@@ -195,7 +196,7 @@ fn levels(tree: &LsmTree) -> Vec<usize> {
 }
 
 fn files(subject: &Subject) -> usize {
-    table_files(&tepui_files::SystemFiles, subject.folder.path()).expect("the folder can be read").len()
+    table_files(&tepui_files::SystemFiles, subject.folder.path()).expect("the folder can be read").ids.len()
 }
 
 /// Writes keys once, in an order that mixes them.
@@ -346,7 +347,7 @@ fn a_tree_that_was_stopped_leaves_the_manifest_to_the_next_one() {
     let manifest = read();
     assert!(!before.compact(1, WriteLoad::Light).expect("it ends early"));
     let all = (Bound::Unbounded, Bound::Unbounded);
-    assert!(matches!(before.drop_range(all), Err(EngineError::Unavailable(_))));
+    assert!(matches!(before.drop_range(all), Err(error) if error.kind() == StorageErrorKind::Unavailable));
     assert_eq!(read(), manifest);
     subject.follow(Step::Reopen);
     subject.check();
@@ -369,7 +370,7 @@ fn few_tables_are_open_at_once() {
         match read {
             Ok(_) => true,
             Err(ReadError::WouldBlock) => false,
-            Err(ReadError::Engine(error)) => panic!("{error}"),
+            Err(ReadError::Storage(error)) => panic!("{error}"),
         }
     });
     assert!(cached.count() < 399);
@@ -388,7 +389,7 @@ fn a_scan_looks_at_so_many_rows_and_no_more() {
     let mut pages = 0;
     let found = loop {
         let rest = KeyRange { start: from, end: range.end.clone() };
-        let bounds = tepui_storage::limits::bounds(&rest).expect("there is something left");
+        let bounds = tepui_storage::Limits::LOCAL.bounds(&rest).expect("there is something left");
         let limit = ScanLimit { max_rows: 10, ..ALL };
         let page = tree.read_view().scan(bounds, limit, 2, ReadMode::Cached).expect("rows can be read");
         pages += 1;

@@ -8,7 +8,7 @@ use super::{HEADER_GROUP, failed};
 use crate::byte_reader::ByteReader;
 use std::path::{Path, PathBuf};
 use tepui_files::{FileSystem, OpenOptions};
-use tepui_storage::EngineError;
+use tepui_storage::StorageError;
 
 #[derive(Clone, Copy)]
 struct Header {
@@ -21,8 +21,8 @@ struct Header {
 pub(crate) fn read(
     files: &dyn FileSystem,
     folder: &Path,
-    mut each: impl FnMut(WriteBatch) -> Result<(), EngineError>,
-) -> Result<(), EngineError> {
+    mut each: impl FnMut(WriteBatch) -> Result<(), StorageError>,
+) -> Result<(), StorageError> {
     let mut segments = Vec::new();
     let mut without_header = Vec::new();
     for name in files.names(folder).map_err(|error| failed("list", folder, &error))? {
@@ -63,7 +63,7 @@ pub(crate) fn read(
 }
 
 /// `None`: no segment was begun in the file.
-fn header(files: &dyn FileSystem, path: &Path) -> Result<Option<Header>, EngineError> {
+fn header(files: &dyn FileSystem, path: &Path) -> Result<Option<Header>, StorageError> {
     let read = || {
         let file = files.open(path, OpenOptions::read())?;
         let length = file.length()?.min(SECTOR as u64);
@@ -88,7 +88,7 @@ fn check_files_without_header(
     files: &dyn FileSystem,
     paths: &[PathBuf],
     last: u64,
-) -> Result<(), EngineError> {
+) -> Result<(), StorageError> {
     for path in paths {
         for sector in read_all(files, path)?.chunks_exact(SECTOR) {
             match sector::inspect(sector) {

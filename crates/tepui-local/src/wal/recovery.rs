@@ -8,7 +8,7 @@ use crate::lsm::WalPosition;
 use std::io;
 use std::path::{Path, PathBuf};
 use tepui_files::{FileSystem, OpenOptions, read_file};
-use tepui_storage::EngineError;
+use tepui_storage::StorageError;
 
 /// The first group of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) struct SegmentFile {
 }
 
 /// The log files in `folder`, in no order. Others are ignored.
-pub(super) fn find(files: &dyn FileSystem, folder: &Path) -> Result<Vec<SegmentFile>, EngineError> {
+pub(super) fn find(files: &dyn FileSystem, folder: &Path) -> Result<Vec<SegmentFile>, StorageError> {
     let mut found = Vec::new();
     for name in files.names(folder).map_err(|error| failed("list", folder, &error))? {
         let path = folder.join(name);
@@ -73,7 +73,7 @@ pub(super) fn needed_segments(
     found: &mut Vec<SegmentFile>,
     end: WalPosition,
     folder: &Path,
-) -> Result<Vec<NeededSegment>, EngineError> {
+) -> Result<Vec<NeededSegment>, StorageError> {
     let mut links: Vec<NeededSegment> = Vec::new();
     let (mut segment, mut expected_groups) =
         (end.segment, end.groups.map_or(ExpectedGroups::Last, ExpectedGroups::Groups));
@@ -106,7 +106,7 @@ pub(super) fn needed_segments(
 }
 
 /// Fails if a file holds anything but a header.
-pub(super) fn check_no_batches(files: &dyn FileSystem, path: &Path) -> Result<(), EngineError> {
+pub(super) fn check_no_batches(files: &dyn FileSystem, path: &Path) -> Result<(), StorageError> {
     for sector in read_all(files, path)?.chunks_exact(SECTOR) {
         match sector::inspect(sector) {
             Sector::Empty => {}
@@ -122,7 +122,7 @@ pub(super) fn file_number(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.parse().ok()
 }
 
-fn inspect(files: &dyn FileSystem, path: PathBuf) -> Result<SegmentFile, EngineError> {
+fn inspect(files: &dyn FileSystem, path: PathBuf) -> Result<SegmentFile, StorageError> {
     let read = || -> io::Result<(u64, Vec<u8>)> {
         let file = files.open(&path, OpenOptions::read())?;
         let length = file.length()?;
@@ -164,9 +164,9 @@ pub(super) fn read_segment(
     segment: u64,
     expected_groups: &ExpectedGroups,
     mut each: impl FnMut(WriteBatch),
-) -> Result<u32, EngineError> {
+) -> Result<u32, StorageError> {
     let bytes = read_all(files, path)?;
-    let damaged = || corrupt("the write-ahead log is damaged", path);
+    let damaged = |at: usize| corrupt(&format!("the write-ahead log is damaged at offset {at}"), path);
     let (mut at, mut group) = (0, 0);
     loop {
         if matches!(expected_groups, ExpectedGroups::Groups(count) | ExpectedGroups::LastRepeated(count) if *count == group)
@@ -177,16 +177,16 @@ pub(super) fn read_segment(
             break;
         };
         if group != HEADER_GROUP {
-            each(batch::read(&content).ok_or_else(damaged)?);
+            each(batch::read(&content).ok_or_else(|| damaged(at))?);
         }
         at += length.next_multiple_of(PAGE);
         group += 1;
     }
     match expected_groups {
         ExpectedGroups::LastRepeated(count) if *count == group + 1 => Ok(group),
-        ExpectedGroups::Groups(_) | ExpectedGroups::LastRepeated(_) => Err(damaged()),
+        ExpectedGroups::Groups(_) | ExpectedGroups::LastRepeated(_) => Err(damaged(at)),
         ExpectedGroups::Last => {
-            check_tail(&bytes[at.min(bytes.len())..], segment, group).ok_or_else(damaged)?;
+            check_tail(&bytes[at.min(bytes.len())..], segment, group).ok_or_else(|| damaged(at))?;
             Ok(group)
         }
     }
@@ -227,12 +227,12 @@ fn check_tail(bytes: &[u8], segment: u64, unfinished: u32) -> Option<()> {
 }
 
 /// A whole file, padded with zeros to the end of a sector.
-pub(super) fn read_all(files: &dyn FileSystem, path: &Path) -> Result<Vec<u8>, EngineError> {
+pub(super) fn read_all(files: &dyn FileSystem, path: &Path) -> Result<Vec<u8>, StorageError> {
     let mut bytes = read_file(files, path).map_err(|error| failed("read", path, &error))?;
     bytes.resize(bytes.len().next_multiple_of(SECTOR), 0);
     Ok(bytes)
 }
 
-pub(super) fn corrupt(what: &str, path: &Path) -> EngineError {
-    EngineError::Corrupt(format!("{what}: {}", path.display()))
+pub(super) fn corrupt(what: &str, path: &Path) -> StorageError {
+    StorageError::corrupt(format!("{what}: {}", path.display()))
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::wal::sector::{PAGE, SECTOR};
 use proptest::prelude::*;
 use tepui_files::{DirectWrites, Failure, SimulatedFiles, SystemFiles};
+use tepui_storage::StorageErrorKind;
 
 struct Bench {
     folder: tempfile::TempDir,
@@ -22,7 +23,7 @@ impl Bench {
     }
 
     /// Opens the log, and returns the sequence numbers of its batches.
-    fn open(&self) -> Result<(Wal, Vec<u64>), EngineError> {
+    fn open(&self) -> Result<(Wal, Vec<u64>), StorageError> {
         let mut numbers = Vec::new();
         let (files, expected) = (Self::files(), (DirectoryState::Existing, self.end.get()));
         let flushed = self.flushed.get();
@@ -76,8 +77,8 @@ fn started(mut wal: Wal) -> Wal {
     wal
 }
 
-fn is_corrupt<T>(result: Result<T, EngineError>) -> bool {
-    matches!(result, Err(EngineError::Corrupt(_)))
+fn is_corrupt<T>(result: Result<T, StorageError>) -> bool {
+    matches!(&result, Err(error) if error.kind() == StorageErrorKind::Corrupt)
 }
 
 #[test]

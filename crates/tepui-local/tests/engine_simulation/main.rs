@@ -14,7 +14,8 @@ mod modes;
 mod run;
 
 use modes::{Mode, Report};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tepui_files::explore_seeds;
 
 /// Seeds that found something once.
 const PAST_SEEDS: &[u64] = &[1, 2, 3, 32569883500];
@@ -23,38 +24,9 @@ const PAST_SEEDS: &[u64] = &[1, 2, 3, 32569883500];
 const SHORT: Duration = Duration::from_secs(4);
 
 fn simulate(mode: Mode) {
-    let seconds = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    if let Some(seed) = seconds("TEPUI_SIM_SEED") {
-        let mut report = Report::default();
-        if let Err(failure) = modes::explore(mode, seed, Duration::MAX, &mut report) {
-            panic!("{failure}");
-        }
-        println!("{mode:?}: seed {seed}: {report}");
-        return;
-    }
-    let limit = seconds("TEPUI_SIM_SECONDS").map_or(SHORT, Duration::from_secs);
-    let began = Instant::now();
-    let new = u64::from(std::process::id()) << 20 | u64::from(jiffies());
-    let seeds = PAST_SEEDS.iter().copied().chain(new..);
     let mut report = Report::default();
-    for seed in seeds {
-        let left = limit.saturating_sub(began.elapsed());
-        if left.is_zero() {
-            break;
-        }
-        // A part for each past seed, and the rest for new ones.
-        let part = if PAST_SEEDS.contains(&seed) { limit / (PAST_SEEDS.len() as u32 + 3) } else { left };
-        if let Err(failure) = modes::explore(mode, seed, part.min(left), &mut report) {
-            panic!("{failure}");
-        }
-    }
-    println!("{mode:?}: seeds from {new}: {report}");
-}
-
-/// Something that differs from one process to the next that has the same id.
-fn jiffies() -> u16 {
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    (since.as_millis() & 0xffff) as u16
+    let seeds = explore_seeds(PAST_SEEDS, SHORT, |seed, time| modes::explore(mode, seed, time, &mut report));
+    println!("{mode:?}: {seeds}: {report}");
 }
 
 #[test]

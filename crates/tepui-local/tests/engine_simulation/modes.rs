@@ -4,10 +4,12 @@ use crate::model::Rows;
 use crate::run::{DIRECTORY, RESERVE, Run, Setup, drive, options, rows_of, simulated};
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tepui_files::{CrashOutcome, Failure, FileSystem, SimulatedFiles};
-use tepui_local::DiskEngine;
-use tepui_storage::{Engine, EngineError, Key, Snapshot, Write};
+use tepui_files::{CrashOutcome, Failure, FileSystem, SimulatedFiles, repeated_seed};
+use tepui_local::check::{Damage, DirectoryCheck};
+use tepui_local::{DiskEngine, OfflineDirectory, OfflineError};
+use tepui_storage::{Engine, Key, Snapshot, StorageErrorKind, Transaction, Write};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -110,8 +112,7 @@ fn check(
 ) -> Result<(), String> {
     let mut run = Run::new(setup.clone());
     simulated(act(&mut run)).map_err(|error| {
-        let tail =
-            run.log.len().saturating_sub(if std::env::var_os("TEPUI_SIM_SEED").is_some() { 400 } else { 25 });
+        let tail = run.log.len().saturating_sub(if repeated_seed().is_some() { 400 } else { 25 });
         let failed: Vec<String> = run
             .files
             .trace()
@@ -189,6 +190,14 @@ fn closed(seed: u64) -> Result<(SimulatedFiles, Rows), String> {
     simulated(async {
         run.work().await?;
         let rows = run.close().await?;
+        let (damages, found) = check_offline(&run.files.copy());
+        if damages != 0 || found != rows {
+            return Err(format!(
+                "{damages} damages, {} of {} rows in a healthy directory",
+                found.len(),
+                rows.len()
+            ));
+        }
         Ok((run.files.copy(), rows))
     })
 }
@@ -233,19 +242,24 @@ async fn check_damaged(
     rows: &Rows,
     random: &mut fastrand::Rng,
 ) -> Result<(), String> {
+    let (damages, _) = check_offline(&files.copy());
+    let mut is_damaged = false;
     let (engine, mut stepper) = match DiskEngine::open_stepped(options(files)) {
         Ok(opened) => opened,
-        Err(EngineError::Corrupt(_)) => return Ok(()),
+        Err(error) if error.kind() == StorageErrorKind::Corrupt && damages > 0 => return Ok(()),
+        Err(error) if error.kind() == StorageErrorKind::Corrupt => {
+            return Err(format!("an offline check does not find it: {error}"));
+        }
         // One number is as good as another.
-        Err(EngineError::Failed(error)) if error.contains("has format") => return Ok(()),
+        Err(error) if error.message().contains("has format") => return Ok(()),
         Err(error) => return Err(format!("not reported as damage: {error}")),
     };
-    let read = async |what: &str| {
-        let snapshot = engine.snapshot().await.map_err(|error| format!("{what}: {error}"))?;
+    let mut read = async |what: &str| {
+        let snapshot = engine.begin().await.map_err(|error| format!("{what}: {error}"))?;
         for (key, value) in rows {
             match drive(files, snapshot.get(key)).await {
                 Ok(Some(found)) if found == value => {}
-                Err(EngineError::Corrupt(_)) => {}
+                Err(error) if error.kind() == StorageErrorKind::Corrupt => is_damaged = true,
                 other => return Err(format!("{what}: {}: {other:?}", String::from_utf8_lossy(key))),
             }
         }
@@ -254,17 +268,20 @@ async fn check_damaged(
                 found.retain(|key, _| !key.starts_with(b"new"));
                 (found == *rows).then_some(()).ok_or_else(|| format!("{what}: other rows"))
             }
-            Err(EngineError::Corrupt(_)) => Ok(()),
+            Err(error) if error.kind() == StorageErrorKind::Corrupt => {
+                is_damaged = true;
+                Ok(())
+            }
             Err(error) => Err(format!("{what}: {error}")),
         }
     };
     read("at once").await?;
     // Background work meets the damage, and goes on with the rest.
     for number in 0..60 {
-        let snapshot = engine.snapshot().await.map_err(|error| error.to_string())?;
+        let snapshot = engine.begin().await.map_err(|error| error.to_string())?;
         let key = Key::from(format!("new {:04}", random.u16(..200)));
         let put = vec![Write::Put(key, vec![b'n'; 400].into())];
-        let committing = engine.commit(snapshot.version(), vec![], put);
+        let committing = snapshot.commit(put.into());
         let mut committing = std::pin::pin!(committing);
         let _ =
             std::future::poll_fn(|context| std::task::Poll::Ready(committing.as_mut().poll(context))).await;
@@ -275,5 +292,32 @@ async fn check_damaged(
         tokio::time::advance(Duration::from_secs(1)).await;
         committing.await.map_err(|error| format!("commit {number} was refused: {error}"))?;
     }
-    read("after compactions").await
+    read("after compactions").await?;
+    match is_damaged && damages == 0 {
+        true => Err("an offline check does not find it".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// How many damages an offline check finds, and the rows that it can read.
+fn check_offline(files: &SimulatedFiles) -> (usize, Rows) {
+    let mut damages = 0;
+    // There are no extents here.
+    let mut count = |damage: Damage| damages += usize::from(!damage.file.ends_with("extents"));
+    let mut rows = Rows::default();
+    match OfflineDirectory::open(Arc::new(files.clone()), Path::new(DIRECTORY)) {
+        Ok(directory) => {
+            let mut check = DirectoryCheck::open(directory, &mut count).expect("nothing fails");
+            check.verify_tables(&mut |_| {}, &mut count).expect("nothing fails");
+            let read = check.rows(&mut |_, key, value| {
+                rows.insert(key.to_vec(), value.to_vec());
+                Ok(())
+            });
+            read.expect("nothing fails");
+        }
+        Err(OfflineError::Damaged(_)) => damages += 1,
+        Err(OfflineError::Unusable(_)) => damages += 1,
+        Err(error) => panic!("{error}"),
+    }
+    (damages, rows)
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tepui_files::{CrashOutcome, DirectWrites, Failure, SimulatedFiles, TracedCall};
-use tepui_local::{DiskEngine, DiskSnapshot, EngineOptions, Stepper};
+use tepui_local::{DiskEngine, DiskTransaction, EngineOptions, Stepper};
 use tepui_storage::{
-    Commit as EngineCommit, CommitError, Engine, EngineError, Key, KeyRange, ScanLimit, Snapshot, Value,
-    Write,
+    Commit as EngineCommit, CommitError, Engine, Key, KeyRange, ScanLimit, Snapshot, StorageError,
+    StorageErrorKind, Transaction, Value, Write,
 };
 
 pub(crate) const DIRECTORY: &str = "/data";
@@ -55,7 +55,7 @@ pub(crate) struct Run {
     random: fastrand::Rng,
     store: Option<Open>,
     waiting: Vec<Waiting>,
-    held: Vec<(DiskSnapshot, Rows)>,
+    held: Vec<(DiskTransaction, Rows)>,
     numbers: usize,
     /// For people: what was done.
     pub(crate) log: Vec<String>,
@@ -165,7 +165,7 @@ impl Run {
             Err(error) => {
                 self.note(|| format!("not opened: {error}"));
                 match error {
-                    EngineError::Corrupt(_) if !self.files.has_crashed() => {
+                    error if error.kind() == StorageErrorKind::Corrupt && !self.files.has_crashed() => {
                         Err(format!("refused to open: {error}"))
                     }
                     _ => Ok(false),
@@ -218,7 +218,7 @@ impl Run {
     }
 
     async fn submit(&mut self) {
-        let Ok(snapshot) = self.engine().snapshot().await else { return };
+        let Ok(snapshot) = self.engine().begin().await else { return };
         let number = self.numbers;
         self.numbers += 1;
         let mut writes = BTreeMap::new();
@@ -233,9 +233,7 @@ impl Run {
             None => Write::Delete(Key::copy_from_slice(key)),
         };
         let batch: Vec<Write> = writes.iter().map(puts).collect();
-        let engine = self.engine().clone();
-        let at = snapshot.version();
-        let outcome: Pending = Box::pin(async move { engine.commit(at, vec![], batch).await });
+        let outcome: Pending = Box::pin(snapshot.commit(batch.into()));
         self.waiting.push(Waiting { number, writes, outcome });
         // Queued by the first poll.
         self.collect().await;
@@ -254,7 +252,7 @@ impl Run {
                     let outcome = match result {
                         Ok(()) => Outcome::Acknowledged,
                         Err(CommitError::Unknown(_)) => Outcome::Unknown,
-                        Err(CommitError::Conflict | CommitError::Engine(_)) => continue,
+                        Err(CommitError::Conflict | CommitError::Storage(_)) => continue,
                     };
                     self.model.add(Commit { number, outcome, writes });
                 }
@@ -272,10 +270,10 @@ impl Run {
 
     async fn read(&mut self) -> Result<(), String> {
         let key = self.key();
-        let Ok(snapshot) = self.engine().snapshot().await else { return Ok(()) };
+        let Ok(snapshot) = self.engine().begin().await else { return Ok(()) };
         let value = match drive(&self.files, snapshot.get(&key)).await {
             Ok(value) => value.map(|value| value.to_vec()),
-            Err(EngineError::Corrupt(error)) if !self.files.has_crashed() => {
+            Err(error) if error.kind() == StorageErrorKind::Corrupt && !self.files.has_crashed() => {
                 return Err(format!("read: {error}"));
             }
             Err(_) => return Ok(()),
@@ -299,17 +297,19 @@ impl Run {
                 self.waiting = waiting;
                 checked.map_err(|error| format!("compare: {error}"))
             }
-            Err(EngineError::Corrupt(error)) if !self.files.has_crashed() => Err(format!("scan: {error}")),
+            Err(error) if error.kind() == StorageErrorKind::Corrupt && !self.files.has_crashed() => {
+                Err(format!("scan: {error}"))
+            }
             Err(_) => Ok(()),
         }
     }
 
-    async fn rows(&self) -> Result<Rows, EngineError> {
-        rows_of(&self.files, &self.engine().snapshot().await?).await
+    async fn rows(&self) -> Result<Rows, StorageError> {
+        rows_of(&self.files, &self.engine().begin().await?).await
     }
 
     async fn hold(&mut self) {
-        let Ok(snapshot) = self.engine().snapshot().await else { return };
+        let Ok(snapshot) = self.engine().begin().await else { return };
         if let Ok(rows) = rows_of(&self.files, &snapshot).await {
             self.held.push((snapshot, rows));
         }
@@ -319,7 +319,7 @@ impl Run {
         let Some((snapshot, rows)) = self.held.pop() else { return Ok(()) };
         match rows_of(&self.files, &snapshot).await {
             Ok(now) if now != rows => Err("a snapshot has changed".into()),
-            Err(EngineError::Corrupt(error)) if !self.files.has_crashed() => {
+            Err(error) if error.kind() == StorageErrorKind::Corrupt && !self.files.has_crashed() => {
                 Err(format!("a snapshot cannot be read any more: {error}"))
             }
             _ => Ok(()),
@@ -358,7 +358,7 @@ impl Run {
                 self.stepper().compact(true);
                 self.stepper().remove_obsolete();
                 self.collect().await;
-                if self.engine().health().is_ok() && self.put_marker().await? {
+                if self.engine().health().await.is_ok() && self.put_marker().await? {
                     self.check_all().await?;
                     while !self.held.is_empty() {
                         self.let_go().await?;
@@ -368,7 +368,10 @@ impl Run {
             }
             tokio::time::advance(Duration::from_secs(1)).await;
         }
-        let health = self.store.as_ref().map(|open| open.engine.health());
+        let health = match &self.store {
+            Some(open) => open.engine.health().await,
+            None => Ok(()),
+        };
         Err(format!("does not recover: {health:?}"))
     }
 
@@ -378,7 +381,7 @@ impl Run {
         self.submit().await;
         self.stepper().commit();
         self.collect().await;
-        Ok(self.waiting.len() <= before && self.engine().health().is_ok())
+        Ok(self.waiting.len() <= before && self.engine().health().await.is_ok())
     }
 
     /// Ends the process, cleanly or not, and starts it again.
@@ -433,15 +436,12 @@ impl Run {
     /// Deletes everything, as far as deletes are accepted. Returns whether all were.
     pub(crate) async fn delete_all(&mut self) -> Result<bool, String> {
         for key in self.model.keys() {
-            let Ok(snapshot) = self.engine().snapshot().await else { return Ok(false) };
-            let engine = self.engine().clone();
+            let Ok(snapshot) = self.engine().begin().await else { return Ok(false) };
             let writes = vec![Write::Delete(Key::copy_from_slice(&key))];
-            let delete =
-                EngineCommit { at: snapshot.version(), writes, frees_space: true, ..EngineCommit::default() };
-            drop(snapshot);
+            let delete = EngineCommit::from(writes).with_frees_space(true);
             let number = self.numbers;
             self.numbers += 1;
-            let outcome: Pending = Box::pin(engine.submit(None, delete));
+            let outcome: Pending = Box::pin(snapshot.commit(delete));
             let before = self.model.candidates(&key).len();
             self.waiting.push(Waiting { number, writes: BTreeMap::from([(key.clone(), None)]), outcome });
             self.collect().await;
@@ -461,7 +461,10 @@ impl Run {
     }
 }
 
-pub(crate) async fn rows_of(files: &SimulatedFiles, snapshot: &DiskSnapshot) -> Result<Rows, EngineError> {
+pub(crate) async fn rows_of(
+    files: &SimulatedFiles,
+    snapshot: &DiskTransaction,
+) -> Result<Rows, StorageError> {
     let mut range = KeyRange { start: Key::new(), end: Key::from_static(&[0xff]) };
     let mut rows = Rows::new();
     loop {

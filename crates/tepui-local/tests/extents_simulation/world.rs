@@ -1,7 +1,7 @@
 //! A store on a simulated file system and its clients, whose steps follow from a seed.
 
 use crate::case::{Case, OUTCOMES, Trouble};
-use crate::model::{Content, Fate, Model};
+use crate::model::{Content, Fate, Known, Model};
 use bytes::Bytes;
 use std::future::Future;
 use std::ops::Range;
@@ -10,9 +10,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tepui_files::{CrashOutcome, DirectWrites, SimulatedFiles, TracedCall};
+use tepui_files::{CrashOutcome, DirectWrites, FileSystem, SimulatedFiles, TracedCall};
+use tepui_local::check::check_extents;
 use tepui_local::{DiskExtents, ExtentsOptions};
-use tepui_storage::{Extent, ExtentError, ExtentWriter, Extents};
+use tepui_storage::{Extent, ExtentWriter, Extents, StorageError, StorageErrorKind};
 
 /// How many things are done in a run.
 pub(crate) const STEPS: usize = 150;
@@ -63,16 +64,16 @@ struct Actor {
 }
 
 enum Outcome {
-    Wrote(Content, Result<Extent, ExtentError>),
+    Wrote(Content, Result<Extent, StorageError>),
     Read {
         which: usize,
         range: Range<u64>,
         began: Fate,
         expired: bool,
-        found: Result<Vec<Bytes>, ExtentError>,
+        found: Result<Vec<Bytes>, StorageError>,
     },
-    Freed(Vec<usize>, Result<(), ExtentError>),
-    Swept(u64, Result<(), ExtentError>),
+    Freed(Vec<usize>, Result<(), StorageError>),
+    Swept(u64, Result<(), StorageError>),
 }
 
 impl World {
@@ -323,8 +324,8 @@ impl World {
             }
             Outcome::Wrote(_, Err(error)) => {
                 self.say(&format!("  {name}: {error}"));
-                let is_known = is_full && matches!(error, ExtentError::NoSpace(_));
-                let is_known = is_known || (self.may_fail() && !matches!(error, ExtentError::Corrupt(_)));
+                let is_known = is_full && error.kind() == StorageErrorKind::NoSpace;
+                let is_known = is_known || (self.may_fail() && error.kind() != StorageErrorKind::Corrupt);
                 assert!(is_known || self.is_closed(&error), "{name}: {error}");
             }
             Outcome::Read { which, range, began, expired, found } => {
@@ -337,7 +338,7 @@ impl World {
                             "{name}: it was freed"
                         );
                     }
-                    Err(ExtentError::Corrupt(what)) => {
+                    Err(what) if what.kind() == StorageErrorKind::Corrupt => {
                         assert!(began != Fate::Kept || expired, "{name}: lost: {what}");
                     }
                     Err(error) => assert!(self.may_fail(), "{name}: {error}"),
@@ -350,7 +351,7 @@ impl World {
             Outcome::Freed(_, Err(error)) | Outcome::Swept(_, Err(error)) => {
                 self.say(&format!("  {name}: {error}"));
                 let is_swept_twice = error.to_string().contains("not an unsealed volume");
-                let is_corrupt = matches!(error, ExtentError::Corrupt(_));
+                let is_corrupt = error.kind() == StorageErrorKind::Corrupt;
                 match self.case.trouble {
                     // A sweep that would lose something is refused.
                     Trouble::Damage(_) => assert!(is_corrupt || is_swept_twice, "{name}: {error}"),
@@ -361,7 +362,7 @@ impl World {
         }
     }
 
-    fn is_closed(&self, error: &ExtentError) -> bool {
+    fn is_closed(&self, error: &StorageError) -> bool {
         error.to_string().contains("closed")
     }
 
@@ -475,7 +476,7 @@ impl World {
         for which in self.model.all(Fate::Freed) {
             let known = &self.model.extents[which];
             let found = self.files.complete(extents.read(known.extent, 0..known.extent.bytes));
-            let is_gone = matches!(found, Err(ExtentError::Corrupt(_)));
+            let is_gone = matches!(&found, Err(error) if error.kind() == StorageErrorKind::Corrupt);
             assert!(
                 is_gone || known.extent.bytes == 0 || !self.settings.has_holes,
                 "{:?} is freed and there: {:?}",
@@ -514,11 +515,28 @@ impl World {
         }
     }
 
+    /// How many of the extents that are kept an offline check finds damaged. But for empty ones, which are read without the disk.
+    fn check_offline(&self) -> usize {
+        let is_checked = |known: &&Known| known.fate == Fate::Kept && known.extent.bytes > 0;
+        let kept = self.model.extents.iter().filter(is_checked);
+        let mut kept: Vec<Extent> = kept.map(|known| known.extent).collect();
+        kept.sort_unstable();
+        let files: Arc<dyn FileSystem> = Arc::new(self.files.copy());
+        if !files.exists(Path::new(FOLDER)).expect("nothing fails") {
+            return kept.len();
+        }
+        let mut damages = 0;
+        check_extents(&files, Path::new(FOLDER), kept.into_iter(), &mut |_| damages += 1)
+            .expect("nothing fails");
+        damages
+    }
+
     /// Flips a bit or takes something away. Reads are right or say that something is wrong; what is written afterwards is never
     /// taken for what was lost.
     fn damage(&mut self, which: u64) {
         let mut random = fastrand::Rng::with_seed(which);
         self.files = self.files.copy();
+        assert_eq!(self.check_offline(), 0, "damages of a healthy folder");
         let listed = self.files.list();
         let Some((path, length)) = random.choice(&listed).cloned() else { return };
         match which % 4 {
@@ -545,6 +563,7 @@ impl World {
             }
             _ => return,
         }
+        let mut found = Some(self.check_offline());
         for _ in 0..2 {
             self.open();
             let extents = self.extents.clone().expect("it is open");
@@ -556,9 +575,14 @@ impl World {
                     Ok(found) => {
                         assert!(found.concat() == known.content.bytes(), "{:?}: other bytes", known.extent)
                     }
-                    Err(ExtentError::Corrupt(_)) => wrong += usize::from(known.fate == Fate::Kept),
+                    Err(error) if error.kind() == StorageErrorKind::Corrupt => {
+                        wrong += usize::from(known.fate == Fate::Kept)
+                    }
                     Err(error) => panic!("{:?}: {error}", known.extent),
                 }
+            }
+            if let Some(found) = found.take() {
+                assert_eq!(found, wrong, "an offline check finds the same");
             }
             if which % 4 == 3 {
                 assert!(wrong <= 1, "one bit was flipped, {wrong} extents are wrong");
@@ -578,7 +602,7 @@ impl World {
     }
 }
 
-async fn write(extents: &DiskExtents, mut bytes: Bytes, piece: usize) -> Result<Extent, ExtentError> {
+async fn write(extents: &DiskExtents, mut bytes: Bytes, piece: usize) -> Result<Extent, StorageError> {
     let mut writer = extents.begin().await?;
     while !bytes.is_empty() {
         writer.write(bytes.split_to(piece.min(bytes.len()))).await?;

@@ -8,7 +8,7 @@ pub enum Allowed {
     Fully,
     /// Unless there is such a blob already: that is [`crate::ErrorCode::UnauthorizedBlobOverwrite`].
     IfAbsent,
-    /// If the container is open to everybody to this degree. If not: [`crate::ErrorCode::ResourceNotFound`].
+    /// If the container is public to this degree. If not: [`crate::ErrorCode::ResourceNotFound`].
     IfPublic(PublicAccess),
 }
 

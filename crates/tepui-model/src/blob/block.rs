@@ -72,6 +72,14 @@ impl BlockListType {
             .find_map(|(name, list)| text.eq_ignore_ascii_case(name).then_some(list))
     }
 
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Uncommitted => "uncommitted",
+            Self::All => "all",
+        }
+    }
+
     pub fn has_committed(self) -> bool {
         matches!(self, Self::Committed | Self::All)
     }

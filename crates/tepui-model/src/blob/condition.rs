@@ -14,7 +14,7 @@ use crate::{ErrorCode, Timestamp};
 pub enum EtagMatch {
     /// `*`: whatever is there.
     Any,
-    /// One of these moments of the last change. `None`: an ETag that no resource has.
+    /// One of these times of the last change. `None`: an ETag that no resource has.
     OneOf(Vec<Option<Timestamp>>),
 }
 
@@ -34,12 +34,12 @@ impl EtagMatch {
     pub fn accepts(&self, changed: Timestamp) -> bool {
         match self {
             Self::Any => true,
-            Self::OneOf(moments) => moments.contains(&Some(changed)),
+            Self::OneOf(times) => times.contains(&Some(changed)),
         }
     }
 
     pub fn is_list(&self) -> bool {
-        matches!(self, Self::OneOf(moments) if moments.len() > 1)
+        matches!(self, Self::OneOf(times) if times.len() > 1)
     }
 }
 
@@ -130,8 +130,8 @@ impl Conditions {
 }
 
 /// Dates in headers have no more.
-fn whole_seconds(moment: Timestamp) -> u64 {
-    moment.ticks() / 10_000_000
+fn whole_seconds(time: Timestamp) -> u64 {
+    time.ticks() / 10_000_000
 }
 
 /// What must hold of a blob or a container, and the lease that the caller says it holds.

@@ -1,4 +1,4 @@
-//! ETags of containers and blobs: the moment of the last change, in hexadecimal.
+//! ETags of containers and blobs: the time of the last change, in hexadecimal.
 
 use crate::Timestamp;
 
@@ -67,11 +67,11 @@ impl AsRef<[u8]> for EtagText {
     }
 }
 
-/// The moment in an ETag, with quotes or without; `None` if no resource has such an ETag.
+/// The time in an ETag, with quotes or without; `None` if no resource has such an ETag.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let bare = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
     let changed = Timestamp::from_ticks(u64::from_str_radix(bare.strip_prefix("0x")?, 16).ok()?)?;
-    // One moment has one text.
+    // A time has one text.
     (to_text(changed) == bare).then_some(changed)
 }
 

@@ -85,6 +85,12 @@ pub enum LeaseState {
 }
 
 impl LeaseState {
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Available, Self::Leased, Self::Expired, Self::Breaking, Self::Broken]
+            .into_iter()
+            .find(|state| text.eq_ignore_ascii_case(state.name()))
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Available => "available",

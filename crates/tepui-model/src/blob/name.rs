@@ -47,7 +47,7 @@ impl ContainerName {
         self.0 == ROOT
     }
 
-    /// Whether it is where the service itself would write: always there, and for nobody else to write to.
+    /// Whether it is where the service itself would write: always there, and read-only for clients.
     pub fn is_logs(&self) -> bool {
         self.0 == LOGS
     }
@@ -109,7 +109,7 @@ impl fmt::Display for BlobPath {
     }
 }
 
-/// Which state of a blob is meant. Snapshots and versions are named by the moment they were made.
+/// Which state of a blob is meant. Snapshots and versions are named by the time they were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Revision {
     /// The blob as it is now.
@@ -120,7 +120,7 @@ pub enum Revision {
 }
 
 impl Revision {
-    /// The moment in the text of a snapshot or version, `2026-03-04T05:06:07.0201905Z`.
+    /// The time in the text of a snapshot or version, `2026-03-04T05:06:07.0201905Z`.
     ///
     /// ```
     /// use tepui_model::blob::Revision;
@@ -128,8 +128,8 @@ impl Revision {
     /// assert!(Revision::parse_moment("2026-03-04").is_none());
     /// ```
     pub fn parse_moment(text: &str) -> Option<Timestamp> {
-        // One moment has one text: no offsets, no shorter fractions.
-        Timestamp::parse_iso(text).filter(|moment| moment.to_iso_7() == text)
+        // A time has one text: no offsets, no shorter fractions.
+        Timestamp::parse_iso(text).filter(|time| time.to_iso_7() == text)
     }
 }
 

@@ -19,7 +19,25 @@ use crate::metadata::Metadata;
 use crate::operation::operation_kinds;
 use crate::{ErrorCode, Timestamp};
 
-/// A request, decoded. Values are within their limits.
+/// What a request asks for, by how it runs. Values are within their limits.
+#[expect(clippy::large_enum_variant, reason = "a box would be one more allocation for each request")]
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// Answered with one [`Reply`](super::Reply), and perhaps with bytes after it.
+    Operation(Operation),
+    /// Answered with a page, blob by blob as they are found.
+    List(ListBlobs),
+    /// The operations inside are decoded and decided one by one.
+    Batch { container: Option<ContainerName> },
+}
+
+impl From<Operation> for Call {
+    fn from(operation: Operation) -> Self {
+        Self::Operation(operation)
+    }
+}
+
+/// Everything but lists of blobs and batches.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     GetServiceProperties,
@@ -29,10 +47,6 @@ pub enum Operation {
     GetUserDelegationKey(DelegationKeyRequest),
     ListContainers(ListContainers),
     FindBlobsByTags(FindBlobsByTags),
-    /// The operations inside are decoded and decided one by one.
-    Batch {
-        container: Option<ContainerName>,
-    },
 
     CreateContainer {
         container: ContainerName,
@@ -76,7 +90,6 @@ pub enum Operation {
         deleted: ContainerName,
         deleted_version: String,
     },
-    ListBlobs(ListBlobs),
 
     PutBlob(PutBlob),
     PutBlobFromUrl(PutBlobFromUrl),
@@ -311,7 +324,7 @@ pub struct CopyBlob {
 }
 
 impl CopyBlob {
-    /// Whether the copy goes on after the answer: nobody waits, and the source is not here.
+    /// Whether the copy goes on after the answer: it was asked for that, and the source is on another server.
     pub fn goes_on(&self) -> bool {
         self.pace == CopyPace::Background && !matches!(self.source.place, SourcePlace::Here { .. })
     }
@@ -388,7 +401,7 @@ pub struct DeleteBlob {
     pub preconditions: Preconditions,
 }
 
-/// What must hold of the moment at which the tier of a blob was set.
+/// What must hold of the time at which the tier of a blob was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TierConditions {
     pub modified_since: Option<Timestamp>,
@@ -432,7 +445,7 @@ pub struct PutBlock {
 pub struct PutBlockList {
     pub blob: BlobPath,
     pub blocks: Vec<ChosenBlock>,
-    /// What the answer says of the list itself. It was compared with what the caller said.
+    /// What the answer says of the list itself. It was compared with what the caller sent.
     pub list_checksums: Checksums,
     pub new: NewBlob,
     pub preconditions: Preconditions,
@@ -493,11 +506,11 @@ pub enum NotImplemented {
 }
 
 impl NotImplemented {
-    /// What the caller is told.
+    /// The error that the caller gets.
     pub fn code(self) -> ErrorCode {
         match self {
             Self::QueryBlobContents | Self::RenameContainer => ErrorCode::NotImplemented,
-            // Only accounts with a hierarchical namespace have it. Others are told so, by the real service too.
+            // Only accounts with a hierarchical namespace have it. Others get this error, from the real service too.
             Self::SetBlobExpiry => ErrorCode::BlobOperationNotSupported,
         }
     }

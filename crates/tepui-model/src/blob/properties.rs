@@ -10,7 +10,7 @@ use crate::metadata::Metadata;
 use std::fmt;
 
 words! {
-    /// Who may read without credentials. Nobody where it is not set.
+    /// Who may read without credentials. No one if it is not set.
     PublicAccess {
         /// Blobs, but not what blobs there are.
         Blob = "blob",
@@ -47,7 +47,7 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Changed(pub Timestamp);
 
-/// What a blob says of its content when it is served. Absent ones are not said.
+/// What a blob says of its content when it is served. Absent ones are not sent.
 ///
 /// Texts are `&str` in lists: there are thousands of them, and they are only printed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

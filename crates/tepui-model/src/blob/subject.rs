@@ -2,10 +2,29 @@
 
 use super::name::{BlobPath, ContainerName};
 use super::operation::{
-    CopySource, CopyTags, NewContent, Operation, PageWrite, Piece, PutBlob, PutBlobFromUrl, PutBlockList,
-    SourceHead, SourcePlace, Upload,
+    Call, CopySource, CopyTags, NewContent, Operation, PageWrite, Piece, PutBlob, PutBlobFromUrl,
+    PutBlockList, SourceHead, SourcePlace, Upload,
 };
 use super::range::ByteRange;
+
+impl Call {
+    /// The operation, if it is one.
+    pub fn operation(&self) -> Option<&Operation> {
+        match self {
+            Self::Operation(operation) => Some(operation),
+            Self::List(_) | Self::Batch { .. } => None,
+        }
+    }
+
+    /// The container that it is about, or that its blob is in.
+    pub fn container(&self) -> Option<&ContainerName> {
+        match self {
+            Self::Operation(operation) => operation.container(),
+            Self::List(list) => Some(&list.container),
+            Self::Batch { container } => container.as_ref(),
+        }
+    }
+}
 
 impl Operation {
     /// The container that it is about, or that its blob is in.
@@ -19,9 +38,7 @@ impl Operation {
             | Self::LeaseContainer { container, .. }
             | Self::DeleteContainer { container, .. }
             | Self::RestoreContainer { container, .. } => Some(container),
-            Self::ListBlobs(list) => Some(&list.container),
             Self::FindBlobsByTags(find) => find.container.as_ref(),
-            Self::Batch { container } => container.as_ref(),
             _ => self.blob().map(|path| &path.container),
         }
     }
@@ -62,7 +79,6 @@ impl Operation {
             | Self::GetUserDelegationKey(_)
             | Self::ListContainers(_)
             | Self::FindBlobsByTags(_)
-            | Self::Batch { .. }
             | Self::CreateContainer { .. }
             | Self::GetContainer { .. }
             | Self::SetContainerMetadata { .. }
@@ -71,7 +87,6 @@ impl Operation {
             | Self::LeaseContainer { .. }
             | Self::DeleteContainer { .. }
             | Self::RestoreContainer { .. }
-            | Self::ListBlobs(_)
             | Self::NotImplemented(_) => None,
         }
     }
@@ -124,7 +139,7 @@ impl Operation {
         immutability.is_some() || legal_hold.is_some()
     }
 
-    /// Notes what the server of a source that is fetched has said of it.
+    /// Notes what the server of a fetched source has sent about it.
     pub fn set_source_head(&mut self, head: SourceHead) {
         let source = match self {
             Self::PutBlobFromUrl(put) => &mut put.source,

@@ -72,7 +72,7 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierView {
     pub tier: AccessTier,
-    /// Nobody has set it: it is the account's.
+    /// It was not set: it is the account's.
     pub inferred: bool,
     pub changed: Option<crate::Timestamp>,
     pub archive_status: Option<ArchiveStatus>,

@@ -1,4 +1,4 @@
-//! Messages, what identifies them, and what proves that somebody holds one.
+//! Messages, what identifies them, and what proves that a client holds one.
 
 use crate::{Timestamp, guid};
 use bytes::Bytes;

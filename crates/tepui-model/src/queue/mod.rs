@@ -7,5 +7,5 @@ pub mod reply;
 
 pub use message::{Claimed, MessageId, Peeked, PopReceipt, Stamp};
 pub use name::QueueName;
-pub use operation::{ListQueues, Operation, OperationKind};
+pub use operation::{Call, ListQueues, Operation, OperationKind, SequencedOperation};
 pub use reply::{ListedQueue, QueuePage, Reply};

@@ -9,31 +9,42 @@ use crate::service_properties::ServicePropertiesChange;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// A request, decoded. Values are within their limits.
+/// What a request asks for, by how it runs. Values are within their limits.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    Operation(Operation),
+    Sequenced(SequencedOperation),
+}
+
+impl Call {
+    /// The length of the text that it writes.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Self::Sequenced(SequencedOperation::PutMessage { text, .. }) => text.len(),
+            Self::Sequenced(SequencedOperation::UpdateMessage { text: Some(text), .. }) => text.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// What changes no message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     ListQueues(ListQueues),
-    CreateQueue {
-        queue: QueueName,
-        metadata: Metadata,
-    },
-    DeleteQueue {
-        queue: QueueName,
-    },
-    GetMetadata {
-        queue: QueueName,
-    },
-    SetMetadata {
-        queue: QueueName,
-        metadata: Metadata,
-    },
-    GetAcl {
-        queue: QueueName,
-    },
-    SetAcl {
-        queue: QueueName,
-        identifiers: Vec<SignedIdentifier>,
-    },
+    CreateQueue { queue: QueueName, metadata: Metadata },
+    GetMetadata { queue: QueueName },
+    SetMetadata { queue: QueueName, metadata: Metadata },
+    GetAcl { queue: QueueName },
+    SetAcl { queue: QueueName, identifiers: Vec<SignedIdentifier> },
+    PeekMessages { queue: QueueName, count: usize },
+    GetServiceProperties,
+    SetServiceProperties(ServicePropertiesChange),
+    GetServiceStats,
+}
+
+/// What changes messages: decided one after the other for each queue.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SequencedOperation {
     PutMessage {
         queue: QueueName,
         text: Bytes,
@@ -46,10 +57,6 @@ pub enum Operation {
         queue: QueueName,
         count: usize,
         visibility: Duration,
-    },
-    PeekMessages {
-        queue: QueueName,
-        count: usize,
     },
     UpdateMessage {
         queue: QueueName,
@@ -69,19 +76,69 @@ pub enum Operation {
     ClearMessages {
         queue: QueueName,
     },
-    GetServiceProperties,
-    SetServiceProperties(ServicePropertiesChange),
-    GetServiceStats,
+    DeleteQueue {
+        queue: QueueName,
+    },
+}
+
+impl From<Operation> for Call {
+    fn from(operation: Operation) -> Self {
+        Self::Operation(operation)
+    }
+}
+
+impl From<SequencedOperation> for Call {
+    fn from(operation: SequencedOperation) -> Self {
+        Self::Sequenced(operation)
+    }
+}
+
+impl Call {
+    /// The queue that it is about, if it is about one.
+    pub fn queue(&self) -> Option<&QueueName> {
+        match self {
+            Self::Operation(operation) => operation.queue(),
+            Self::Sequenced(operation) => Some(operation.queue()),
+        }
+    }
 }
 
 impl Operation {
+    fn queue(&self) -> Option<&QueueName> {
+        match self {
+            Self::CreateQueue { queue, .. }
+            | Self::GetMetadata { queue }
+            | Self::SetMetadata { queue, .. }
+            | Self::GetAcl { queue }
+            | Self::SetAcl { queue, .. }
+            | Self::PeekMessages { queue, .. } => Some(queue),
+            Self::ListQueues(_)
+            | Self::GetServiceProperties
+            | Self::SetServiceProperties(_)
+            | Self::GetServiceStats => None,
+        }
+    }
+}
+
+impl SequencedOperation {
+    pub fn queue(&self) -> &QueueName {
+        match self {
+            Self::PutMessage { queue, .. }
+            | Self::GetMessages { queue, .. }
+            | Self::UpdateMessage { queue, .. }
+            | Self::DeleteMessage { queue, .. }
+            | Self::ClearMessages { queue }
+            | Self::DeleteQueue { queue } => queue,
+        }
+    }
+
     /// Whether it frees space on the disk, in the end, or is needed to get there: it is carried out though the disk is nearly full.
     pub fn frees_space(&self) -> bool {
         match self {
-            // Whoever empties a queue takes messages before deleting them.
+            // A client that empties a queue gets messages before it deletes them.
             Self::GetMessages { .. } | Self::DeleteMessage { .. } => true,
             Self::ClearMessages { .. } | Self::DeleteQueue { .. } => true,
-            _ => false,
+            Self::PutMessage { .. } | Self::UpdateMessage { .. } => false,
         }
     }
 }

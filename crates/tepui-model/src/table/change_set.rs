@@ -26,6 +26,13 @@ pub enum Action {
     Delete(Condition),
 }
 
+impl Change {
+    /// Whether it frees space on the disk, in the end: it is carried out though the disk is nearly full.
+    pub fn frees_space(&self) -> bool {
+        matches!(self.action, Action::Delete(_))
+    }
+}
+
 impl Action {
     /// The operation's name in the protocol.
     pub fn name(&self) -> &'static str {
@@ -36,6 +43,18 @@ impl Action {
             Self::InsertOrReplace(_) => "InsertOrReplaceEntity",
             Self::InsertOrMerge(_) => "InsertOrMergeEntity",
             Self::Delete(_) => "DeleteEntity",
+        }
+    }
+
+    /// What it writes.
+    pub fn properties(&self) -> Option<&Properties> {
+        match self {
+            Self::Insert(properties)
+            | Self::Update(_, properties)
+            | Self::Merge(_, properties)
+            | Self::InsertOrReplace(properties)
+            | Self::InsertOrMerge(properties) => Some(properties),
+            Self::Delete(_) => None,
         }
     }
 }
@@ -80,6 +99,11 @@ impl ChangeSet {
 
     pub fn changes(&self) -> &[Change] {
         &self.changes
+    }
+
+    /// Whether each of its changes frees space.
+    pub fn frees_space(&self) -> bool {
+        self.changes.iter().all(Change::frees_space)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can be asked of the Table service.
 
-use super::change_set::{Action, Change, ChangeSet};
+use super::change_set::Change;
 use super::entity::EntityKey;
 use super::filter::Filter;
 use super::name::TableName;
@@ -9,17 +9,26 @@ use crate::access_policy::SignedIdentifier;
 use crate::operation::operation_kinds;
 use crate::service_properties::ServicePropertiesChange;
 
-/// A request, decoded. Tables are named as the caller spelled them; case does not matter.
+/// What a request asks for, by how it runs. Changes that are made together are a
+/// [`ChangeSet`](super::ChangeSet). Tables are named as the caller spelled them; case does not matter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// Answered with one [`Reply`](super::Reply).
+    Operation(Operation),
+    /// One write of one entity, answered with [`Written`](super::Written).
+    Change { table: String, change: Change },
+    /// Answered with a page, entity by entity as they are found.
+    Query(QueryEntities),
+}
+
+/// Everything but queries for entities and changes of them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     QueryTables(QueryTables),
     GetTable { table: String },
     CreateTable { name: TableName },
     DeleteTable { table: String },
-    QueryEntities(QueryEntities),
     GetEntity { table: String, key: EntityKey },
-    ChangeEntity { table: String, change: Change },
-    EntityGroupTransaction(ChangeSet),
     GetTableAcl { table: String },
     SetTableAcl { table: String, identifiers: Vec<SignedIdentifier> },
     GetServiceProperties,
@@ -27,16 +36,16 @@ pub enum Operation {
     GetServiceStats,
 }
 
+impl From<Operation> for Call {
+    fn from(operation: Operation) -> Self {
+        Self::Operation(operation)
+    }
+}
+
 impl Operation {
     /// Whether it frees space on the disk, in the end, or is needed to get there: it is carried out though the disk is nearly full.
     pub fn frees_space(&self) -> bool {
-        let deletes = |change: &Change| matches!(change.action, Action::Delete(_));
-        match self {
-            Self::DeleteTable { .. } => true,
-            Self::ChangeEntity { change, .. } => deletes(change),
-            Self::EntityGroupTransaction(set) => set.changes().iter().all(deletes),
-            _ => false,
-        }
+        matches!(self, Self::DeleteTable { .. })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pages of answers, and where the next one starts.
 
 use super::entity::EntityView;
+use crate::cost::Cost;
 use std::fmt;
 
 /// The first entity of the next page, or where it would be.
@@ -24,7 +25,7 @@ pub trait EntitySink: Send {
 pub struct EntityPage {
     /// A page may be empty and still have a next one.
     pub next: Option<Continuation>,
-    pub cost: QueryCost,
+    pub cost: Cost,
 }
 
 /// A page of table names.
@@ -52,32 +53,25 @@ pub enum PlanKind {
     Table,
 }
 
-/// What a query was planned to read and what it did read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueryCost {
-    pub kind: PlanKind,
-    /// Into how many separate key ranges the filter was turned.
-    pub ranges: usize,
-    pub entities_scanned: usize,
-    pub entities_returned: usize,
-}
+impl PlanKind {
+    pub const ALL: [Self; 6] =
+        [Self::Nothing, Self::Point, Self::RowRange, Self::Partition, Self::PartitionRange, Self::Table];
 
-impl fmt::Display for PlanKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+    /// As it is written in logs, metrics and receipts.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Nothing => "nothing",
             Self::Point => "point",
             Self::RowRange => "row-range",
             Self::Partition => "partition",
             Self::PartitionRange => "partition-range",
             Self::Table => "table",
-        })
+        }
     }
 }
 
-impl fmt::Display for QueryCost {
+impl fmt::Display for PlanKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, ranges, entities_scanned, entities_returned } = self;
-        write!(f, "{kind} ranges={ranges} scanned={entities_scanned} returned={entities_returned}")
+        f.write_str(self.name())
     }
 }

@@ -111,6 +111,13 @@ pub fn iter(packed: &[u8]) -> Iter<'_> {
     Iter { rest: packed }
 }
 
+/// Whether packed bytes are properties up to their end, with names in UTF-8.
+pub fn is_whole(packed: &[u8]) -> bool {
+    let mut properties = iter(packed);
+    while properties.next().is_some() {}
+    properties.rest.is_empty()
+}
+
 /// Walks the properties in their order. Ends early at bytes that no builder wrote.
 #[derive(Debug, Clone)]
 pub struct Iter<'a> {
@@ -260,7 +267,7 @@ impl PropertiesBuilder {
             ValueRef::Double(number) => self.put(kind::DOUBLE, &number.to_le_bytes()),
             ValueRef::Boolean(true) => self.packed.push(kind::TRUE),
             ValueRef::Boolean(false) => self.packed.push(kind::FALSE),
-            ValueRef::DateTime(moment) => self.put(kind::DATE_TIME, &moment.ticks().to_le_bytes()),
+            ValueRef::DateTime(time) => self.put(kind::DATE_TIME, &time.ticks().to_le_bytes()),
             ValueRef::Guid(guid) => self.put(kind::GUID, &guid.0),
             ValueRef::Binary(bytes) => {
                 self.packed.push(kind::BINARY);
@@ -299,8 +306,8 @@ fn check_value(name: &str, value: ValueRef<'_>) -> Result<(), ServiceError> {
         ValueRef::Binary(bytes) if bytes.len() > MAX_BINARY_BYTES => {
             Err(ErrorCode::PropertyValueTooLarge.into())
         }
-        ValueRef::DateTime(moment) if moment < Timestamp::EARLIEST_STORABLE => {
-            let c = moment.calendar();
+        ValueRef::DateTime(time) if time < Timestamp::EARLIEST_STORABLE => {
+            let c = time.calendar();
             Err(ServiceError::new(ErrorCode::OutOfRangeInput).with_message(format!(
                 "The '{name}' parameter of value '{:02}/{:02}/{:04} {:02}:{:02}:{:02}' is out of range.",
                 c.month, c.day, c.year, c.hour, c.minute, c.second

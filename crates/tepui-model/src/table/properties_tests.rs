@@ -21,7 +21,7 @@ impl Owned {
             Self::Int64(number) => ValueRef::Int64(*number),
             Self::Double(number) => ValueRef::Double(*number),
             Self::Boolean(flag) => ValueRef::Boolean(*flag),
-            Self::DateTime(moment) => ValueRef::DateTime(*moment),
+            Self::DateTime(time) => ValueRef::DateTime(*time),
             Self::Guid(bytes) => ValueRef::Guid(Guid(*bytes)),
             Self::Binary(bytes) => ValueRef::Binary(bytes),
         }

@@ -1,7 +1,8 @@
 //! What the Table service answers.
 
 use super::entity::Entity;
-use super::page::{EntityPage, TablePage};
+use super::name::TableName;
+use super::page::TablePage;
 use crate::Timestamp;
 use crate::access_policy::SignedIdentifier;
 use crate::service_properties::ServiceProperties;
@@ -14,14 +15,12 @@ pub enum Reply {
     Table {
         name: String,
     },
-    TableCreated,
+    /// The name as it is spelled from now on.
+    TableCreated {
+        name: TableName,
+    },
     TableDeleted,
-    /// The entities themselves went to the sink that the query was given.
-    Entities(EntityPage),
     Entity(Entity),
-    Written(Written),
-    /// One for each change, in their order.
-    Transaction(Vec<Written>),
     Acl(Vec<SignedIdentifier>),
     AclSet,
     ServiceProperties(ServiceProperties),

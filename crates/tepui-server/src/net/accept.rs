@@ -38,8 +38,8 @@ pub trait Handler: Send + Sync + 'static {
         body: Body,
     ) -> impl Future<Output = Response<ReplyBody>> + Send;
 
-    /// Whether requests can be served now, or the reason why not. Cheap, and never blocks.
-    fn health(&self) -> Result<(), String>;
+    /// Whether requests can be served now, or the reason why not. Cheap.
+    fn health(&self) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// The client of a connection.
@@ -301,7 +301,7 @@ async fn serve_connection<H: Handler, IO: AsyncRead + AsyncWrite + Unpin>(
                 head.extensions.insert(case);
             }
             let mut reply = if asks_for_health(&head) {
-                health(handler.as_ref())
+                health(handler.as_ref()).await
             } else {
                 handler.handle(peer, head, Body::from_wire(incoming, Arc::clone(&state))).await
             };
@@ -326,8 +326,8 @@ fn asks_for_health(head: &request::Parts) -> bool {
         && !head.headers.contains_key(AUTHORIZATION)
 }
 
-fn health<H: Handler>(handler: &H) -> Response<ReplyBody> {
-    let (status, body) = match handler.health() {
+async fn health<H: Handler>(handler: &H) -> Response<ReplyBody> {
+    let (status, body) = match handler.health().await {
         Ok(()) => (
             StatusCode::OK,
             concat!(r#"{"status":"ok","version":""#, env!("CARGO_PKG_VERSION"), "\"}\n").into(),

@@ -4,84 +4,123 @@
 //! timer (see `connection.rs`): a client is disconnected at the earliest when the time is over, and at the latest half as
 //! long again after that.
 
-use serde::Deserialize;
+use crate::config::Config;
+use clap::Args;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Bodies up to this size do not count against [`Limits::body_memory_bytes`].
 pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
 
 /// The limits of the server; `[limits]` in the configuration file.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(next_help_heading = Limits::HEADING)]
 pub struct Limits {
-    /// Connections open at a time. Further ones wait in the backlog of the listener; while any does,
-    /// idle connections are closed and busy ones are closed after their reply, so that new clients
-    /// do not wait for ever behind those that keep their connections.
+    /// Connections open at a time, a million at most
+    ///
+    /// Further ones wait in the backlog of the listener; while any does, idle connections are closed and busy ones are
+    /// closed after their reply, so that new clients do not wait for ever behind those that keep their connections.
+    #[arg(long, value_name = "NUMBER", default_value_t = 8192, value_parser = number(1..=1_000_000), hide_short_help = true)]
     pub max_connections: usize,
-    /// Of these, connections from one address; further ones are closed at once. If it is not given, half of them,
-    /// and no limit for this machine's own address. Trusted proxies have none at all. Every service leaves a quarter
-    /// of all connections to the others.
+
+    /// Connections from one address [default: half of all, and no limit for this machine]
+    ///
+    /// Further ones are closed at once. Trusted proxies have no such limit. Every service leaves a quarter of all
+    /// connections to the others.
+    #[arg(long, value_name = "NUMBER", value_parser = number(1..=usize::MAX), hide_short_help = true)]
     pub max_connections_per_address: Option<usize>,
-    /// Bytes of a request line and its headers together, at least 8192. More is answered with 431.
+
+    /// Bytes of a request line and its headers together, at least 8192; more is answered with 431
+    #[arg(long, value_name = "BYTES", default_value_t = 64 * 1024, value_parser = number(8192..=usize::MAX), hide_short_help = true)]
     pub max_head_bytes: usize,
-    /// Headers of a request. More are answered with 431.
+
+    /// Headers of a request, at least 16; more are answered with 431
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_MAX_HEADERS, value_parser = number(16..=usize::MAX), hide_short_help = true)]
     pub max_headers: usize,
-    /// From the first byte of a request to the end of its headers; on a new connection, from its opening.
-    #[serde(rename = "head-timeout-seconds", with = "seconds")]
+
+    /// From the first byte of a request to the end of its headers; on a new connection, from its opening
+    #[arg(id = "head_timeout_seconds", long = "head-timeout-seconds", value_name = "SECONDS",
+        default_value = "15", value_parser = seconds, hide_short_help = true)]
     pub head_timeout: Duration,
-    /// How long a connection may stay open between two requests.
-    #[serde(rename = "idle-timeout-seconds", with = "seconds")]
+
+    /// Close connections that are idle for so long
+    #[arg(id = "idle_timeout_seconds", long = "keep-alive-timeout",
+        aliases = ["idle-timeout-seconds", "table-keep-alive-timeout", "tableKeepAliveTimeout",
+            "queueKeepAliveTimeout", "blobKeepAliveTimeout"],
+        overrides_with = "idle_timeout_seconds", value_name = "SECONDS",
+        default_value = "180", value_parser = seconds)]
     pub idle_timeout: Duration,
-    /// Time that a request may keep the server waiting for the rest of its body.
-    #[serde(rename = "body-timeout-seconds", with = "seconds")]
+
+    /// Time that a request may keep the server waiting for the rest of its body
+    #[arg(id = "body_timeout_seconds", long = "body-timeout-seconds", value_name = "SECONDS",
+        default_value = "120", value_parser = seconds, hide_short_help = true)]
     pub body_timeout: Duration,
-    /// The minimum rate at which a client must send a body or read a reply, averaged over the time that
-    /// the server has waited for it.
+
+    /// The minimum rate at which a client must send a body or read a reply, averaged over the time that the server has
+    /// waited for it
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, hide_short_help = true)]
     pub min_bytes_per_second: u64,
-    /// How long the server waits before it checks the rate.
-    #[serde(rename = "pace-grace-seconds", with = "seconds")]
+
+    /// How long the server waits before it checks the rate
+    #[arg(id = "pace_grace_seconds", long = "pace-grace-seconds", value_name = "SECONDS",
+        default_value = "10", value_parser = seconds, hide_short_help = true)]
     pub pace_grace: Duration,
-    /// How long a client may read nothing at all of a reply.
-    #[serde(rename = "write-timeout-seconds", with = "seconds")]
+
+    /// How long a client may read nothing at all of a reply
+    #[arg(id = "write_timeout_seconds", long = "write-timeout-seconds", value_name = "SECONDS",
+        default_value = "30", value_parser = seconds, hide_short_help = true)]
     pub write_timeout: Duration,
-    /// Memory for request bodies of more than 64 KiB, over all connections. One that is streamed takes a MiB. An
-    /// account gets three quarters of it at most. Half as much again is for bodies that come slowly when others
-    /// need that memory.
+
+    /// Memory for request bodies of more than 64 KiB, over all connections
+    ///
+    /// At least 4 MiB. A body that is streamed takes a MiB. An account gets three quarters of it at most. Half as much
+    /// again is for bodies that come slowly when others need that memory.
+    #[arg(long, value_name = "BYTES", default_value_t = 256 * 1024 * 1024, value_parser = number(4 * 1024 * 1024..=usize::MAX), hide_short_help = true)]
     pub body_memory_bytes: usize,
-    /// Memory for pages of entities that are being made or wait to be read, over all connections. A page
-    /// takes up to 5 MiB. As much again for blobs that are being sent, each of which takes up to 768 KiB, for lists
-    /// of them, which are pages, and for lists of blocks, which take up to 22 MB; and once more for messages, 32 of
-    /// which take up to 10 MiB. An answer keeps its share until the client has read it.
-    /// A quarter is set apart for accounts that find the rest taken.
+
+    /// Memory for pages of entities that are being made or wait to be read, over all connections
+    ///
+    /// At least 5 MiB, which is what a page can take. As much again is for blobs that are being sent, each of which
+    /// takes up to 768 KiB, for lists of them, which are pages, and for lists of blocks, which take up to 22 MB; and
+    /// once more for messages, 32 of which take up to 10 MiB. A reply keeps its share until the client has read it.
+    /// A quarter is reserved for accounts that find the rest taken.
+    #[arg(long, value_name = "BYTES", default_value_t = 256 * 1024 * 1024, value_parser = number(PAGE_BYTES..=usize::MAX), hide_short_help = true)]
     pub reply_memory_bytes: usize,
-    /// How long a request waits for its share of that memory before it is answered with "server busy".
-    #[serde(rename = "body-memory-timeout-seconds", with = "seconds")]
+
+    /// How long a request waits for its share of that memory before it is answered with "server busy"
+    #[arg(id = "body_memory_timeout_seconds", long = "body-memory-timeout-seconds", value_name = "SECONDS",
+        default_value = "2", value_parser = seconds, hide_short_help = true)]
     pub body_memory_timeout: Duration,
-    /// How long requests in flight may take to end after the server was asked to stop.
-    #[serde(rename = "shutdown-grace-seconds", with = "seconds")]
+
+    /// How long requests in flight may take to end after the server was asked to stop
+    // Below the ten seconds that container runtimes give a process before they kill it.
+    #[arg(id = "shutdown_grace_seconds", long = "shutdown-grace-seconds", value_name = "SECONDS",
+        default_value = "8", value_parser = seconds, hide_short_help = true)]
     pub shutdown_grace: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_connections: 8192,
-            max_connections_per_address: None,
-            max_head_bytes: 64 * 1024,
-            max_headers: DEFAULT_MAX_HEADERS,
-            head_timeout: Duration::from_secs(15),
-            idle_timeout: Duration::from_secs(180),
-            body_timeout: Duration::from_secs(120),
-            min_bytes_per_second: 1024,
-            pace_grace: Duration::from_secs(10),
-            write_timeout: Duration::from_secs(30),
-            body_memory_bytes: 256 * 1024 * 1024,
-            reply_memory_bytes: 256 * 1024 * 1024,
-            body_memory_timeout: Duration::from_secs(2),
-            // Below the ten seconds that container runtimes give a process before they kill it.
-            shutdown_grace: Duration::from_secs(8),
-        }
+        Config::default().limits
+    }
+}
+
+/// Reads a number within a range.
+fn number(range: RangeInclusive<usize>) -> impl Fn(&str) -> Result<usize, String> + Clone {
+    move |text| match text.parse::<usize>() {
+        Ok(number) if number < *range.start() => Err(format!("must be at least {}", range.start())),
+        Ok(number) if number > *range.end() => Err(format!("must be at most {}", range.end())),
+        outcome => outcome.map_err(|error| error.to_string()),
+    }
+}
+
+/// Reads a time in seconds, with a fraction if need be.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let duration = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match duration {
+        Some(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err(format!("not a number of seconds above 0: {text}")),
     }
 }
 
@@ -97,6 +136,9 @@ const RECEIVE_BYTES: usize = 512 * 1024;
 const FIRST_CONNECTIONS: usize = 64;
 
 impl Limits {
+    /// Their heading in the help, and their section in the file.
+    pub(crate) const HEADING: &str = "Limits";
+
     /// The most connections of an address.
     pub(crate) fn max_connections_from(&self, address: IpAddr) -> usize {
         match self.max_connections_per_address {
@@ -123,42 +165,6 @@ impl Limits {
     /// Whether `bytes` in the time that the server `waited` for them is too slow.
     pub(crate) fn too_slow(&self, bytes: u64, waited: Duration) -> bool {
         waited >= self.pace_grace && (bytes as f64) < self.min_bytes_per_second as f64 * waited.as_secs_f64()
-    }
-
-    /// Fails with a message if limits cannot work.
-    pub fn check(&self) -> Result<(), String> {
-        let at_least = |key: &str, value: usize, least: usize| {
-            if value < least { Err(format!("{key} must be at least {least}: {value}")) } else { Ok(()) }
-        };
-        at_least("max-connections", self.max_connections, 1)?;
-        at_least("max-connections-per-address", self.max_connections_per_address.unwrap_or(1), 1)?;
-        at_least("max-head-bytes", self.max_head_bytes, 8192)?;
-        at_least("max-headers", self.max_headers, 16)?;
-        at_least("body-memory-bytes", self.body_memory_bytes, 4 * 1024 * 1024)?;
-        at_least("reply-memory-bytes", self.reply_memory_bytes, PAGE_BYTES)?;
-        if self.max_connections > MOST_CONNECTIONS {
-            return Err(format!(
-                "max-connections must be at most {MOST_CONNECTIONS}: {}",
-                self.max_connections
-            ));
-        }
-        Ok(())
-    }
-}
-
-const MOST_CONNECTIONS: usize = 1_000_000;
-
-/// Durations as seconds in the file, with a fraction if need be.
-mod seconds {
-    use serde::{Deserialize, Deserializer, de::Error};
-    use std::time::Duration;
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        let seconds = f64::deserialize(from)?;
-        match Duration::try_from_secs_f64(seconds) {
-            Ok(duration) if !duration.is_zero() => Ok(duration),
-            _ => Err(D::Error::custom(format!("not a number of seconds above 0: {seconds}"))),
-        }
     }
 }
 
@@ -199,13 +205,11 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_seconds() {
-        let limits: Limits = toml::from_str("idle-timeout-seconds = 0.5\nmax-connections = 7").unwrap();
-        assert_eq!(limits.idle_timeout, Duration::from_millis(500));
-        assert_eq!(limits.max_connections, 7);
-        assert_eq!(limits.head_timeout, Limits::default().head_timeout);
-        for wrong in ["idle-timeout-seconds = 0", "idle-timeout-seconds = -1", "idle-timeout = 5"] {
-            assert!(toml::from_str::<Limits>(wrong).is_err(), "{wrong}");
+    fn times_are_seconds() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(seconds("7"), Ok(Duration::from_secs(7)));
+        for wrong in ["0", "-1", "NaN", "inf", "1e300", "soon", ""] {
+            assert_eq!(seconds(wrong), Err(format!("not a number of seconds above 0: {wrong}")));
         }
     }
 }

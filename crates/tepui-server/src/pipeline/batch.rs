@@ -4,8 +4,9 @@ use super::exchange::{Authorized, Outcome};
 use super::{Tables, check_secondary};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
+use tepui_model::cost::Cost;
 use tepui_model::grant::Grant;
-use tepui_model::table::{Change, ChangeSet, Operation, OperationKind, Reply};
+use tepui_model::table::{Change, ChangeSet, OperationKind};
 use tepui_model::{ErrorCode, ServiceError, Stage};
 use tepui_storage::Engine;
 use tepui_wire::access::table::bounds;
@@ -40,7 +41,7 @@ impl<E: Engine> Tables<E> {
             }
             Batch::ChangeSet(parts) => {
                 check_secondary(&self.front, target, OperationKind::EntityGroupTransaction)?;
-                let answered = self.apply(authorized, &parts, body, ids).await;
+                let answered = self.apply(authorized, outcome, &parts, body, ids).await;
                 Ok(answered.unwrap_or_else(|error| {
                     outcome.error_code = Some(error.code.name());
                     log_failure(request_id, &error);
@@ -58,6 +59,7 @@ impl<E: Engine> Tables<E> {
     async fn apply(
         &self,
         authorized: &Authorized<'_>,
+        outcome: &mut Outcome,
         parts: &[Inner],
         body: &[u8],
         ids: &Boundaries,
@@ -86,12 +88,9 @@ impl<E: Engine> Tables<E> {
                 }
             }
         }
-        let operation = Operation::EntityGroupTransaction(ChangeSet::new(changes)?);
-        let reply = self.service.execute(authorized.account(), &operation, bounds(grant)).await?;
-        let (Operation::EntityGroupTransaction(set), Reply::Transaction(written)) = (&operation, reply)
-        else {
-            return Err(ErrorCode::InternalError.into());
-        };
+        let set = ChangeSet::new(changes)?;
+        let written = self.service.transact(authorized.account(), &set, bounds(grant)).await?;
+        outcome.cost = Some(Cost::of_changes(set.changes()));
         let answers: Vec<_> = set
             .changes()
             .iter()
@@ -119,8 +118,8 @@ impl<E: Engine> Tables<E> {
         request.check_access(&authorized.grant)?;
         request.check_name()?;
         let request = request.prepare_part(&batch::part_accept(head), None)?;
-        let operation = request.decode(&[])?;
-        let response = self.carry_out(authorized, outcome, &request, &operation).await?;
+        let call = request.decode(&[])?;
+        let response = self.carry_out(authorized, outcome, &request, &call).await?;
         Ok(response.map(Payload::into_whole))
     }
 }

@@ -18,21 +18,21 @@ mod upload;
 pub use background::BackgroundCopies;
 pub use remote::RemoteCopies;
 
-use super::exchange::{self, Authorized, Exchange, Outcome, Received};
+use super::exchange::{self, Authorized, Outcome, Received};
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, Front, admit, check_host, check_secondary, error_response, finish,
-    preflight, read_body, receive,
+    AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary, preflight,
+    read_body, respond,
 };
-use crate::accept::{Handler, Peer};
-use crate::body::{Body, ReplyBody};
-use crate::limits::{Limits, PAGE_BYTES};
+use crate::net::accept::{Handler, Peer};
+use crate::net::body::{Body, ReplyBody};
+use crate::net::limits::{Limits, PAGE_BYTES};
 use hyper::http::{Response, request};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
-use tepui_model::blob::{ContainerName, HttpProperties, ListBlobs, Operation, Reply};
+use tepui_model::blob::{Call, ContainerName, HttpProperties, ListBlobs, Operation, Reply};
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller};
@@ -43,7 +43,6 @@ use tepui_wire::address::Target;
 use tepui_wire::auth::SasToken;
 use tepui_wire::blob::reply::{self, BlobListWriter, BlockListWriter, Context, encode};
 use tepui_wire::blob::request::{Prepared, Request, too_large};
-use tepui_wire::error_body::ErrorFormat;
 use tepui_wire::head::BodyUse;
 
 /// The handler of the Blob service.
@@ -66,77 +65,6 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         Self { front, service, remote, memory: ReplyMemory::new(limits), copies }
     }
 
-    /// Everything that is checked, in the order in which it is, and the answer.
-    async fn answer(
-        &self,
-        received: &Received<'_>,
-        outcome: &mut Outcome,
-        body: &mut Option<Body>,
-    ) -> Result<Response<ReplyBody>, ServiceError> {
-        check_host(&self.front, received)?;
-        if received.is_preflight() {
-            return preflight(self, received).await;
-        }
-        let authorized = &admit(&self.front, self, received, outcome, body).await?;
-        let Authorized { head, grant, .. } = authorized;
-        let request = Request::read(head, &self.front.addresses)?;
-        outcome.operation = Some(exchange::OperationKind::Blob(request.kind()));
-        check_secondary(&self.front, head.target, request.kind())?;
-        let allowed = request.check_access(grant)?;
-        let prepared = match request.prepare() {
-            Ok(prepared) => prepared,
-            Err(error) if is_about_length(&error) => {
-                let container = request.container_name().ok();
-                return Err(self.container_first(authorized, container.as_ref(), error).await);
-            }
-            Err(error) => return Err(error),
-        };
-        access::check_details(grant, &prepared, head)?;
-        let caller = caller(head.target, allowed);
-        let answered = match request.body() {
-            whole @ BodyUse::Whole { .. } => {
-                let (operation, bytes) = self.decode(authorized, prepared, whole, body).await?;
-                match operation {
-                    Operation::Batch { container } => {
-                        // Boxed: it is large, and rare.
-                        Box::pin(self.answer_batch(authorized, container.as_ref(), &bytes)).await
-                    }
-                    operation => self.carry_out(authorized, caller, &operation).await,
-                }
-            }
-            BodyUse::Streamed => {
-                let operation = prepared.decode(b"")?;
-                self.answer_upload(authorized, caller, operation, body).await
-            }
-            BodyUse::Nothing => {
-                let operation = prepared.decode(b"")?;
-                match (&operation, operation.source()) {
-                    (Operation::ListBlobs(query), _) => {
-                        Box::pin(self.list_blobs(authorized, outcome, caller, query)).await
-                    }
-                    (
-                        Operation::ListContainers(_)
-                        | Operation::FindBlobsByTags(_)
-                        | Operation::GetPageRanges(_)
-                        | Operation::GetBlockList { .. },
-                        _,
-                    ) => Box::pin(self.answer_page(authorized, outcome, caller, &operation)).await,
-                    (_, Some(_)) if operation.goes_on() => {
-                        Box::pin(self.answer_background(authorized, caller, operation)).await
-                    }
-                    (_, Some(_)) => Box::pin(self.answer_copy(authorized, caller, operation)).await,
-                    (_, None) => self.carry_out(authorized, caller, &operation).await,
-                }
-            }
-        };
-        answered.map_err(|error| access::redact_error(error, grant, head))
-    }
-
-    fn error_response(&self, exchange: &mut Exchange<'_>, error: &ServiceError) -> Response<ReplyBody> {
-        let Exchange { received, outcome } = exchange;
-        error_response(&self.front, received, outcome, error, ErrorFormat::Xml).map(ReplyBody::from)
-    }
-
     /// Reads a body that is read whole, and what it asks for.
     async fn decode(
         &self,
@@ -144,10 +72,10 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         prepared: Prepared,
         body_use: BodyUse,
         body: &mut Option<Body>,
-    ) -> Result<(Operation, bytes::Bytes), ServiceError> {
-        let container = prepared.operation().container().cloned();
+    ) -> Result<(Call, bytes::Bytes), ServiceError> {
+        let container = prepared.call().container().cloned();
         let decoded = match read_body(body_use, authorized, body).await {
-            Ok(bytes) => decode_in_turns(prepared, &bytes).await.map(|operation| (operation, bytes)),
+            Ok(bytes) => decode_in_turns(prepared, &bytes).await.map(|call| (call, bytes)),
             Err(error) => Err(limited(error, body_use)),
         };
         match decoded {
@@ -199,7 +127,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             if self.memory.is_enough(&memory, bytes) {
                 break (memory, answer);
             }
-            // Both are given up before more is waited for: if all had something and waited for more, nobody would get it.
+            // Both are released before waiting for more: requests that hold some and wait for more would deadlock.
         };
         let response = match answer.reply {
             Reply::BlockList(list) => encode_in_turns(BlockListWriter::new(list)).await,
@@ -230,7 +158,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         &self,
         authorized: &Authorized<'_>,
         operation: &Operation,
-        answer: Answer<E::Snapshot, X>,
+        answer: Answer<E, X>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let overrides = overrides(authorized);
         let context = context(authorized, overrides.as_ref());
@@ -246,12 +174,12 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
 const STEP_WORK: usize = 4096;
 
 /// Reads a body, and lets others run meanwhile if it is long.
-async fn decode_in_turns(prepared: Prepared, body: &[u8]) -> Result<Operation, ServiceError> {
+async fn decode_in_turns(prepared: Prepared, body: &[u8]) -> Result<Call, ServiceError> {
     let coop = CoopBudget::default();
     let mut decoding = prepared.begin(body)?;
     loop {
-        if let Some(operation) = decoding.step()? {
-            return Ok(operation);
+        if let Some(call) = decoding.step()? {
+            return Ok(call);
         }
         coop.spend(STEP_WORK).await;
     }
@@ -271,19 +199,79 @@ fn context<'a>(authorized: &'a Authorized<'_>, overrides: Option<&'a HttpPropert
     Context { head: authorized.head, overrides, may_read_tags }
 }
 
+impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
+    fn front(&self) -> &Front {
+        &self.front
+    }
+
+    async fn answer(
+        &self,
+        received: &Received<'_>,
+        outcome: &mut Outcome,
+        body: &mut Option<Body>,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        check_host(&self.front, received)?;
+        if received.is_preflight() {
+            return preflight(self, received).await;
+        }
+        let authorized = &admit(&self.front, self, received, outcome, body).await?;
+        let Authorized { head, grant, .. } = authorized;
+        let request = Request::read(head, &self.front.addresses)?;
+        outcome.operation = Some(exchange::OperationKind::Blob(request.kind()));
+        check_secondary(&self.front, head.target, request.kind())?;
+        let allowed = request.check_access(grant)?;
+        let prepared = match request.prepare() {
+            Ok(prepared) => prepared,
+            Err(error) if is_about_length(&error) => {
+                let container = request.container_name().ok();
+                return Err(self.container_first(authorized, container.as_ref(), error).await);
+            }
+            Err(error) => return Err(error),
+        };
+        access::check_details(grant, &prepared, head)?;
+        let caller = caller(head.target, allowed);
+        let body_use = request.body();
+        let (call, bytes) = match body_use {
+            BodyUse::Whole { .. } => self.decode(authorized, prepared, body_use, body).await?,
+            BodyUse::Streamed | BodyUse::Nothing => (prepared.decode(b"")?, bytes::Bytes::new()),
+        };
+        // Boxed: what is large, and rare.
+        let answered = match call {
+            Call::Batch { container } => {
+                Box::pin(self.answer_batch(authorized, container.as_ref(), &bytes)).await
+            }
+            Call::List(query) => Box::pin(self.list_blobs(authorized, outcome, caller, &query)).await,
+            Call::Operation(operation) if body_use == BodyUse::Streamed => {
+                self.answer_upload(authorized, caller, operation, body).await
+            }
+            Call::Operation(operation) => match (&operation, operation.source()) {
+                (
+                    Operation::ListContainers(_)
+                    | Operation::FindBlobsByTags(_)
+                    | Operation::GetPageRanges(_)
+                    | Operation::GetBlockList { .. },
+                    _,
+                ) => Box::pin(self.answer_page(authorized, outcome, caller, &operation)).await,
+                (_, Some(_)) if operation.goes_on() => {
+                    Box::pin(self.answer_background(authorized, caller, operation)).await
+                }
+                (_, Some(_)) => Box::pin(self.answer_copy(authorized, caller, operation)).await,
+                (_, None) => self.carry_out(authorized, caller, &operation).await,
+            },
+        };
+        answered.map_err(|error| access::redact_error(error, grant, head))
+    }
+}
+
 impl<E: Engine, X: Extents> Handler for Blobs<E, X> {
     const HAS_METADATA: bool = true;
 
     async fn handle(&self, peer: Peer, parts: request::Parts, body: Body) -> Response<ReplyBody> {
-        let mut exchange = receive(&self.front, peer, parts);
-        let mut body = Some(body);
-        let answered = self.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
-        let response = answered.unwrap_or_else(|error| self.error_response(&mut exchange, &error));
-        finish(&self.front, self, exchange, response, body).await
+        respond(self, peer, parts, body).await
     }
 
-    fn health(&self) -> Result<(), String> {
-        self.service.health().map_err(|error| error.to_string())
+    async fn health(&self) -> Result<(), String> {
+        self.service.health().await.map_err(|error| error.to_string())
     }
 }
 
@@ -308,7 +296,7 @@ fn caller(target: &Target, allowed: Allowed) -> Caller<'_> {
     Caller { allowed, ..Caller::owner(&target.account) }
 }
 
-/// A body that is too large is told how large it may be.
+/// The error for a body that is too large says how large it may be.
 fn limited(error: ServiceError, body_use: BodyUse) -> ServiceError {
     match body_use {
         BodyUse::Whole { max_bytes, .. } if error.code == ErrorCode::RequestBodyTooLarge => {

@@ -1,8 +1,8 @@
 //! What pages in a browser must not do to a server on the same machine.
 //!
-//! Everybody knows the key of the development account, so every page that somebody opens could sign requests to a server
-//! that listens there. Two things keep pages of others out: requests that a browser sends for them without asking first
-//! are refused, unless a CORS rule allows them, and so are host names that somebody else could have pointed here.
+//! The key of the development account is public, so every page in a browser could sign requests to a server that listens
+//! there. Two checks prevent that: requests that a browser sends for a page of another site without a preflight are
+//! refused, unless a CORS rule allows them, and so are host names that others could have pointed here (DNS rebinding).
 
 use crate::config::{Config, development_account};
 use crate::remote_hosts::without_brackets;
@@ -16,8 +16,7 @@ use tepui_wire::cors;
 
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// Names under which nobody but their owner can point a host anywhere: those of this machine, of local networks and of
-/// Azure itself.
+/// Domains in which others cannot make a name resolve to this machine: its own, those of local networks, and Azure's.
 const OWN_DOMAINS: [&str; 9] =
     ["localhost", "local", "internal", "lan", "test", "example", "invalid", "home.arpa", "core.windows.net"];
 
@@ -167,11 +166,11 @@ mod tests {
             ("no browser", "POST", Service::Blob, &[][..], false),
             ("a form", "POST", Service::Blob, &[("origin", "http://evil.com")], true),
             ("no origin", "POST", Service::Blob, &[("origin", "null")], true),
-            ("a form, said so", "POST", Service::Table, &[("sec-fetch-site", "cross-site")], true),
+            ("a form, with its site", "POST", Service::Table, &[("sec-fetch-site", "cross-site")], true),
             ("another port", "POST", Service::Queue, &[("sec-fetch-site", "same-site")], true),
             ("its own page", "POST", Service::Blob, &[("origin", "http://127.0.0.1:10000")], false),
             (
-                "its own page, said so",
+                "its own page, with its site",
                 "POST",
                 Service::Blob,
                 &[("origin", "http://127.0.0.1:10000"), ("sec-fetch-site", "same-origin")],

@@ -1,16 +1,18 @@
 //! One request and what becomes of it, until the last byte of the answer is sent.
 
-use crate::accept::Peer;
-use crate::telemetry;
-use hyper::http::{HeaderMap, Method, request};
+use super::sinks::Sinks;
+use crate::net::accept::Peer;
+use crate::net::body::ReplyBody;
+use hyper::http::{HeaderMap, Method, Request, request};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tepui_model::cost::Cost;
 use tepui_model::grant::Grant;
 use tepui_model::operation::Kind;
-use tepui_model::table::QueryCost;
 use tepui_model::{ErrorCode, ServiceError, Timestamp, blob, queue, table};
 use tepui_wire::address::{AddressError, Target};
 use tepui_wire::auth::SigningKeys;
@@ -19,10 +21,12 @@ use tepui_wire::query::Query;
 use tepui_wire::version::ServiceVersion;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A request and its answer.
+/// A request and its answer. Dropped before it is [answered](Self::answered) if the client has gone.
 pub(super) struct Exchange<'a> {
     pub(super) received: Received<'a>,
     pub(super) outcome: Outcome,
+    /// `None`: no sink wants to hear of it, or all will hear from the answer.
+    sinks: Option<&'a Arc<Sinks>>,
 }
 
 /// A request as it came in, apart from its body.
@@ -66,8 +70,7 @@ pub(super) struct Outcome {
     pub(super) caller: Option<Caller>,
     pub(super) operation: Option<OperationKind>,
     pub(super) error_code: Option<&'static str>,
-    /// What the answer cost, for the log.
-    pub(super) plan: Option<QueryCost>,
+    pub(super) cost: Option<Cost>,
     /// What the answer holds of the memory for replies.
     pub(super) memory: Option<OwnedSemaphorePermit>,
 }
@@ -95,14 +98,23 @@ impl From<&Grant> for Caller {
 
 /// Which operation of which service a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OperationKind {
+pub enum OperationKind {
     Table(table::OperationKind),
     Queue(queue::OperationKind),
     Blob(blob::OperationKind),
 }
 
 impl OperationKind {
-    pub(super) fn name(self) -> &'static str {
+    /// Its number among the operations of its service.
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::Table(kind) => kind as usize,
+            Self::Queue(kind) => kind as usize,
+            Self::Blob(kind) => kind as usize,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
         match self {
             Self::Table(kind) => kind.name(),
             Self::Queue(kind) => kind.name(),
@@ -147,7 +159,7 @@ impl Authorized<'_> {
     }
 }
 
-/// A request and its answer, from its arrival to the last byte: what sinks are told.
+/// A request and its answer, from its arrival to the last byte, as sinks get it.
 #[derive(Debug)]
 pub struct FinishedExchange {
     pub request_id: String,
@@ -157,13 +169,12 @@ pub struct FinishedExchange {
     /// Empty if the request names none.
     pub account: String,
     pub caller: Option<Caller>,
-    /// The name of the operation, if it is known.
-    pub operation: Option<&'static str>,
+    pub operation: Option<OperationKind>,
     pub version: Option<ServiceVersion>,
-    pub status: u16,
+    /// `None` if the client had gone before the answer was ready.
+    pub status: Option<u16>,
     pub error_code: Option<&'static str>,
-    /// How a query was run.
-    pub plan: Option<QueryCost>,
+    pub cost: Option<Cost>,
     /// Bytes of the bodies, as they were received and sent.
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -174,37 +185,72 @@ pub struct FinishedExchange {
     pub ended: Instant,
 }
 
-impl Exchange<'_> {
-    /// What is known when an answer with this status is ready to be sent, and the memory that it holds.
-    pub(super) fn answered(self, status: u16) -> (FinishedExchange, Option<OwnedSemaphorePermit>) {
-        let Self { received, outcome } = self;
+impl<'a> Exchange<'a> {
+    pub(super) fn begin(received: Received<'a>, sinks: &'a Arc<Sinks>) -> Self {
+        let sinks = sinks.are_active().then_some(sinks);
+        if let Some(sinks) = sinks {
+            sinks.begin();
+        }
+        Self { received, outcome: Outcome::default(), sinks }
+    }
+
+    /// An answer with this status is ready to be sent.
+    pub(super) fn answered(mut self, status: u16) -> Answered {
+        let memory = self.outcome.memory.take();
+        let end = self.sinks.take().map(|sinks| (Arc::clone(sinks), self.finish(Some(status))));
+        Answered { memory, end }
+    }
+
+    /// What is known of it.
+    fn finish(&mut self, status: Option<u16>) -> FinishedExchange {
+        let Self { received, outcome, .. } = self;
         let now = Instant::now();
-        let finished = FinishedExchange {
-            request_id: received.request_id,
+        FinishedExchange {
+            request_id: std::mem::take(&mut received.request_id),
             client: received.peer.address,
-            request: received.parts,
-            account: received.target.map(|target| target.account).unwrap_or_default(),
+            request: std::mem::replace(&mut received.parts, Request::new(()).into_parts().0),
+            account: match &mut received.target {
+                Ok(target) => std::mem::take(&mut target.account),
+                Err(_) => String::new(),
+            },
             caller: outcome.caller,
-            operation: outcome.operation.map(OperationKind::name),
+            operation: outcome.operation,
             version: outcome.version,
             status,
             error_code: outcome.error_code,
-            plan: outcome.plan,
-            bytes_in: received.bytes_in.into_inner(),
+            cost: outcome.cost,
+            bytes_in: *received.bytes_in.get_mut(),
             bytes_out: 0,
             started: received.started,
             answered: now,
             ended: now,
-        };
-        (finished, outcome.memory)
+        }
     }
 }
 
-impl FinishedExchange {
-    /// The end of an answer of which so many bytes were sent: sinks are told. They are cheap and never block.
-    pub(super) fn end(mut self, bytes_out: u64) {
-        self.bytes_out = bytes_out;
-        self.ended = Instant::now();
-        telemetry::log_exchange(&self);
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        if let Some(sinks) = self.sinks.take() {
+            sinks.end(&self.finish(None));
+        }
+    }
+}
+
+/// An exchange whose answer is about to be sent.
+pub(super) struct Answered {
+    memory: Option<OwnedSemaphorePermit>,
+    end: Option<(Arc<Sinks>, FinishedExchange)>,
+}
+
+impl Answered {
+    /// The body of the answer, at whose end sinks hear of the exchange.
+    pub(super) fn body(self, body: ReplyBody) -> ReplyBody {
+        let body = body.holding(self.memory);
+        let Some((sinks, mut finished)) = self.end else { return body };
+        body.at_end(move |bytes_out| {
+            finished.bytes_out = bytes_out;
+            finished.ended = Instant::now();
+            sinks.end(&finished);
+        })
     }
 }

@@ -1,25 +1,25 @@
 //! The requests of the Queue service.
 
-use super::exchange::{self, Authorized, Exchange, Outcome, Received};
+use super::exchange::{self, Authorized, Outcome, Received};
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, Front, admit, check_host, check_secondary, error_response, finish,
-    preflight, read_body, receive,
+    AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary, preflight,
+    read_body, respond,
 };
-use crate::accept::{Handler, Peer};
-use crate::body::{Body, ReplyBody};
-use crate::limits::{Limits, PAGE_BYTES};
+use crate::net::accept::{Handler, Peer};
+use crate::net::body::{Body, ReplyBody};
+use crate::net::limits::{Limits, PAGE_BYTES};
 use hyper::http::{Response, request};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::cost::Cost;
 use tepui_model::queue::message::MAX_TEXT_BYTES;
-use tepui_model::queue::{Operation, QueueName};
+use tepui_model::queue::{Call, Operation, QueueName, SequencedOperation};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::QueueService;
 use tepui_storage::Engine;
 use tepui_wire::auth::SasToken;
-use tepui_wire::error_body::ErrorFormat;
 use tepui_wire::queue::reply::encode;
 use tepui_wire::queue::request::Request;
 
@@ -38,7 +38,25 @@ impl<E: Engine> Queues<E> {
         Self { front, service, replies: ReplyMemory::new(limits) }
     }
 
-    /// Everything that is checked, in the order in which it is, and the answer.
+    /// Which error wins when a body is not right: a missing queue does.
+    async fn queue_first(
+        &self,
+        account: &str,
+        queue: Option<&QueueName>,
+        error: ServiceError,
+    ) -> ServiceError {
+        match queue {
+            Some(queue) => self.service.require_queue(account, queue.as_str()).await.err().unwrap_or(error),
+            None => error,
+        }
+    }
+}
+
+impl<E: Engine> ServiceHandler for Queues<E> {
+    fn front(&self) -> &Front {
+        &self.front
+    }
+
     async fn answer(
         &self,
         received: &Received<'_>,
@@ -59,19 +77,20 @@ impl<E: Engine> Queues<E> {
         let bytes = read_body(request.body(), &authorized, body).await.map_err(limited);
         let answer = async {
             let queue = prepared.queue().cloned();
-            let operation = match bytes.and_then(|bytes| prepared.decode(&bytes)) {
-                Ok(operation) => operation,
+            let call = match bytes.and_then(|bytes| prepared.decode(&bytes)) {
+                Ok(call) => call,
                 Err(error) => {
                     return Err(self.queue_first(authorized.account(), queue.as_ref(), error).await);
                 }
             };
             // Before anything is done: messages that cannot be sent must not be taken.
-            let memory = match most_bytes(&operation) {
+            let memory = match most_bytes(&call) {
                 0 => None,
                 bytes => Some(self.replies.reserve(authorized.account(), bytes).await?),
             };
-            let reply = self.service.execute(authorized.account(), &operation).await;
+            let reply = self.service.execute(authorized.account(), &call).await;
             let reply = reply.map_err(|error| request.quoted(error))?;
+            outcome.cost = Cost::of_messages(&reply, call.text_bytes());
             let response = encode(head, reply)?;
             let memory = memory.and_then(|memory| ReplyMemory::keep(memory, response.body().len()));
             Ok((response.map(ReplyBody::from), memory))
@@ -80,39 +99,17 @@ impl<E: Engine> Queues<E> {
         outcome.memory = memory;
         Ok(response)
     }
-
-    /// Which error wins when a body is not right: a missing queue does.
-    async fn queue_first(
-        &self,
-        account: &str,
-        queue: Option<&QueueName>,
-        error: ServiceError,
-    ) -> ServiceError {
-        match queue {
-            Some(queue) => self.service.require_queue(account, queue.as_str()).await.err().unwrap_or(error),
-            None => error,
-        }
-    }
-
-    fn error_response(&self, exchange: &mut Exchange<'_>, error: &ServiceError) -> Response<ReplyBody> {
-        let Exchange { received, outcome } = exchange;
-        error_response(&self.front, received, outcome, error, ErrorFormat::Xml).map(ReplyBody::from)
-    }
 }
 
 impl<E: Engine> Handler for Queues<E> {
     const HAS_METADATA: bool = true;
 
     async fn handle(&self, peer: Peer, parts: request::Parts, body: Body) -> Response<ReplyBody> {
-        let mut exchange = receive(&self.front, peer, parts);
-        let mut body = Some(body);
-        let answered = self.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
-        let response = answered.unwrap_or_else(|error| self.error_response(&mut exchange, &error));
-        finish(&self.front, self, exchange, response, body).await
+        respond(self, peer, parts, body).await
     }
 
-    fn health(&self) -> Result<(), String> {
-        self.service.health().map_err(|error| error.to_string())
+    async fn health(&self) -> Result<(), String> {
+        self.service.health().await.map_err(|error| error.to_string())
     }
 }
 
@@ -134,12 +131,11 @@ impl<E: Engine> AccountSettings for Queues<E> {
 }
 
 /// How large the answer may be, if it may be large.
-fn most_bytes(operation: &Operation) -> usize {
-    match operation {
-        Operation::GetMessages { count, .. } | Operation::PeekMessages { count, .. } => {
-            count * MAX_MESSAGE_BYTES
-        }
-        Operation::ListQueues(_) => PAGE_BYTES,
+fn most_bytes(call: &Call) -> usize {
+    match call {
+        Call::Sequenced(SequencedOperation::GetMessages { count, .. })
+        | Call::Operation(Operation::PeekMessages { count, .. }) => count * MAX_MESSAGE_BYTES,
+        Call::Operation(Operation::ListQueues(_)) => PAGE_BYTES,
         _ => 0,
     }
 }

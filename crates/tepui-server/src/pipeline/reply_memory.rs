@@ -1,20 +1,20 @@
 //! The memory for answers on their way out.
 
-use crate::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
+use crate::net::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tepui_model::{ErrorCode, ServiceError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What is set apart for an account that finds everything else taken: two pages.
+/// What is reserved for an account that finds everything else taken: two pages.
 const SHARE_BYTES: usize = 2 * PAGE_BYTES;
-/// The part of the memory that is set apart.
-const SET_APART: usize = 4;
+/// The part of the memory that is reserved: one in so many.
+const RESERVED: usize = 4;
 
 /// The memory for pages, messages and blobs that are sent. Clients that read slowly keep theirs for as long as they
-/// take, so there is only so much for all of them. A quarter of it is set apart: whoever takes all of the rest leaves
-/// the other accounts something to work with.
+/// take, so it is limited for all of them together. A quarter of it is reserved for accounts that find the rest taken by
+/// another account.
 pub(super) struct ReplyMemory {
     common: Arc<Semaphore>,
     common_kib: u32,
@@ -22,7 +22,7 @@ pub(super) struct ReplyMemory {
     patience: Duration,
 }
 
-/// What is set apart.
+/// What is reserved.
 struct Shares {
     /// How many more accounts can have a share.
     left: usize,
@@ -30,7 +30,7 @@ struct Shares {
 }
 
 impl Shares {
-    /// The share of an account, if there is one left for it. Those that nobody uses are given to others.
+    /// The share of an account, if there is one left for it. Unused ones are given to others.
     fn of(&mut self, account: &str) -> Option<Arc<Semaphore>> {
         if let Some(share) = self.by_account.get(account) {
             return Some(Arc::clone(share));
@@ -52,7 +52,7 @@ impl Shares {
 
 impl ReplyMemory {
     pub(super) fn new(limits: &Limits) -> Self {
-        let left = limits.reply_memory_bytes / SET_APART / SHARE_BYTES;
+        let left = limits.reply_memory_bytes / RESERVED / SHARE_BYTES;
         let common_kib = kib(limits.reply_memory_bytes - left * SHARE_BYTES);
         Self {
             common: Arc::new(Semaphore::new(common_kib as usize)),
@@ -165,7 +165,7 @@ mod tests {
         assert!(memory.reserve("modest", 3 * PAGE_BYTES).await.is_err(), "not that much");
         assert!(memory.reserve_page("third").await.is_err(), "two shares are all that was set apart");
         drop(page);
-        assert!(memory.reserve_page("third").await.is_ok(), "nobody uses the share of the second");
+        assert!(memory.reserve_page("third").await.is_ok(), "the share of the second is unused");
         drop(greedy);
         assert!(memory.reserve("third", 12 * PAGE_BYTES).await.is_ok());
     }

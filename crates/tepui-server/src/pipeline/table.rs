@@ -3,19 +3,20 @@
 use super::exchange::{self, Authorized, Exchange, Outcome, Received};
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, Front, admit, check_host, check_secondary, error_response, finish,
-    preflight, read_body, receive,
+    AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary,
+    error_response, preflight, read_body, respond,
 };
-use crate::accept::{Handler, Peer};
-use crate::body::{Body, ReplyBody};
-use crate::limits::{Limits, SMALL_BODY_BYTES};
+use crate::net::accept::{Handler, Peer};
+use crate::net::body::{Body, ReplyBody};
+use crate::net::limits::{Limits, SMALL_BODY_BYTES};
 use hyper::header::HeaderValue;
 use hyper::http::{HeaderMap, Response, request};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::cost::Cost;
 use tepui_model::operation::{Effect, Kind};
-use tepui_model::table::{Operation, OperationKind};
+use tepui_model::table::{Call, Operation, OperationKind, Reply};
 use tepui_model::{ServiceError, Stage};
 use tepui_service::TableService;
 use tepui_storage::Engine;
@@ -23,7 +24,7 @@ use tepui_wire::access::table::bounds;
 use tepui_wire::address::Target;
 use tepui_wire::auth::SasToken;
 use tepui_wire::payload::Payload;
-use tepui_wire::table::reply::{PREFERENCE_APPLIED, PageWriter, encode};
+use tepui_wire::table::reply::{PREFERENCE_APPLIED, PageWriter, encode, encode_change};
 use tepui_wire::table::request::presentation::{error_format, prefer};
 use tepui_wire::table::request::{Prepared, Request};
 use tepui_wire::version::ServiceVersion;
@@ -40,7 +41,84 @@ impl<E: Engine> Tables<E> {
         Self { front, service, replies: ReplyMemory::new(limits) }
     }
 
-    /// Everything that is checked, in the order in which it is, and the answer.
+    /// Does what was asked for and writes the answer.
+    pub(super) async fn carry_out(
+        &self,
+        authorized: &Authorized<'_>,
+        outcome: &mut Outcome,
+        request: &Prepared<'_>,
+        call: &Call,
+    ) -> Result<Response<Payload>, ServiceError> {
+        let bounds = bounds(&authorized.grant);
+        let (account, now) = (authorized.account(), authorized.now);
+        match call {
+            Call::Operation(operation) => {
+                if matches!(operation, Operation::GetEntity { .. }) {
+                    outcome.cost = Some(Cost::of_point_read(None));
+                }
+                let reply = self.service.execute(account, operation, bounds).await?;
+                if let Reply::Entity(entity) = &reply {
+                    outcome.cost = Some(Cost::of_point_read(Some(entity)));
+                }
+                Ok(encode(request, now, reply).map(Payload::from))
+            }
+            Call::Change { table, change } => {
+                let written = self.service.change_entity(account, table, change, bounds).await?;
+                outcome.cost = Some(Cost::of_change(change));
+                Ok(encode_change(request, now, change, written).map(Payload::from))
+            }
+            Call::Query(query) => {
+                let memory = self.replies.reserve_page(account).await?;
+                let mut writer = PageWriter::new(request, now, &query.table);
+                let page =
+                    self.service.query_entities(account, query, bounds, authorized.time, &mut writer).await?;
+                let response = writer.finish(&page);
+                outcome.cost = Some(page.cost);
+                outcome.memory = ReplyMemory::keep(memory, response.body().len());
+                Ok(response)
+            }
+        }
+    }
+
+    /// Which error wins when a body is not right. Fidelity: a missing table does. scenario: insert-bad-body-missing-table
+    async fn table_first(
+        &self,
+        target: &Target,
+        request: &Prepared<'_>,
+        error: ServiceError,
+    ) -> ServiceError {
+        match request.table() {
+            Some(table) if request.is_about_body() => {
+                self.service.require_table(&target.account, table).await.err().unwrap_or(error)
+            }
+            _ => error,
+        }
+    }
+}
+
+/// Fidelity: a refusal by the store says too which preference was heard. scenario: insert-conflict-keeps-preference
+fn decorate_error(
+    kind: Option<OperationKind>,
+    headers: &HeaderMap,
+    version: ServiceVersion,
+    error: &ServiceError,
+    response: &mut Response<Vec<u8>>,
+) {
+    let is_insert = matches!(kind, Some(OperationKind::InsertEntity | OperationKind::CreateTable));
+    if is_insert
+        && error.stage == Stage::Store
+        && version.has_prefer()
+        && let Some(applied) = prefer(headers).applied()
+    {
+        response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
+    }
+}
+
+impl<E: Engine> ServiceHandler for Tables<E> {
+    fn front(&self) -> &Front {
+        &self.front
+    }
+
     async fn answer(
         &self,
         received: &Received<'_>,
@@ -65,7 +143,7 @@ impl<E: Engine> Tables<E> {
         let body_use = request.body();
         let request = request.prepare()?;
         let bytes = read_body(body_use, &authorized, body).await?;
-        // Before anything is done: what is changed must be told. An answer that repeats a body is about as long.
+        // Before anything is changed: the answer to a change must not fail. One that repeats a body is about as long.
         let echo = match kind {
             InsertEntity | EntityGroupTransaction if bytes.len() > SMALL_BODY_BYTES => {
                 Some(self.replies.reserve(authorized.account(), 2 * bytes.len()).await?)
@@ -76,11 +154,11 @@ impl<E: Engine> Tables<E> {
             if kind == EntityGroupTransaction {
                 return Ok(self.answer_batch(&authorized, outcome, &bytes).await?.map(Payload::from));
             }
-            let operation = match request.decode(&bytes) {
-                Ok(operation) => operation,
+            let call = match request.decode(&bytes) {
+                Ok(call) => call,
                 Err(error) => return Err(self.table_first(head.target, &request, error).await),
             };
-            self.carry_out(&authorized, outcome, &request, &operation).await
+            self.carry_out(&authorized, outcome, &request, &call).await
         };
         let response = authorized.in_time(pin!(answer)).await?;
         let bytes = response.body().len();
@@ -95,47 +173,8 @@ impl<E: Engine> Tables<E> {
         Ok(response.map(|page| ReplyBody::pieces(page.into_pieces())))
     }
 
-    /// Runs an operation and writes its answer.
-    pub(super) async fn carry_out(
-        &self,
-        authorized: &Authorized<'_>,
-        outcome: &mut Outcome,
-        request: &Prepared<'_>,
-        operation: &Operation,
-    ) -> Result<Response<Payload>, ServiceError> {
-        let bounds = bounds(&authorized.grant);
-        let (account, now) = (authorized.account(), authorized.now);
-        if let Operation::QueryEntities(query) = operation {
-            let memory = self.replies.reserve_page(account).await?;
-            let mut writer = PageWriter::new(request, now, &query.table);
-            let page =
-                self.service.query_entities(account, query, bounds, authorized.time, &mut writer).await?;
-            let response = writer.finish(&page);
-            outcome.plan = Some(page.cost);
-            outcome.memory = ReplyMemory::keep(memory, response.body().len());
-            return Ok(response);
-        }
-        let reply = self.service.execute(account, operation, bounds).await?;
-        Ok(encode(request, now, operation, reply)?.map(Payload::from))
-    }
-
-    /// Which error wins when a body is not right. Fidelity: a missing table does. scenario: insert-bad-body-missing-table
-    async fn table_first(
-        &self,
-        target: &Target,
-        request: &Prepared<'_>,
-        error: ServiceError,
-    ) -> ServiceError {
-        match request.table() {
-            Some(table) if request.is_about_body() => {
-                self.service.require_table(&target.account, table).await.err().unwrap_or(error)
-            }
-            _ => error,
-        }
-    }
-
     fn error_response(&self, exchange: &mut Exchange<'_>, error: &ServiceError) -> Response<ReplyBody> {
-        let Exchange { received, outcome } = exchange;
+        let Exchange { received, outcome, .. } = exchange;
         let kind = match outcome.operation {
             Some(exchange::OperationKind::Table(kind)) => Some(kind),
             _ => None,
@@ -148,37 +187,15 @@ impl<E: Engine> Tables<E> {
     }
 }
 
-/// Fidelity: a refusal by the store says too which preference was heard. scenario: insert-conflict-keeps-preference
-fn decorate_error(
-    kind: Option<OperationKind>,
-    headers: &HeaderMap,
-    version: ServiceVersion,
-    error: &ServiceError,
-    response: &mut Response<Vec<u8>>,
-) {
-    let is_insert = matches!(kind, Some(OperationKind::InsertEntity | OperationKind::CreateTable));
-    if is_insert
-        && error.stage == Stage::Store
-        && version.has_prefer()
-        && let Some(applied) = prefer(headers).applied()
-    {
-        response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
-    }
-}
-
 impl<E: Engine> Handler for Tables<E> {
     const HAS_METADATA: bool = false;
 
     async fn handle(&self, peer: Peer, parts: request::Parts, body: Body) -> Response<ReplyBody> {
-        let mut exchange = receive(&self.front, peer, parts);
-        let mut body = Some(body);
-        let answered = self.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
-        let response = answered.unwrap_or_else(|error| self.error_response(&mut exchange, &error));
-        finish(&self.front, self, exchange, response, body).await
+        respond(self, peer, parts, body).await
     }
 
-    fn health(&self) -> Result<(), String> {
-        self.service.health().map_err(|error| error.to_string())
+    async fn health(&self) -> Result<(), String> {
+        self.service.health().await.map_err(|error| error.to_string())
     }
 }
 

@@ -91,7 +91,7 @@ async fn a_streamed_body_may_take_as_long_as_it_keeps_coming() {
         let mut client = server.connect().await;
         client.send(format!("PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 40000\r\n\r\n")).await;
         for _ in 0..40 {
-            // Who is not heard any more is told so below.
+            // A client that was disconnected is seen below.
             client.stream.write_all(&[b'x'; 1000]).await.ok();
             tokio::time::sleep(SHORT / 8).await;
         }
@@ -347,12 +347,12 @@ async fn who_waits_for_room_comes_before_the_body_of_a_refused_request() {
         assert!(begun.elapsed() < Duration::from_secs(5), "{case}: after {:?}", begun.elapsed());
         drop(other);
         // They hear their answer nevertheless.
-        let mut told = 0;
+        let mut answered = 0;
         for mut client in refused {
             client.stream.shutdown().await.ok();
-            told += usize::from(client.rest().await.starts_with("HTTP/1.1 403"));
+            answered += usize::from(client.rest().await.starts_with("HTTP/1.1 403"));
         }
-        assert!(told >= 3, "{case}: {told}");
+        assert!(answered >= 3, "{case}: {answered}");
     }
 }
 

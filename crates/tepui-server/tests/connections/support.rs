@@ -88,7 +88,7 @@ impl Handler for Obedient {
         reply
     }
 
-    fn health(&self) -> Result<(), String> {
+    async fn health(&self) -> Result<(), String> {
         if self.sick.load(Ordering::Relaxed) { Err("the disk is \"full\"".to_owned()) } else { Ok(()) }
     }
 }

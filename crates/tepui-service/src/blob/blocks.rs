@@ -22,7 +22,7 @@ use tepui_model::blob::{
     ListedBlock, OfType, Preconditions, PutBlock, PutBlockList, Reply, Revision,
 };
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_storage::Snapshot;
+use tepui_storage::{Extent, Snapshot};
 
 /// The most uncommitted blocks of a blob.
 const MAX_UNCOMMITTED: usize = 100_000;
@@ -49,7 +49,7 @@ pub(super) async fn put_block<S: Snapshot>(
         require_type(base, BlobType::Block)?;
         require_not_archived(base, context.now)?;
         slot.precondition_check(&put.preconditions, context.now).for_write(base)?;
-        writes.guard(slot.key(Revision::Base));
+        writes.guard_shared(slot.key(Revision::Base));
     } else if put.preconditions.lease.is_some() {
         return Err(ErrorCode::LeaseNotPresentWithBlobOperation.into());
     }
@@ -121,6 +121,7 @@ pub(super) async fn put_block_list<S: Snapshot>(
         return Ok(writes.finish(NextStep::Continue));
     }
     let mut selection = BlockSelection::of(context, &slot, put).await?;
+    writes.prefetch(selection.referenced_extents(put).map(keyspace::extent)).await?;
     let mut pieces = Vec::with_capacity(put.blocks.len());
     for line in &put.blocks {
         context.coop.spend(ROW_COST).await;
@@ -134,6 +135,8 @@ pub(super) async fn put_block_list<S: Snapshot>(
         if let Some(outcome) = selection.discard_many(context, &slot).await? {
             return Ok(outcome);
         }
+        let unused = selection.uncommitted.values().filter(|block| !block.used);
+        writes.prefetch(unused.filter_map(|block| block.content.extent()).map(keyspace::extent)).await?;
         for (id, block) in selection.uncommitted {
             context.coop.spend(ROW_COST).await;
             if !block.used {
@@ -212,6 +215,16 @@ impl BlockSelection {
         Ok(Self { uncommitted, committed, committed_key, key, is_deferred })
     }
 
+    /// The extents whose references are counted again when the list selects their blocks.
+    fn referenced_extents(&self, put: &PutBlockList) -> impl Iterator<Item = Extent> {
+        put.blocks.iter().filter_map(|line| match (self.uncommitted.get(&line.id), line.search) {
+            (Some(block), BlockSearch::Uncommitted | BlockSearch::Latest) => {
+                self.is_deferred.then(|| block.content.extent()).flatten()
+            }
+            _ => self.committed.get(&line.id).and_then(contents::extent_of),
+        })
+    }
+
     /// The block with an id, with a reference. `None` if there is none.
     async fn select<S: Snapshot>(
         &mut self,
@@ -258,6 +271,8 @@ impl BlockSelection {
             return Ok(None);
         }
         let mut writes = WriteSet::new(context.snapshot);
+        let discarded = unused().take(DISCARDED_AT_ONCE).filter_map(|(_, block)| block.content.extent());
+        writes.prefetch(discarded.map(keyspace::extent)).await?;
         for (id, block) in unused().take(DISCARDED_AT_ONCE) {
             contents::release_block(&mut writes, block.content).await?;
             writes.delete(keyspace::block(slot.container, slot.name(), id));

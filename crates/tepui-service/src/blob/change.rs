@@ -13,8 +13,8 @@ use super::write_set::WriteSet;
 use crate::record::StoredBlob;
 use crate::transact::Outcome;
 use tepui_model::blob::{
-    AccessTier, BlobPath, BlobType, Changed, Conditions, Encryption, LeaseAction, LeaseId, OfType,
-    Preconditions, RehydratePriority, Reply, Revision, SetBlobProperties, Tags,
+    AccessTier, BlobPath, BlobType, Changed, Conditions, Encryption, LeaseAction, OfType, Preconditions,
+    RehydratePriority, Reply, Revision, SetBlobProperties, Tags,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError};
@@ -110,7 +110,7 @@ async fn update_silently<S: Snapshot>(
         Revision::Snapshot(_) | Revision::Version(_) => check.for_use(&blob)?,
     }
     let reply = change(&mut blob)?;
-    blob.stamp = context.now.max(blob.stamp.next());
+    blob.stamp = context.now.later_than(blob.stamp);
     slot.put(&mut writes, revision, &tags, &blob);
     Ok(writes.finish(reply.into()))
 }
@@ -166,7 +166,7 @@ pub(super) async fn update_retention<S: Snapshot>(
     let (mut blob, revision) = slot.revision(&writes, revision).await?;
     pending::require_none(&blob)?;
     let reply = change(&mut blob)?;
-    blob.stamp = context.now.max(blob.stamp.next());
+    blob.stamp = context.now.later_than(blob.stamp);
     slot.put_with_same_tags(&mut writes, revision, &blob);
     Ok(writes.finish(reply.into()))
 }
@@ -182,9 +182,9 @@ pub(super) async fn lease<S: Snapshot>(
     let mut blob = slot.existing()?.clone();
     let preconditions = Preconditions { lease: None, conditions: conditions.clone() };
     slot.precondition_check(&preconditions, context.now).for_use(&blob)?;
-    let (lease, outcome) = blob.lease.act(action, context.now, LeaseId((context.random_ids)()))?;
+    let (lease, outcome) = blob.lease.act_in(context, action)?;
     blob.lease = lease;
-    blob.stamp = context.now.max(blob.stamp.next());
+    blob.stamp = context.now.later_than(blob.stamp);
     writes.put_stamped(slot.key(Revision::Base), blob.encode());
     Ok(writes.finish(Reply::Lease { changed: Changed(blob.changed), outcome }.into()))
 }
@@ -203,7 +203,7 @@ pub(super) async fn snapshot<S: Snapshot>(
     check_key(blob, encryption)?;
     slot.precondition_check(preconditions, context.now).for_use(blob)?;
     let now = slot.change_time(context.now);
-    let timestamp = blob.last_snapshot.map_or(now, |last| now.max(last.next()));
+    let timestamp = blob.last_snapshot.map_or(now, |last| now.later_than(last));
     let mut taken = StoredBlob { stamp: now, lease: Lease::Available, version: None, ..blob.clone() };
     if !metadata.is_empty() {
         taken.metadata = stored_metadata(metadata, encryption)?;

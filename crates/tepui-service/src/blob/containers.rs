@@ -9,7 +9,7 @@ use crate::catalogue::next_incarnation;
 use crate::coop::ROW_COST;
 use crate::keyspace::{self, Edge, Incarnation};
 use crate::record::{self, Protection, SoftDelete, StoredBlob, StoredContainer};
-use crate::transact::{Outcome, engine_error};
+use crate::transact::{Outcome, storage_error};
 use crate::{MAX_PAGE_BYTES, MAX_PAGE_TIME};
 use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
@@ -17,7 +17,7 @@ use tepui_model::blob::access::Allowed;
 use tepui_model::blob::name::LOGS;
 use tepui_model::blob::{
     Changed, Conditions, ContainerEncryption, ContainerMarker, ContainerName, ContainerPage,
-    ContainerProperties, DeletedContainer, LeaseAction, LeaseId, ListContainers, ListedContainer, Operation,
+    ContainerProperties, DeletedContainer, LeaseAction, ListContainers, ListedContainer, Operation,
     Preconditions, PublicAccess, Reply, SoftDeleted, Tags, Unmet, Validators,
 };
 use tepui_model::metadata::Metadata;
@@ -103,9 +103,7 @@ pub(super) fn check_logs(operation: &Operation) -> Result<(), ErrorCode> {
         Operation::CreateContainer { .. } => Err(ErrorCode::ContainerAlreadyExists),
         Operation::GetContainer { .. }
         | Operation::GetContainerAcl { .. }
-        | Operation::ListBlobs(_)
         | Operation::FindBlobsByTags(_)
-        | Operation::Batch { .. }
         | Operation::GetBlob(_)
         | Operation::GetBlobProperties { .. }
         | Operation::GetBlobTags { .. }
@@ -217,8 +215,8 @@ pub(super) async fn change<S: Snapshot>(
     container.lease.check(preconditions.lease, Leased::Container, Use::Read, context.now)?;
     preconditions.conditions.check_write(&validators(&container, name, &Tags::default()))?;
     change(&mut container);
-    container.changed = context.now.max(container.changed.next());
-    container.stamp = context.now.max(container.stamp.next());
+    container.changed = context.now.later_than(container.changed);
+    container.stamp = context.now.later_than(container.stamp);
     let mut writes = WriteSet::new(context.snapshot);
     writes.put_stamped(key, container.encode());
     Ok(writes.finish(reply(Changed(container.changed))))
@@ -242,9 +240,9 @@ pub(super) async fn lease<S: Snapshot>(
 ) -> Result<Outcome<Reply>, ServiceError> {
     let (key, mut container) = find(context, name).await?;
     conditions.check_write(&validators(&container, name, &Tags::default()))?;
-    let (lease, outcome) = container.lease.act(action, context.now, LeaseId((context.random_ids)()))?;
+    let (lease, outcome) = container.lease.act_in(context, action)?;
     container.lease = lease;
-    container.stamp = context.now.max(container.stamp.next());
+    container.stamp = context.now.later_than(container.stamp);
     let mut writes = WriteSet::new(context.snapshot);
     writes.put_stamped(key, container.encode());
     Ok(writes.finish(Reply::Lease { changed: Changed(container.changed), outcome }))
@@ -266,7 +264,7 @@ pub(super) async fn delete<S: Snapshot>(
         Protection::Never => {}
         Protection::Possible => {
             container.protection = Protection::BeingChecked;
-            container.stamp = now.max(container.stamp.next());
+            container.stamp = now.later_than(container.stamp);
             writes.put_stamped(key, container.encode());
             return Ok(writes.finish(NextStep::Continue));
         }
@@ -277,7 +275,7 @@ pub(super) async fn delete<S: Snapshot>(
         Some(retention) => {
             container.deleted = Some(SoftDelete { at: now, until: now.saturating_add(retention) });
             container.lease = Lease::Available;
-            container.stamp = now.max(container.stamp.next());
+            container.stamp = now.later_than(container.stamp);
             let key = keyspace::deleted_container(context.account, name.as_str(), incarnation);
             writes.put_stamped(key, container.encode());
         }
@@ -332,7 +330,7 @@ pub(super) async fn restore<S: Snapshot>(
 ) -> Result<Outcome<Reply>, ServiceError> {
     let incarnation = parse_version(version).ok_or(ErrorCode::ContainerNotFound)?;
     let key = keyspace::deleted_container(context.account, deleted.as_str(), incarnation);
-    let row = context.snapshot.get(&key).await.map_err(engine_error)?;
+    let row = context.snapshot.get(&key).await.map_err(storage_error)?;
     let mut container = StoredContainer::decode(&row.ok_or(ErrorCode::ContainerNotFound)?)?;
     if container.deleted.is_none_or(|deleted| deleted.until <= context.now) {
         return Err(ErrorCode::ContainerNotFound.into());
@@ -340,7 +338,7 @@ pub(super) async fn restore<S: Snapshot>(
     let mut writes = WriteSet::new(context.snapshot);
     check_name_available(context, &mut writes, name).await?;
     container.deleted = None;
-    container.stamp = context.now.max(container.stamp.next());
+    container.stamp = context.now.later_than(container.stamp);
     writes.delete(key);
     writes.put_stamped(keyspace::container(context.account, name.as_str()), container.encode());
     Ok(writes.finish(Reply::ContainerRestored))

@@ -10,11 +10,11 @@ use crate::keyspace::{self, ContentId};
 use crate::record::{
     self, BlockContent, Content, ContentHead, PieceRow, PieceSource, SmallContent, StoredExtent, StoredPiece,
 };
-use crate::transact::engine_error;
+use crate::transact::storage_error;
 use bytes::Bytes;
 use std::ops::Range;
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_storage::{Extent, ScanLimit, Snapshot};
+use tepui_storage::{Extent, Key, ScanLimit, Snapshot};
 
 /// Pieces of a block list in one row.
 const PIECES_IN_ROW: usize = 128;
@@ -27,7 +27,7 @@ pub(super) struct ContentSlice {
 }
 
 /// The extent that a piece refers to.
-pub(super) fn extent_of(source: &PieceSource) -> Option<Extent> {
+pub(crate) fn extent_of(source: &PieceSource) -> Option<Extent> {
     match source {
         PieceSource::Extent(extent)
         | PieceSource::Slice(extent, _)
@@ -122,7 +122,7 @@ pub(super) fn put_small<S: Snapshot>(writes: &mut WriteSet<'_, S>, content: Cont
 
 /// The bytes of a small content.
 pub(super) async fn small<S: Snapshot>(snapshot: &S, content: ContentId) -> Result<Bytes, ServiceError> {
-    let row = snapshot.get(&keyspace::small_content(content)).await.map_err(engine_error)?;
+    let row = snapshot.get(&keyspace::small_content(content)).await.map_err(storage_error)?;
     Ok(SmallContent::decode(&row.ok_or_else(|| missing("content"))?)?.bytes)
 }
 
@@ -133,6 +133,16 @@ pub(super) async fn head<S: Snapshot>(
 ) -> Result<ContentHead, ServiceError> {
     let row = writes.get(&keyspace::content(content)).await?;
     ContentHead::decode(&row.ok_or_else(|| missing("content"))?)
+}
+
+/// The row that counts the references of a content.
+pub(super) fn count_key(content: &Content) -> Option<Key> {
+    match content {
+        Content::Inline(_) => None,
+        Content::Small(content) => Some(keyspace::small_content(*content)),
+        Content::Extent(extent) => Some(keyspace::extent(*extent)),
+        Content::Listed(content) => Some(keyspace::content(*content)),
+    }
 }
 
 /// Adds a reference to a content.
@@ -217,7 +227,7 @@ pub(super) async fn slices<S: Snapshot>(
 ) -> Result<(Vec<ContentSlice>, u64), ServiceError> {
     let (mut position, mut end) = (range.start, range.end);
     loop {
-        let row = snapshot.get(&keyspace::content(content)).await.map_err(engine_error)?;
+        let row = snapshot.get(&keyspace::content(content)).await.map_err(storage_error)?;
         match ContentHead::decode(&row.ok_or_else(|| missing("content"))?)?.parent {
             Some((parent, bytes)) if position < bytes => {
                 content = parent;
@@ -228,7 +238,7 @@ pub(super) async fn slices<S: Snapshot>(
     }
     let limit = ScanLimit { max_rows: 64, max_bytes: 256 * 1024 };
     let from = keyspace::pieces_from(content, position);
-    let rows = snapshot.scan_some(&from, limit).await.map_err(engine_error)?;
+    let rows = snapshot.scan_some(&from, limit).await.map_err(storage_error)?;
     let mut slices = Vec::new();
     for (_, row) in rows.rows {
         let PieceRow { start, pieces } = PieceRow::decode(&row)?;

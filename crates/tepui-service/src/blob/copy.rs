@@ -39,6 +39,8 @@ impl SourceErrorStyle {
     fn error(self, error: ServiceError) -> ServiceError {
         match self {
             Self::AsIs => error,
+            // Nothing is wrong with the source.
+            Self::AsCopySource if error.is_outdated => error,
             Self::AsCopySource => ServiceError::new(ErrorCode::CannotVerifyCopySource)
                 .with_status(error.status())
                 .with_copy_source(error.status(), Some(error.code.name()), Some(error.message()))
@@ -213,7 +215,7 @@ async fn start<S: Snapshot>(
     };
     let status = CopyStatus::Pending;
     new.copy = Some(Box::new(state(copy, &copy_id, status, (0, total))));
-    pending::put_record(&mut writes, slot, &copy_id);
+    pending::put_record(&mut writes, slot, &copy_id, context.now);
     slot.replace(context, &mut writes, &new).await?;
     let checksums = Checksums::default();
     Ok(writes.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))

@@ -40,7 +40,7 @@ async fn delete_base<S: Snapshot>(
     let Some(base) = &slot.base else { return delete_uncommitted(writes, slot, delete).await };
     slot.precondition_check(&delete.preconditions, context.now).for_write(base)?;
     check_tier_conditions(base, delete)?;
-    let is_retained = context.versioning_enabled() || context.retained_until().is_some();
+    let is_retained = context.versioning_enabled() || context.retained_until(&mut writes).await?.is_some();
     let reply = Reply::BlobDeleted { permanently: !is_retained };
     if delete.snapshots.is_none() && has_snapshots(&writes, slot).await? {
         return Err(ErrorCode::SnapshotsPresent.into());
@@ -124,7 +124,7 @@ async fn delete_revision<S: Snapshot>(
     check_tier_conditions(&blob, delete)?;
     require_mutable(&blob, context.now)?;
     discard(context, &mut writes, slot, found, &blob).await?;
-    let permanently = context.retained_until().is_none();
+    let permanently = context.retained_until(&mut writes).await?.is_none();
     Ok(writes.finish(Reply::BlobDeleted { permanently }.into()))
 }
 
@@ -137,7 +137,8 @@ async fn delete_permanently<S: Snapshot>(
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let row = writes.get(&slot.key(revision)).await?.ok_or(ErrorCode::BlobNotFound)?;
     let blob = StoredBlob::decode(&row)?;
-    if blob.deleted.is_none() || !context.settings.delete_retention.allow_permanent_delete {
+    let may_delete = context.delete_retention(&mut writes).await?.allow_permanent_delete;
+    if blob.deleted.is_none() || !may_delete {
         return Err(ErrorCode::InvalidOperation.into());
     }
     require_mutable(&blob, context.now)?;
@@ -166,13 +167,13 @@ async fn discard<S: Snapshot>(
         Revision::Snapshot(_) => Tags::default(),
         Revision::Base | Revision::Version(_) => blob.tags.clone(),
     };
-    let Some(until) = context.retained_until() else {
+    let Some(until) = context.retained_until(writes).await? else {
         contents::release(writes, &blob.content).await?;
         slot.remove(writes, revision, &tags);
         return Ok(());
     };
     let deleted = SoftDelete { at: context.now, until };
-    let stamp = context.now.max(blob.stamp.next());
+    let stamp = context.now.later_than(blob.stamp);
     let soft_deleted = StoredBlob { deleted: Some(deleted), lease: Lease::Available, stamp, ..blob.clone() };
     slot.put(writes, revision, &tags, &soft_deleted);
     slot.put_retention_record(writes, revision, deleted);
@@ -264,7 +265,7 @@ fn restore<S: Snapshot>(
     soft_deleted: &StoredBlob,
 ) {
     // Its GC record finds that it is not deleted, and is removed.
-    let stamp = context.now.max(soft_deleted.stamp.next());
+    let stamp = context.now.later_than(soft_deleted.stamp);
     let blob = StoredBlob { deleted: None, stamp, ..soft_deleted.clone() };
     slot.put(writes, revision, &Tags::default(), &blob);
 }

@@ -3,9 +3,9 @@
 use super::contents::{self, ContentSlice, slices};
 use super::encryption::{Decryptor, FRAME_BYTES, Frames, decrypt};
 use super::layers::{Span, SpanKind, layered};
-use crate::blob::service::extent_error;
 use crate::keyspace::ContentId;
 use crate::record::{Content, PieceSource};
+use crate::transact::{MAX_RESTARTS, storage_error};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,20 +13,25 @@ use std::sync::Arc;
 use tepui_digest::{ChecksumHasher, Crc64};
 use tepui_model::blob::{Checksums, Crc64Sum, CustomerSecret};
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_storage::{Extent, ExtentError, Extents, PIECE_BYTES, Snapshot};
+use tepui_storage::{Engine, Extent, Extents, PIECE_BYTES, Snapshot, StorageError, StorageErrorKind};
 
 /// The length of one read, unless the caller wants less.
 pub const READ_BYTES: u64 = 256 * 1024;
 
+/// The slices of pages that are read in one transaction, some 100 bytes each: if a blob has more of them and is written
+/// meanwhile, a download can show a part of it from before and a later part from after.
+const MAX_CONSISTENT_SLICES: usize = 16 * 1024;
+
 /// A range of a blob's bytes. They stay readable while this is held even if the blob is deleted, but then not for
 /// longer than the store waits for readers.
-pub struct Download<S, X: Extents> {
+pub struct Download<E, X: Extents> {
+    engine: Arc<E>,
     extents: Arc<X>,
     /// Keeps extents from being freed.
     reading: X::ReadGuard,
     slices: VecDeque<ContentSlice>,
     /// The rest of a list of pieces that was not read yet.
-    rest: Option<(S, ContentId, Range<u64>)>,
+    rest: Option<(ContentId, Range<u64>)>,
     layout: Layout,
     /// The customer-provided key, for encrypted pieces.
     secret: Option<CustomerSecret>,
@@ -50,18 +55,19 @@ pub(super) enum Layout {
     Sparse,
 }
 
-impl<S: Snapshot, X: Extents> Download<S, X> {
-    /// `reading` must be older than `snapshot`.
-    pub(super) async fn open(
-        extents: Arc<X>,
+impl<E: Engine, X: Extents> Download<E, X> {
+    /// `reading` must be older than `snapshot`, which is only needed here: a download can take long.
+    pub(super) async fn open<S: Snapshot>(
+        (engine, extents): (Arc<E>, Arc<X>),
         reading: X::ReadGuard,
-        snapshot: S,
+        snapshot: &S,
         (content, layout): (Content, Layout),
         range: Range<u64>,
         secret: Option<CustomerSecret>,
     ) -> Result<Self, ServiceError> {
         let slices = VecDeque::new();
-        let mut download = Self { extents, reading, slices, rest: None, layout, secret, decryptor: None };
+        let mut download =
+            Self { engine, extents, reading, slices, rest: None, layout, secret, decryptor: None };
         match content {
             _ if range.is_empty() => {}
             // There are no pages yet.
@@ -70,15 +76,22 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
                 download.slices.push_back(ContentSlice { source: PieceSource::Inline(bytes), range })
             }
             Content::Small(content) => {
-                let source = PieceSource::Inline(contents::small(&snapshot, content).await?);
+                let source = PieceSource::Inline(contents::small(snapshot, content).await?);
                 download.slices.push_back(ContentSlice { source, range });
             }
             Content::Extent(extent) => {
                 download.slices.push_back(ContentSlice { source: PieceSource::Extent(extent), range });
             }
             Content::Listed(content) => {
-                download.rest = Some((snapshot, content, range));
-                download.read_slices().await?;
+                download.rest = Some((content, range));
+                download.read_slices(snapshot).await?;
+                // Lists of blocks never change. Pages do, so that as many as possible are of one moment.
+                while layout == Layout::Sparse
+                    && download.rest.is_some()
+                    && download.slices.len() < MAX_CONSISTENT_SLICES
+                {
+                    download.read_slices(snapshot).await?;
+                }
             }
         }
         Ok(download)
@@ -112,17 +125,33 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
         Ok(Crc64Sum(sum.finish()))
     }
 
+    /// Reads the next slices of the list of pieces in a new transaction.
+    async fn read_next_slices(&mut self) -> Result<(), ServiceError> {
+        for _ in 0..MAX_RESTARTS {
+            if self.rest.is_none() {
+                return Ok(());
+            }
+            let transaction = self.engine.begin().await.map_err(storage_error)?;
+            match self.read_slices(&transaction).await {
+                Err(error) if error.is_outdated => {}
+                Err(_) if self.extents.expired(&self.reading) => return Err(deleted()),
+                done => return done,
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
     /// Reads the next slices of the list of pieces.
-    async fn read_slices(&mut self) -> Result<(), ServiceError> {
-        if let Some((snapshot, content, range)) = self.rest.take() {
+    async fn read_slices<S: Snapshot>(&mut self, snapshot: &S) -> Result<(), ServiceError> {
+        if let Some((content, range)) = self.rest.clone() {
             let next = match self.layout {
                 Layout::Contiguous => {
-                    let (found, next) = slices(&snapshot, content, range.clone()).await?;
+                    let (found, next) = slices(snapshot, content, range.clone()).await?;
                     self.slices.extend(found);
                     next
                 }
                 Layout::Sparse => {
-                    let (spans, next) = layered(&snapshot, content, range.clone(), None).await?;
+                    let (spans, next) = layered(snapshot, content, range.clone(), None).await?;
                     self.slices.extend(spans.into_iter().map(|Span { range, kind }| match kind {
                         SpanKind::Data(slice) => slice,
                         SpanKind::Zeros | SpanKind::Absent => zeros(&range),
@@ -130,7 +159,7 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
                     next
                 }
             };
-            self.rest = (next < range.end).then_some((snapshot, content, next..range.end));
+            self.rest = (next < range.end).then_some((content, next..range.end));
         }
         Ok(())
     }
@@ -138,7 +167,7 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
     /// The next bytes, or the length of the next hole. `None` at the end.
     pub async fn next_or_hole(&mut self) -> Result<Option<BytesOrHole>, ServiceError> {
         if self.slices.is_empty() {
-            self.read_slices().await?;
+            self.read_next_slices().await?;
         }
         if let Some(ContentSlice { source: PieceSource::Zeros(_), range }) = self.slices.front() {
             let hole = range.end - range.start;
@@ -156,7 +185,7 @@ impl<S: Snapshot, X: Extents> Download<S, X> {
     /// The next bytes, at most `bytes`. `None` at the end.
     pub async fn next_up_to(&mut self, bytes: u64) -> Result<Option<Vec<Bytes>>, ServiceError> {
         if self.slices.is_empty() {
-            self.read_slices().await?;
+            self.read_next_slices().await?;
         }
         let Some(ContentSlice { source, range: Range { start, end } }) = self.slices.front().cloned() else {
             return Ok(None);
@@ -235,13 +264,15 @@ async fn read<X: Extents>(
 }
 
 /// Bytes that are missing to an expired reader were deleted meanwhile; to others they are lost.
-fn read_error<X: Extents>(extents: &X, reading: &X::ReadGuard, error: ExtentError) -> ServiceError {
+fn read_error<X: Extents>(extents: &X, reading: &X::ReadGuard, error: StorageError) -> ServiceError {
     match error {
-        ExtentError::Corrupt(_) if extents.expired(reading) => {
-            ServiceError::new(ErrorCode::OperationTimedOut).with_cause("deleted long before it was read")
-        }
-        error => extent_error(error),
+        error if error.kind() == StorageErrorKind::Corrupt && extents.expired(reading) => deleted(),
+        error => storage_error(error),
     }
+}
+
+fn deleted() -> ServiceError {
+    ServiceError::new(ErrorCode::OperationTimedOut).with_cause("deleted long before it was read")
 }
 
 /// The key was checked before the download began.

@@ -11,7 +11,7 @@ use crate::MAX_PAGE_TIME;
 use crate::coop::ROW_COST;
 use crate::keyspace::{self, Edge, Incarnation};
 use crate::record::{StoredBlob, StoredContainer};
-use crate::transact::engine_error;
+use crate::transact::storage_error;
 use tepui_model::ServiceError;
 use tepui_model::blob::{
     FindBlobsByTags, FoundBlob, FoundMarker, FoundPage, Revision, TagComparison, TagFilter, Tags,
@@ -24,6 +24,8 @@ const MAX_EXAMINED: usize = 20_000;
 /// the container is scanned in its order.
 const MAX_SORTED: usize = 20_000;
 const MAX_SORTED_BYTES: usize = 4 * 1024 * 1024;
+/// The most blobs that are read at once.
+const MAX_READ_AHEAD: usize = 64;
 
 pub(super) async fn find<S: Snapshot>(
     context: &Context<'_, S>,
@@ -129,21 +131,15 @@ impl<S: Snapshot> TagSearch<'_, S> {
             range.start = keyspace::tag(container, (key, value), &blob, revision);
         }
         let mut rows = RowCursor::new(self.context.snapshot, range, 1000);
-        while let Some((row, _)) = rows.next().await? {
-            let Some((blob, revision)) = keyspace::tagged_blob(&row) else { continue };
-            if self.is_exhausted() {
-                self.end_at(name, &blob, revision);
-                return Ok(());
-            }
-            self.examined += 1;
-            let found = self.found(name, container, &blob, revision).await?;
-            if let Some(found) = found
-                && self.add(found, revision) == Capacity::Full
-            {
+        loop {
+            let page = rows.take(self.read_ahead()).await?;
+            let tagged = page.iter().filter_map(|(row, _)| keyspace::tagged_blob(row));
+            let keys: Vec<Key> =
+                tagged.map(|(blob, revision)| keyspace::blob(container, &blob, revision)).collect();
+            if page.is_empty() || self.add_found(name, &keys).await? == Capacity::Full {
                 return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Searches the blobs that have a tag in a range of values, in the order of their names.
@@ -157,19 +153,13 @@ impl<S: Snapshot> TagSearch<'_, S> {
         let Some(keys) = self.keys_in(container, range, from.as_ref()).await? else {
             return self.scan_container(name, container, from).await;
         };
-        for key in keys {
-            let Some((blob, revision)) = keyspace::blob_of(&key) else { continue };
-            if self.is_exhausted() {
-                self.end_at(name, &blob, revision);
+        let mut keys = &keys[..];
+        while !keys.is_empty() {
+            let (first, rest) = keys.split_at(self.read_ahead().min(keys.len()));
+            if self.add_found(name, first).await? == Capacity::Full {
                 return Ok(());
             }
-            self.examined += 1;
-            let found = self.found(name, container, &blob, revision).await?;
-            if let Some(found) = found
-                && self.add(found, revision) == Capacity::Full
-            {
-                return Ok(());
-            }
+            keys = rest;
         }
         Ok(())
     }
@@ -264,20 +254,30 @@ impl<S: Snapshot> TagSearch<'_, S> {
         self.page.next = Some(FoundMarker { container, blob, revision });
     }
 
-    /// Reads a blob, and returns its match.
-    async fn found(
-        &self,
-        container_name: &str,
-        container: Incarnation,
-        name: &str,
-        revision: Revision,
-    ) -> Result<Option<FoundBlob>, ServiceError> {
-        if revision != Revision::Base && !self.query.with_versions {
-            return Ok(None);
+    /// How many blobs to read at once.
+    fn read_ahead(&self) -> usize {
+        (self.query.page_size + 1 - self.page.blobs.len()).min(MAX_READ_AHEAD)
+    }
+
+    /// Reads blobs, and adds those that match.
+    async fn add_found(&mut self, container: &str, keys: &[Key]) -> Result<Capacity, ServiceError> {
+        let rows = self.context.snapshot.get_many(keys).await.map_err(storage_error)?;
+        for (key, row) in keys.iter().zip(rows) {
+            let Some((blob, revision)) = keyspace::blob_of(key) else { continue };
+            if self.is_exhausted() {
+                self.end_at(container, &blob, revision);
+                return Ok(Capacity::Full);
+            }
+            self.examined += 1;
+            let is_wanted = revision == Revision::Base || self.query.with_versions;
+            if let Some(row) = row.filter(|_| is_wanted)
+                && let Some(found) = self.matching(container, &blob, revision, &StoredBlob::decode(&row)?)
+                && self.add(found, revision) == Capacity::Full
+            {
+                return Ok(Capacity::Full);
+            }
         }
-        let key = keyspace::blob(container, name, revision);
-        let Some(row) = self.context.snapshot.get(&key).await.map_err(engine_error)? else { return Ok(None) };
-        Ok(self.matching(container_name, name, revision, &StoredBlob::decode(&row)?))
+        Ok(Capacity::Left)
     }
 
     /// The entry of a blob in the reply, if the filter matches.

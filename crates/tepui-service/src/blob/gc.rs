@@ -5,17 +5,20 @@
 
 use super::contents;
 use super::cursor::RowCursor;
-use super::service::{BlobService, extent_error};
-use super::slot::{Progress, discard_blocks, discard_consumed};
+use super::pending::Interrupted;
+use super::service::BlobService;
+use super::slot::{Progress, discard_blocks, discard_consumed, discard_put_until};
 use super::staged;
 use super::write_set::WriteSet;
 use crate::coop::CoopSnapshot;
 use crate::keyspace::{self, ContentId, Incarnation};
 use crate::record::{self, Content, PieceRow, StoredBlob, StoredBlock, StoredContainer, StoredExtent};
-use crate::transact::{Attempt, Outcome, SpaceUse, commit, engine_error};
+use crate::transact::{Attempt, CommitState, Outcome, SpaceUse, commit, restart, storage_error};
+use crate::work_lease::{StoreAccess, Work, WorkLeases};
+use std::collections::VecDeque;
 use std::time::Duration;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_storage::{Engine, Extent, ExtentError, Extents, Key, KeyRange, ScanLimit, Snapshot};
+use tepui_storage::{Engine, Extent, Extents, Key, KeyRange, ScanLimit, Snapshot, StorageErrorKind, Value};
 use tokio::time::Instant;
 
 /// The time between two scans for GC records.
@@ -54,74 +57,110 @@ impl DroppedContainer {
             return Ok(Progress::Partial);
         }
         self.blocks.start = self.blocks.end.clone();
-        let mut rows = RowCursor::new(writes.snapshot, self.blobs.clone(), STEP_ROWS);
-        for _ in 0..STEP_ROWS {
-            let Some((key, row)) = rows.next().await? else { return Ok(Progress::Complete) };
-            contents::release(writes, &StoredBlob::decode(&row)?.content).await?;
+        let rows = RowCursor::new(writes.snapshot, self.blobs.clone(), STEP_ROWS).take(STEP_ROWS).await?;
+        let progress = if rows.len() < STEP_ROWS { Progress::Complete } else { Progress::Partial };
+        let contents = rows.into_iter().map(|(key, row)| Ok((key, StoredBlob::decode(&row)?.content)));
+        let contents = contents.collect::<Result<Vec<_>, ServiceError>>()?;
+        writes.prefetch(contents.iter().filter_map(|(_, content)| contents::count_key(content))).await?;
+        for (key, content) in contents {
+            contents::release(writes, &content).await?;
             self.blobs.start = key.clone();
             writes.delete(key);
         }
-        Ok(Progress::Partial)
+        Ok(progress)
     }
 }
 
 impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Collects garbage until it is dropped. For a background task.
-    pub async fn collect_garbage(&self) {
-        while let Err(error) = self.free_orphaned_extents().await {
-            tracing::warn!(%error, "cannot free the orphaned extents of an earlier run yet");
-            tokio::time::sleep(SCAN_INTERVAL).await;
+    pub async fn collect_garbage(&self, leases: &WorkLeases<E>) {
+        if leases.access() == StoreAccess::Exclusive {
+            while let Err(error) = self.clean_up_after_earlier_processes().await {
+                tracing::warn!(%error, "cannot clean up after earlier processes yet");
+                tokio::time::sleep(SCAN_INTERVAL).await;
+            }
         }
         let mut expired_at = None;
         loop {
             let now = self.clock.now();
             let due = expired_at.is_none_or(|last: Timestamp| now >= last.saturating_add(EXPIRY_INTERVAL));
-            let outcome = match due {
-                true => self.expire_once().await.map(|()| expired_at = Some(now)),
-                false => Ok(()),
+            let round = async {
+                if due {
+                    // In a store that others use, too, their orphans are found one day.
+                    self.free_orphaned_extents().await?;
+                    self.expire_once().await?;
+                }
+                self.collect_garbage_once().await
             };
-            let outcome = match outcome {
-                Ok(()) => self.collect_garbage_once().await,
-                failed => failed,
-            };
-            if let Err(error) = outcome {
-                tracing::warn!(%error, "cannot give back the space of deleted blobs yet");
+            match leases.run(Work::CollectBlobs, round).await {
+                Some(Ok(())) if due => expired_at = Some(now),
+                Some(Ok(())) | None => {}
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "cannot give back the space of deleted blobs yet")
+                }
             }
             tokio::time::sleep(SCAN_INTERVAL).await;
         }
     }
 
-    /// Frees extents that an earlier process wrote and nothing refers to. To be called once, after a start.
+    /// Ends what processes have left behind that used the store before this one, which is the only one now.
+    pub async fn clean_up_after_earlier_processes(&self) -> Result<(), ServiceError> {
+        self.fail_interrupted_copies(Interrupted::OfOtherProcesses).await?;
+        self.free_orphaned_extents().await
+    }
+
+    /// Frees extents that nothing refers to, in volumes that are not written any more.
     pub async fn free_orphaned_extents(&self) -> Result<(), ServiceError> {
-        for volume in self.extents.unsealed_volumes() {
-            let snapshot = self.snapshot().await?;
+        restart(|| self.sweep_volumes()).await
+    }
+
+    async fn sweep_volumes(&self) -> Result<(), ServiceError> {
+        for volume in self.extents.sweepable_volumes().await.map_err(storage_error)? {
             // A container is created before any extent is written. So if there is no row at all, the rows are lost.
-            if snapshot.first(&keyspace::everything()).await.map_err(engine_error)?.is_none() {
+            let snapshot = self.begin().await?;
+            if snapshot.first(&keyspace::everything()).await.map_err(storage_error)?.is_none() {
                 let why = format!(
                     "volume {volume} has bytes of blobs, but there is no row at all: nothing is swept"
                 );
                 return Err(ServiceError::new(ErrorCode::InternalError).with_cause(why));
             }
-            let mut rows = RowCursor::new(&snapshot, keyspace::extents_of_volume(volume), 1000);
-            let mut kept = Vec::new();
-            while let Some((key, row)) = rows.next().await? {
-                let (volume, offset) = keyspace::extent_location(&key).ok_or(ErrorCode::InternalError)?;
-                kept.push(Extent { volume, offset, bytes: StoredExtent::decode(&row)?.bytes });
-            }
+            drop(snapshot);
+            let kept = self.referenced_extents(volume).await?;
             match self.extents.sweep(volume, kept).await {
                 // A damaged volume stays as it is for inspection; the others are swept.
-                Err(error @ ExtentError::Corrupt(_)) => {
+                Err(error) if error.kind() == StorageErrorKind::Corrupt => {
                     tracing::error!(%error, volume, "a volume is not swept")
                 }
-                swept => swept.map_err(extent_error)?,
+                swept => swept.map_err(storage_error)?,
             }
         }
         Ok(())
     }
 
+    /// The extents of a volume that something refers to. Nothing is added to the volume any more, so that each page may be
+    /// read on a snapshot of its own.
+    async fn referenced_extents(&self, volume: u64) -> Result<Vec<Extent>, ServiceError> {
+        let mut kept = Vec::new();
+        let mut left = Some(keyspace::extents_of_volume(self.extents.store(), volume));
+        while let Some(range) = left {
+            let snapshot = self.engine.begin().await.map_err(storage_error)?;
+            let page = snapshot.scan_some(&range, RECORD_PAGE).await.map_err(storage_error)?;
+            for (key, row) in page.rows {
+                let bytes = StoredExtent::decode(&row)?.bytes;
+                kept.push(keyspace::extent_at(&key, bytes).ok_or(ErrorCode::InternalError)?);
+            }
+            left = page.next.map(|start| KeyRange { start, end: range.end });
+        }
+        Ok(kept)
+    }
+
     /// Processes all GC records.
     pub async fn collect_garbage_once(&self) -> Result<(), ServiceError> {
-        self.fail_interrupted_copies().await?;
+        restart(|| self.collect()).await
+    }
+
+    async fn collect(&self) -> Result<(), ServiceError> {
+        self.fail_interrupted_copies(Interrupted::Expired).await?;
         let mut left = keyspace::retained_until(self.clock.now());
         while self.purge_soft_deleted(&mut left).await? == Progress::Partial {}
         let mut left = keyspace::all_consumed_blocks();
@@ -132,14 +171,14 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         while let Some(gc_record) = self.first(&mut left).await? {
             self.purge_container(gc_record).await?;
         }
-        while self.release_contents().await? == Progress::Partial {}
+        while self.release_contents().await? {}
         self.free_extents().await
     }
 
     /// The first key of a range, whose start advances to it. Thousands of tombstones may lie before it, which are not to
     /// be scanned again for each record.
     async fn first(&self, left: &mut KeyRange) -> Result<Option<Key>, ServiceError> {
-        let snapshot = self.snapshot().await?;
+        let snapshot = self.begin().await?;
         let Some((key, _)) = RowCursor::new(&snapshot, left.clone(), 1).next().await? else {
             return Ok(None);
         };
@@ -147,32 +186,37 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Ok(Some(key))
     }
 
-    async fn begin(&self) -> Result<GcStep<CoopSnapshot<E::Snapshot>>, ServiceError> {
+    async fn begin_step(&self) -> Result<GcStep<CoopSnapshot<E::Transaction>>, ServiceError> {
         let began = Instant::now();
-        Ok(GcStep { snapshot: self.snapshot().await?, began })
+        Ok(GcStep { snapshot: self.begin().await?, began })
     }
 
     /// Commits a step, and pauses to let requests go first. After a conflict the step has to be repeated.
     async fn commit(
         &self,
-        step: GcStep<CoopSnapshot<E::Snapshot>>,
+        step: GcStep<CoopSnapshot<E::Transaction>>,
         changes: Outcome<()>,
     ) -> Result<Attempt<()>, ServiceError> {
-        let attempt = commit(&*self.engine, &step.snapshot, changes, SpaceUse::Frees).await?;
-        // The snapshot would keep what is being freed.
-        drop(step.snapshot);
+        let attempt = match commit(&*self.engine, step.snapshot.into_inner(), changes, SpaceUse::Frees).await
+        {
+            // A step that was committed finds nothing to do when it is repeated.
+            Err(failure) if failure.state == CommitState::Unknown => Attempt::Retry(()),
+            attempt => attempt?,
+        };
         tokio::time::sleep((step.began.elapsed() * PAUSE_FACTOR).min(MAX_PAUSE)).await;
         Ok(attempt)
     }
 
     /// Deletes soft-deleted revisions whose retention has ended, as the first records of `left` say.
     async fn purge_soft_deleted(&self, left: &mut KeyRange) -> Result<Progress, ServiceError> {
-        let step = self.begin().await?;
+        let step = self.begin_step().await?;
         let mut writes = WriteSet::new(&step.snapshot);
-        let mut gc_records = RowCursor::new(&step.snapshot, left.clone(), STEP_ROWS);
+        let gc_records = RowCursor::new(&step.snapshot, left.clone(), STEP_ROWS).take(STEP_ROWS).await?;
+        let retained = gc_records.iter().filter_map(|(gc_record, _)| keyspace::retained_blob(gc_record));
+        let blobs = retained.map(|(container, name, revision)| keyspace::blob(container, &name, revision));
+        writes.prefetch(blobs).await?;
         let mut last = None;
-        for _ in 0..STEP_ROWS {
-            let Some((gc_record, _)) = gc_records.next().await? else { break };
+        for (gc_record, _) in gc_records {
             self.purge(&mut writes, &gc_record).await?;
             writes.delete(gc_record.clone());
             last = Some(gc_record);
@@ -187,7 +231,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     async fn purge(
         &self,
-        writes: &mut WriteSet<'_, CoopSnapshot<E::Snapshot>>,
+        writes: &mut WriteSet<'_, CoopSnapshot<E::Transaction>>,
         gc_record: &Key,
     ) -> Result<(), ServiceError> {
         let Some((container, name, revision)) = keyspace::retained_blob(gc_record) else { return Ok(()) };
@@ -206,7 +250,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Discards blocks that were consumed by a block list.
     async fn discard_consumed(&self, gc_record: &Key) -> Result<(), ServiceError> {
         let (container, name) = keyspace::blob_of_marker(gc_record).ok_or(ErrorCode::InternalError)?;
-        let step = self.begin().await?;
+        let step = self.begin_step().await?;
         let mut writes = WriteSet::new(&step.snapshot);
         discard_consumed(&mut writes, container, &name).await?;
         let changes = writes.finish(());
@@ -223,12 +267,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             blobs: keyspace::blobs(container),
         };
         loop {
-            let step = self.begin().await?;
+            let step = self.begin_step().await?;
             let mut writes = WriteSet::new(&step.snapshot);
             let progress = left.release_batch(&mut writes).await?;
             if progress == Progress::Complete {
                 for range in [keyspace::tags(container), keyspace::staged_in(container)] {
-                    self.engine.reclaim(range).await.map_err(engine_error)?;
+                    self.engine.reclaim(range).await.map_err(storage_error)?;
                 }
                 writes.delete(gc_record.clone());
             }
@@ -242,52 +286,78 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 
     /// Releases all unreferenced contents. Each may hold the last reference to another.
-    async fn release_contents(&self) -> Result<Progress, ServiceError> {
-        let mut left = keyspace::all_dropped_contents();
-        let mut progress = Progress::Complete;
-        while self.release_content_batch(&mut left).await? == Progress::Partial {
-            progress = Progress::Partial;
+    /// Returns whether there was any.
+    async fn release_contents(&self) -> Result<bool, ServiceError> {
+        let mut left = Some(keyspace::all_dropped_contents());
+        let mut released = false;
+        while let Some(range) = left {
+            let snapshot = self.begin().await?;
+            let page = snapshot.scan_some(&range, RECORD_PAGE).await.map_err(storage_error)?;
+            drop(snapshot);
+            if page.rows.is_empty() {
+                break;
+            }
+            // Downloads read lists of pieces as they go on, without a transaction that would keep them.
+            self.extents.wait_for_readers().await;
+            left = page.next.map(|start| KeyRange { start, end: range.end });
+            let mut waited_for: VecDeque<Key> =
+                page.rows.into_iter().map(|(gc_record, _)| gc_record).collect();
+            while !waited_for.is_empty() {
+                released |= self.release_content_batch(&mut waited_for).await?;
+            }
         }
-        Ok(progress)
+        Ok(released)
     }
 
-    /// Releases the contents of the first records of `left`, except pinned ones.
-    async fn release_content_batch(&self, left: &mut KeyRange) -> Result<Progress, ServiceError> {
-        let step = self.begin().await?;
+    /// Releases the contents of the first of these records, except those that are being made. Returns whether it was any.
+    async fn release_content_batch(&self, left: &mut VecDeque<Key>) -> Result<bool, ServiceError> {
+        let step = self.begin_step().await?;
         let mut writes = WriteSet::new(&step.snapshot);
-        let mut gc_records = RowCursor::new(&step.snapshot, left.clone(), STEP_ROWS);
-        let mut last = None;
-        let mut rows = 0;
+        let first: Vec<Key> = left.iter().take(STEP_ROWS).cloned().collect();
+        let contents = first.iter().filter_map(|gc_record| keyspace::dropped_content_id(gc_record));
+        writes.prefetch(first.iter().cloned().chain(contents.map(keyspace::content))).await?;
+        // Those that are done with if the step is committed, and one that is not.
+        let (mut done, mut rows, mut partial) = (0, 0, None);
         while rows < STEP_ROWS
-            && let Some((gc_record, _)) = gc_records.next().await?
+            && let Some(gc_record) = first.get(done)
         {
-            let content = keyspace::dropped_content_id(&gc_record).ok_or(ErrorCode::InternalError)?;
-            if self.pinned.contains(content) {
+            done += 1;
+            let content = keyspace::dropped_content_id(gc_record).ok_or(ErrorCode::InternalError)?;
+            let Some(row) = writes.get(gc_record).await? else { continue };
+            // Later than now: it is being made, by this node or another one. See merge.rs.
+            let kept_until = record::decode_number(&row)?;
+            if kept_until > self.clock.now().ticks() {
                 continue;
             }
             rows += 1;
             if release_pieces(&mut writes, content, &mut rows).await? == Progress::Complete {
                 writes.delete(gc_record.clone());
+            } else {
+                writes.guard(gc_record.clone());
+                partial = Some(gc_record.clone());
+                if kept_until > 0 {
+                    // Whoever makes it finds that it is not whole any more.
+                    writes.put(gc_record.clone(), record::encode_number(0));
+                }
             }
-            last = Some(gc_record);
         }
-        let Some(last) = last else { return Ok(Progress::Complete) };
         let changes = writes.finish(());
         if let Attempt::Done(()) = self.commit(step, changes).await? {
-            left.start = last;
+            left.drain(..done);
+            left.extend(partial);
         }
-        Ok(Progress::Partial)
+        Ok(rows > 0)
     }
 
     /// Frees unreferenced extents.
     async fn free_extents(&self) -> Result<(), ServiceError> {
         let mut left = Some(keyspace::all_free_extents());
         while let Some(range) = left {
-            // Dropped at once: a snapshot keeps files that compaction replaces. One large page, because every page waits for
+            // Dropped at once: a transaction keeps files that compaction replaces. One large page, because every page waits for
             // the readers.
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-            let page = snapshot.scan_some(&range, RECORD_PAGE).await.map_err(engine_error)?;
-            drop(snapshot);
+            let transaction = self.engine.begin().await.map_err(storage_error)?;
+            let page = transaction.scan_some(&range, RECORD_PAGE).await.map_err(storage_error)?;
+            drop(transaction);
             left = page.next.map(|start| KeyRange { start, end: range.end });
             if page.rows.is_empty() {
                 return Ok(());
@@ -295,19 +365,19 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             // Readers that begin after this cannot reach an extent that has a record.
             self.extents.wait_for_readers().await;
             for gc_records in page.rows.chunks(STEP_ROWS) {
-                let step = self.begin().await?;
+                let step = self.begin_step().await?;
                 let mut writes = WriteSet::new(&step.snapshot);
                 let mut extents = Vec::with_capacity(gc_records.len());
                 for (gc_record, row) in gc_records {
-                    let (volume, offset) =
-                        keyspace::extent_location(gc_record).ok_or(ErrorCode::InternalError)?;
-                    let extent = Extent { volume, offset, bytes: record::decode_number(row)? };
-                    if writes.get(&keyspace::extent(extent)).await?.is_none() {
-                        extents.push(extent);
-                    }
+                    let bytes = record::decode_number(row)?;
+                    extents.push(keyspace::extent_at(gc_record, bytes).ok_or(ErrorCode::InternalError)?);
                     writes.delete(gc_record.clone());
                 }
-                self.extents.free(extents).await.map_err(extent_error)?;
+                let keys: Vec<Key> = extents.iter().map(|extent| keyspace::extent(*extent)).collect();
+                let rows = step.snapshot.get_many(&keys).await.map_err(storage_error)?;
+                let is_free = |(extent, row): (Extent, Option<Value>)| row.is_none().then_some(extent);
+                let extents = extents.into_iter().zip(rows).filter_map(is_free).collect();
+                self.extents.free(extents).await.map_err(storage_error)?;
                 let changes = writes.finish(());
                 self.commit(step, changes).await?;
             }
@@ -317,31 +387,49 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     /// Discards expired uncommitted blocks, and drops soft-deleted containers whose retention has ended.
     pub async fn expire_once(&self) -> Result<(), ServiceError> {
+        restart(|| self.expire()).await
+    }
+
+    async fn expire(&self) -> Result<(), ServiceError> {
         let now = self.clock.now();
+        let until = now.saturating_sub(UNCOMMITTED_BLOCK_LIFETIME).ticks();
         for (container, name) in self.expired_blocks(now).await? {
             loop {
-                let step = self.begin().await?;
+                let step = self.begin_step().await?;
                 let mut writes = WriteSet::new(&step.snapshot);
-                let progress = discard_blocks(&mut writes, &mut keyspace::blocks(container, &name)).await?;
+                let progress = discard_put_until(&mut writes, container, &name, until).await?;
                 let changes = writes.finish(());
-                self.commit(step, changes).await?;
-                if progress == Progress::Complete {
+                let attempt = self.commit(step, changes).await?;
+                if progress == Progress::Complete && matches!(attempt, Attempt::Done(())) {
                     break;
                 }
             }
         }
         self.remove_stale_markers().await?;
-        let snapshot = self.snapshot().await?;
-        let mut rows = RowCursor::new(&snapshot, keyspace::all_containers(), 1000);
-        while let Some((key, row)) = rows.next().await? {
-            let container = StoredContainer::decode(&row)?;
-            if container.deleted.is_some_and(|deleted| deleted.until <= now) {
-                let mut writes = WriteSet::new(&snapshot);
-                writes.delete(key);
-                let gc_record = keyspace::dropped_container(container.incarnation);
-                writes.put(gc_record, record::encode_number(now.ticks()));
-                commit(&*self.engine, &snapshot, writes.finish(()), SpaceUse::Frees).await?;
+        self.drop_expired_containers(now).await
+    }
+
+    /// Drops soft-deleted containers whose retention has ended.
+    async fn drop_expired_containers(&self, now: Timestamp) -> Result<(), ServiceError> {
+        let mut left = Some(keyspace::all_containers());
+        while let Some(range) = left.take() {
+            let step = self.begin_step().await?;
+            let mut writes = WriteSet::new(&step.snapshot);
+            let limit = ScanLimit { max_rows: STEP_ROWS, max_bytes: 1024 * 1024 };
+            let page = step.snapshot.scan(&range, limit).await.map_err(storage_error)?;
+            for (key, row) in page.rows {
+                let container = StoredContainer::decode(&row)?;
+                if container.deleted.is_some_and(|deleted| deleted.until <= now) {
+                    writes.delete(key);
+                    let gc_record = keyspace::dropped_container(container.incarnation);
+                    writes.put(gc_record, record::encode_number(now.ticks()));
+                }
             }
+            let changes = writes.finish(());
+            left = match self.commit(step, changes).await? {
+                Attempt::Done(()) => page.next.map(|start| KeyRange { start, end: range.end }),
+                Attempt::Retry(()) => Some(range),
+            };
         }
         Ok(())
     }
@@ -350,10 +438,10 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     async fn remove_stale_markers(&self) -> Result<(), ServiceError> {
         let mut left = Some(keyspace::all_staged());
         while let Some(range) = left.clone() {
-            let step = self.begin().await?;
+            let step = self.begin_step().await?;
             let mut writes = WriteSet::new(&step.snapshot);
             let limit = ScanLimit { max_rows: STEP_ROWS, max_bytes: 1024 * 1024 };
-            let page = step.snapshot.scan(&range, limit).await.map_err(engine_error)?;
+            let page = step.snapshot.scan(&range, limit).await.map_err(storage_error)?;
             for gc_record in page.rows {
                 staged::remove_stale(&mut writes, gc_record).await?;
             }
@@ -365,29 +453,36 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Ok(())
     }
 
-    /// Blobs whose uncommitted blocks have expired, at most 1000.
+    /// Blobs whose uncommitted blocks have expired, at most 1000. Every page is read on a snapshot of its own: blocks that
+    /// are put meanwhile are not expired, and those of a blob that was read in part are looked at again.
     async fn expired_blocks(&self, now: Timestamp) -> Result<Vec<(Incarnation, String)>, ServiceError> {
-        let snapshot = self.snapshot().await?;
-        let mut rows = RowCursor::new(&snapshot, keyspace::all_blocks(), 1000);
         let mut expired = Vec::new();
         let mut current: Option<((Incarnation, String), Timestamp)> = None;
-        while let Some((key, row)) = rows.next().await?
-            && expired.len() < 1000
-        {
-            let put = StoredBlock::decode(&row)?.put;
-            let (Some(container), Some((name, _))) =
-                (keyspace::container_of_blob(&key), keyspace::block_of(&key))
-            else {
-                continue;
-            };
-            match &mut current {
-                Some((blob, newest)) if blob.0 == container && blob.1 == name => *newest = put.max(*newest),
-                _ => {
-                    let before = current.replace(((container, name.into_owned()), put));
-                    expired
-                        .extend(before.filter(|(_, newest)| is_expired(*newest, now)).map(|(blob, _)| blob));
+        let mut left = Some(keyspace::all_blocks());
+        while let Some(range) = left.filter(|_| expired.len() < 1000) {
+            let snapshot = self.begin().await?;
+            let limit = ScanLimit { max_rows: 1000, max_bytes: 1024 * 1024 };
+            let page = snapshot.scan(&range, limit).await.map_err(storage_error)?;
+            for (key, row) in page.rows {
+                let put = StoredBlock::decode(&row)?.put;
+                let (Some(container), Some((name, _))) =
+                    (keyspace::container_of_blob(&key), keyspace::block_of(&key))
+                else {
+                    continue;
+                };
+                match &mut current {
+                    Some((blob, newest)) if blob.0 == container && blob.1 == name => {
+                        *newest = put.max(*newest);
+                    }
+                    _ => {
+                        let before = current.replace(((container, name.into_owned()), put));
+                        expired.extend(
+                            before.filter(|(_, newest)| is_expired(*newest, now)).map(|(blob, _)| blob),
+                        );
+                    }
                 }
             }
+            left = page.next.map(|start| KeyRange { start, end: range.end });
         }
         expired.extend(current.filter(|(_, newest)| is_expired(*newest, now)).map(|(blob, _)| blob));
         Ok(expired)
@@ -407,7 +502,9 @@ async fn release_pieces<S: Snapshot>(
         }
         let listed = PieceRow::decode(&row)?.pieces;
         *rows += listed.len().div_ceil(8);
-        for extent in listed.iter().filter_map(|piece| contents::extent_of(&piece.source)) {
+        let extents = || listed.iter().filter_map(|piece| contents::extent_of(&piece.source));
+        writes.prefetch(extents().map(keyspace::extent)).await?;
+        for extent in extents() {
             contents::release_extent(writes, extent).await?;
         }
         writes.delete(key);

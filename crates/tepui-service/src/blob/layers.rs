@@ -7,12 +7,13 @@
 
 use super::contents::{self, ContentSlice, missing};
 use super::cursor::RowCursor;
+use super::merge;
 use super::service::Context;
 use super::slot::Progress;
 use super::write_set::WriteSet;
 use crate::keyspace::{self, ContentId};
 use crate::record::{Content, ContentHead, PieceRow, PieceSource, StoredBlob, StoredPiece};
-use crate::transact::engine_error;
+use crate::transact::storage_error;
 use std::ops::Range;
 use tepui_model::ServiceError;
 use tepui_storage::{Key, ScanLimit, Snapshot};
@@ -60,7 +61,7 @@ pub(super) async fn layered<S: Snapshot>(
     while let (Some(content), Some(first)) = (layer.filter(|layer| Some(*layer) != below), gaps.first()) {
         let head = head_of(snapshot, content).await?;
         let from = keyspace::pieces_from(content, first.start);
-        let page = snapshot.scan_some(&from, limit).await.map_err(engine_error)?;
+        let page = snapshot.scan_some(&from, limit).await.map_err(storage_error)?;
         let pieces = page.rows.iter().map(|(_, row)| placed(row)).collect::<Result<Vec<_>, _>>()?;
         if page.next.is_some() {
             end = end.min(pieces.iter().flatten().last().map_or(end, |(place, _)| place.end));
@@ -148,7 +149,7 @@ pub(super) async fn head_of<S: Snapshot>(
     snapshot: &S,
     content: ContentId,
 ) -> Result<ContentHead, ServiceError> {
-    let row = snapshot.get(&keyspace::content(content)).await.map_err(engine_error)?;
+    let row = snapshot.get(&keyspace::content(content)).await.map_err(storage_error)?;
     ContentHead::decode(&row.ok_or_else(|| missing("content"))?)
 }
 
@@ -198,7 +199,9 @@ pub(super) async fn own_layer<S: Snapshot>(
             if head.references == 1 {
                 return Ok(Layer::Own(content, head));
             }
-            if let Some(merged) = context.merged.filter(|merged| merged.from == content) {
+            if let Some(merged) = context.merged.filter(|merged| merged.from == content)
+                && merge::is_whole(writes, merged.to).await?
+            {
                 // The merged content is this blob's alone.
                 contents::release(writes, &blob.content).await?;
                 writes.delete(keyspace::dropped_content(merged.to));
@@ -229,14 +232,28 @@ pub(super) async fn cut<S: Snapshot>(
     range: Range<u64>,
 ) -> Result<Progress, ServiceError> {
     let mut rows = RowCursor::new(writes.snapshot, keyspace::pieces_from(content, range.start), 256);
-    for _ in 0..REPLACED_AT_ONCE {
-        let Some((key, row)) = rows.next().await? else { return Ok(Progress::Complete) };
-        let PieceRow { start, pieces } = PieceRow::decode(&row)?;
-        if start >= range.end {
-            return Ok(Progress::Complete);
+    let mut replaced = Vec::new();
+    let mut progress = Progress::Partial;
+    while replaced.len() < REPLACED_AT_ONCE {
+        let row = rows.next().await?;
+        let piece = match row {
+            Some((key, row)) => Some((key, placed(&row)?)),
+            None => None,
+        };
+        match piece {
+            Some((key, Some((place, source)))) if place.start < range.end => {
+                replaced.push((key, place, source))
+            }
+            Some((_, None)) => {}
+            _ => {
+                progress = Progress::Complete;
+                break;
+            }
         }
-        let Some(StoredPiece { source, .. }) = pieces.into_iter().next() else { continue };
-        let end = start + StoredPiece { id: None, source: source.clone() }.bytes();
+    }
+    let extents = replaced.iter().filter_map(|(_, _, source)| contents::extent_of(source));
+    writes.prefetch(extents.map(keyspace::extent)).await?;
+    for (key, Range { start, end }, source) in replaced {
         writes.delete(key);
         let left = (start < range.start).then_some(start..range.start);
         let right = (range.end < end).then_some(range.end..end);
@@ -252,7 +269,7 @@ pub(super) async fn cut<S: Snapshot>(
             put_piece(writes, content, rest.start, source);
         }
     }
-    Ok(Progress::Partial)
+    Ok(progress)
 }
 
 /// A sub-range of a piece.
@@ -292,7 +309,7 @@ pub(super) async fn put_merged<S: Snapshot>(
         (start, source) = (at, joined);
     }
     let range = keyspace::pieces_from(content, end);
-    let right = writes.snapshot.first(&range).await.map_err(engine_error)?;
+    let right = writes.snapshot.first(&range).await.map_err(storage_error)?;
     if let Some((key, _)) = right
         && let Some((at, after)) = piece_at(writes, &key).await?
         && at == end

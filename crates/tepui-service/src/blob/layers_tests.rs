@@ -180,7 +180,7 @@ impl Disk {
 
     /// How many layers the blob has, and how many rows are in the one on top.
     async fn layers(&self) -> (usize, usize) {
-        let snapshot = self.engine.snapshot().await.unwrap();
+        let snapshot = self.engine.begin().await.unwrap();
         let row = snapshot.get(&keyspace::blob(Incarnation(1), "disk", Revision::Base)).await.unwrap();
         let Content::Listed(top) = StoredBlob::decode(&row.unwrap()).unwrap().content else { return (0, 0) };
         let (mut layers, mut next) = (0, Some(top));
@@ -248,10 +248,11 @@ async fn check_layers_stay_few(encryption: Encryption, rounds: u64) {
     }
     disk.delete(Revision::Base).await;
     disk.service.collect_garbage_once().await.unwrap();
-    let snapshot = disk.engine.snapshot().await.unwrap();
-    for (what, range) in
-        [("extents", keyspace::extents_of_volume(1)), ("notes", keyspace::all_dropped_contents())]
-    {
+    let snapshot = disk.engine.begin().await.unwrap();
+    for (what, range) in [
+        ("extents", keyspace::extents_of_volume(tepui_storage::StoreId::LOCAL, 1)),
+        ("notes", keyspace::all_dropped_contents()),
+    ] {
         assert!(RowCursor::new(&snapshot, range, 1).next().await.unwrap().is_none(), "{what}");
     }
 }

@@ -1,5 +1,6 @@
 //! Leases of containers and blobs: their states, their transitions, and what they prevent. See the REST pages "Lease Container" and "Lease Blob".
 
+use super::service::Context;
 use std::time::Duration;
 use tepui_model::blob::{LeaseAction, LeaseDuration, LeaseId, LeaseOutcome, LeaseState, LeaseView};
 use tepui_model::{ErrorCode, Timestamp};
@@ -78,7 +79,7 @@ impl Lease {
     }
 
     /// Applies an action. `new_id` is used if the request does not propose an id.
-    pub(super) fn act(
+    fn act(
         &self,
         action: LeaseAction,
         now: Timestamp,
@@ -125,6 +126,21 @@ impl Lease {
             LeaseAction::Release(_) => Ok((Self::Available, LeaseOutcome::Released)),
             LeaseAction::Break { period } => self.broken(period, now),
         }
+    }
+
+    /// Applies an action of a request. A lease lasts on every node for as long as was asked for, whatever its clock says.
+    pub(super) fn act_in<S>(
+        &self,
+        context: &Context<'_, S>,
+        action: LeaseAction,
+    ) -> Result<(Self, LeaseOutcome), ErrorCode> {
+        let (mut lease, outcome) = self.act(action, context.now, LeaseId((context.random_ids)()))?;
+        if let Self::Leased { until, .. } = &mut lease
+            && matches!(outcome, LeaseOutcome::Acquired(_) | LeaseOutcome::Renewed(_))
+        {
+            *until = until.saturating_add(context.options.clock_skew);
+        }
+        Ok((lease, outcome))
     }
 
     fn broken(&self, period: Option<Duration>, now: Timestamp) -> Result<(Self, LeaseOutcome), ErrorCode> {

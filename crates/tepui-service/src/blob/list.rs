@@ -1,20 +1,20 @@
 //! List Blobs: one page in the order of names, flat or by a delimiter.
 
 use super::containers;
-use super::cursor::RowCursor;
+use super::cursor::{CursorPosition, RowCursor};
 use super::service::Context;
 use crate::coop::ROW_COST;
 use crate::keyspace::{self, Incarnation};
 use crate::record::ListedState;
-use crate::transact::engine_error;
+use crate::transact::storage_error;
 use crate::{MAX_PAGE_BYTES, MAX_PAGE_TIME};
 use std::ops::ControlFlow;
-use tepui_model::ServiceError;
 use tepui_model::blob::{
     BlobEntry, BlobInclude, BlobMarker, BlobName, BlobSink, LeaseView, ListBlobs, ListedBlob, ListedContent,
     Revision,
 };
 use tepui_model::text::utf16_cmp;
+use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Key, KeyRange, Snapshot, Value};
 
 /// The most rows per scan.
@@ -22,21 +22,43 @@ const CHUNK: usize = 1000;
 /// The most bytes of rows read for one page, listed or not.
 const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
 
-/// Returns where the next page begins.
+/// How far a page was listed.
+pub(super) enum Listed {
+    /// To its end. Where the next one begins.
+    Page(Option<BlobMarker>),
+    /// Until the transaction became too old: to be continued in another. `None`: nothing was listed.
+    Outdated(Option<Box<ListProgress>>),
+}
+
+/// Lists a page, or the rest of one that was begun in a transaction that became too old.
 pub(super) async fn list_blobs<S: Snapshot>(
     context: &Context<'_, S>,
     query: &ListBlobs,
     sink: &mut dyn BlobSink,
-) -> Result<Option<BlobMarker>, ServiceError> {
+    progress: Option<Box<ListProgress>>,
+) -> Result<Listed, ServiceError> {
     let caller = (context.account, context.allowed);
-    let (_, container) = containers::find_allowed(context, caller, &query.container).await?;
-    let mut listing = Listing::new(context, container.incarnation, query, sink);
+    let container = match containers::find_allowed(context, caller, &query.container).await {
+        Ok((_, container)) => container.incarnation,
+        Err(error) if error.is_outdated => return Ok(Listed::Outdated(progress)),
+        Err(error) => return Err(error),
+    };
+    if progress.as_ref().is_some_and(|progress| progress.container != container) {
+        // Deleted and created again.
+        return Err(ErrorCode::ContainerNotFound.into());
+    }
+    let mut listing = Listing::new(context, container, query, sink, progress);
     loop {
         if context.coop.charge(ROW_COST) && context.coop.yield_if_due().await >= MAX_PAGE_TIME {
             listing.is_late = true;
         }
-        if let ControlFlow::Break(next) = listing.step().await? {
-            return Ok(next);
+        match listing.step().await {
+            Ok(ControlFlow::Continue(())) => {}
+            Ok(ControlFlow::Break(next)) => return Ok(Listed::Page(next)),
+            Err(error) if error.is_outdated => {
+                return Ok(Listed::Outdated(Some(Box::new(listing.into_progress()))));
+            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -74,6 +96,18 @@ struct Listing<'s, S> {
     is_late: bool,
 }
 
+/// The state of a page that is not finished.
+pub(super) struct ListProgress {
+    container: Incarnation,
+    count: usize,
+    blobs: CursorPosition,
+    next_blob: Option<(Key, Value)>,
+    blocks: Option<CursorPosition>,
+    next_block: Option<String>,
+    pending_version: Option<PendingVersion>,
+    bytes: usize,
+}
+
 struct PendingVersion {
     key: Key,
     row: Value,
@@ -87,6 +121,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         container: Incarnation,
         query: &'s ListBlobs,
         sink: &'s mut dyn BlobSink,
+        progress: Option<Box<ListProgress>>,
     ) -> Self {
         // Anonymous callers see neither uncommitted nor deleted blobs.
         let include = match context.allowed.is_anonymous() {
@@ -116,21 +151,45 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         let chunk = (query.page_size + 1).min(CHUNK);
         let blobs = from(keyspace::blobs_with_prefix(container, &query.prefix), start);
         let blocks = from(keyspace::blocks_with_prefix(container, &query.prefix), block_start);
+        let begin = || ListProgress {
+            container,
+            count: 0,
+            blobs: RowCursor::new(context.snapshot, blobs, chunk).into_position(),
+            next_blob: None,
+            // Many blocks share one name: reading one row and skipping the others is cheaper.
+            blocks: include.uncommitted.then(|| RowCursor::new(context.snapshot, blocks, 1).into_position()),
+            next_block: None,
+            pending_version: None,
+            bytes: 0,
+        };
+        let progress = progress.map_or_else(begin, |progress| *progress);
         Self {
             context,
             container,
             query,
             include,
             sink,
-            count: 0,
-            blobs: RowCursor::new(context.snapshot, blobs, chunk),
-            next_blob: None,
-            // Many blocks share one name: reading one row and skipping the others is cheaper.
-            blocks: include.uncommitted.then(|| RowCursor::new(context.snapshot, blocks, 1)),
-            next_block: None,
-            pending_version: None,
-            bytes: 0,
+            count: progress.count,
+            blobs: RowCursor::resume(context.snapshot, progress.blobs),
+            next_blob: progress.next_blob,
+            blocks: progress.blocks.map(|blocks| RowCursor::resume(context.snapshot, blocks)),
+            next_block: progress.next_block,
+            pending_version: progress.pending_version,
+            bytes: progress.bytes,
             is_late: false,
+        }
+    }
+
+    fn into_progress(self) -> ListProgress {
+        ListProgress {
+            container: self.container,
+            count: self.count,
+            blobs: self.blobs.into_position(),
+            next_blob: self.next_blob,
+            blocks: self.blocks.map(RowCursor::into_position),
+            next_block: self.next_block,
+            pending_version: self.pending_version,
+            bytes: self.bytes,
         }
     }
 
@@ -203,12 +262,14 @@ impl<'s, S: Snapshot> Listing<'s, S> {
 
     /// Lists a name that has uncommitted blocks, unless it has a blob.
     async fn process_block(&mut self) -> Result<Flow, ServiceError> {
-        let Some(name) = self.next_block.take() else { return Ok(Flow::Continue(())) };
+        let Some(name) = self.next_block.clone() else { return Ok(Flow::Continue(())) };
         if let Some(prefix) = self.folded(&name) {
+            self.next_block = None;
             return Ok(self.list(&ListedBlob::Prefix(prefix)));
         }
         let key = keyspace::blob(self.container, &name, Revision::Base);
-        let row = self.context.snapshot.get(&key).await.map_err(engine_error)?;
+        let row = self.context.snapshot.get(&key).await.map_err(storage_error)?;
+        self.next_block = None;
         if row.map(|row| is_live(&row)).transpose()? == Some(true) {
             return Ok(Flow::Continue(()));
         }

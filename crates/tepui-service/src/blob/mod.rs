@@ -23,7 +23,7 @@ mod append;
 mod blocks;
 mod change;
 mod containers;
-mod contents;
+pub(crate) mod contents;
 mod copy;
 mod cursor;
 mod delete;
@@ -48,6 +48,6 @@ mod upload;
 mod write_set;
 
 pub use download::{BytesOrHole, Download, READ_BYTES};
-pub use pending::CopyUnderWay;
+pub use pending::{CopyUnderWay, Interrupted};
 pub use service::{Answer, BlobOptions, BlobService, Caller, RandomIds};
 pub use upload::{Upload, Uploaded};

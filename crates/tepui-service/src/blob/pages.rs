@@ -129,7 +129,10 @@ pub(super) async fn get_page_ranges<S: Snapshot>(
                 return Err(ErrorCode::PreviousSnapshotCannotBeNewer.into());
             }
             let found = slot.revision(&writes, Revision::Snapshot(*timestamp)).await;
-            let (before, _) = found.map_err(|_| ErrorCode::PreviousSnapshotNotFound)?;
+            let (before, _) = found.map_err(|error| match error.code {
+                ErrorCode::BlobNotFound => ErrorCode::PreviousSnapshotNotFound.into(),
+                _ => error,
+            })?;
             if before.created != blob.created {
                 return Err(ErrorCode::BlobOverwritten.into());
             }

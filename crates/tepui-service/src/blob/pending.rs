@@ -1,18 +1,20 @@
 //! Copies that continue after the reply, because their bytes are fetched from another server.
 //!
-//! Each has a record of its own beside the blob. The task that fetches the bytes ends it with
-//! [`BlobService::finish_copy`]; a record without such a task is of an earlier process, and its copy has failed.
+//! Each has a record of its own beside the blob, with the time until which it is leased to the node that fetches the bytes.
+//! The task that does so renews the lease and publishes its progress with [`BlobService::keep_copy`], which also tells it
+//! that another node has aborted the copy, and ends it with [`BlobService::finish_copy`]. A copy whose lease has expired was
+//! left behind by a node that does not run any more: any node marks it as failed.
 
-use super::cursor::RowCursor;
 use super::put::store;
 use super::service::{BlobService, Context, NextStep};
 use super::slot::BlobSlot;
 use super::upload::Uploaded;
 use super::write_set::WriteSet;
+use crate::MAX_CLOCK_SKEW;
 use crate::coop::CoopSnapshot;
 use crate::keyspace;
 use crate::record::{Content, PendingCopy, StoredBlob};
-use crate::transact::{Outcome, SpaceUse, commit, retry};
+use crate::transact::{Attempt, Outcome, SpaceUse, commit, restart, retry, storage_error};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -20,14 +22,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tepui_model::blob::{BlobPath, CopyState, CopyStatus, Preconditions, Reply, Revision};
-use tepui_model::{ErrorCode, ServiceError};
-use tepui_storage::{Engine, Extents, Snapshot};
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_storage::{Engine, Extents, Key, ScanLimit, Snapshot};
 use tokio::sync::Notify;
 
 /// The most active copies, most of them queued.
 const MAX_ACTIVE: usize = 1000;
 /// The most active copies of one account.
 const MAX_OF_ACCOUNT: usize = 250;
+/// How long a copy is taken to be alive after its lease was renewed, and how often that is done.
+const LEASE: Duration = Duration::from_secs(60);
+const RENEW_INTERVAL: Duration = Duration::from_secs(15);
 /// The delay before a failed write of a copy's end is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const INTERRUPTED: &str = "500 InternalError \"Copy failed because the server was stopped.\"";
@@ -43,7 +48,7 @@ struct CopyProgress {
     aborted: Notify,
 }
 
-/// An active copy of this process. It is not declared failed while this exists.
+/// An active copy of this process. The lease on it has to be renewed: see [`BlobService::keep_copy`].
 pub struct CopyUnderWay {
     id: String,
     running: Arc<CopyProgress>,
@@ -93,11 +98,6 @@ impl CopyUnderWay {
     pub fn add(&self, bytes: u64) {
         self.running.copied.fetch_add(bytes, Ordering::Relaxed);
     }
-
-    /// Returns when the copy was aborted.
-    pub async fn aborted(&self) {
-        self.running.aborted.notified().await;
-    }
 }
 
 impl Drop for CopyUnderWay {
@@ -107,8 +107,14 @@ impl Drop for CopyUnderWay {
 }
 
 /// Writes the record of an active copy.
-pub(super) fn put_record<S: Snapshot>(writes: &mut WriteSet<'_, S>, slot: &BlobSlot<'_>, id: &str) {
-    let pending = PendingCopy { container: slot.container, name: slot.name().to_owned() };
+pub(super) fn put_record<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
+    id: &str,
+    now: Timestamp,
+) {
+    let until = now.saturating_add(LEASE);
+    let pending = PendingCopy { container: slot.container, name: slot.name().to_owned(), until };
     writes.put(keyspace::pending_copy(id), pending.encode());
 }
 
@@ -147,11 +153,55 @@ pub(super) async fn abort<S: Snapshot>(
 }
 
 impl<E: Engine, X: Extents> BlobService<E, X> {
+    /// Renews the lease on a copy and publishes its progress, again and again. Returns when the copy has been ended by
+    /// somebody else: aborted, declared failed, or its blob was deleted.
+    pub async fn keep_copy(&self, copy: &CopyUnderWay) {
+        loop {
+            tokio::select! {
+                () = copy.running.aborted.notified() => return,
+                () = tokio::time::sleep(RENEW_INTERVAL) => {}
+            }
+            match self.renew_copy(copy).await {
+                Ok(CopyEnd::Applied) => {}
+                Ok(CopyEnd::Superseded) => return,
+                // If this lasts, the lease expires.
+                Err(error) => {
+                    tracing::warn!(copy_id = copy.id, %error, "cannot renew the lease on a copy yet")
+                }
+            }
+        }
+    }
+
+    async fn renew_copy(&self, copy: &CopyUnderWay) -> Result<CopyEnd, ServiceError> {
+        retry(|()| async move {
+            let snapshot = self.begin().await?;
+            let mut writes = WriteSet::new(&snapshot);
+            let Some(mut pending) = find_pending(&mut writes, &copy.id).await? else {
+                return Ok(Attempt::Done(CopyEnd::Superseded));
+            };
+            let now = self.clock.tick().later_than(pending.blob.stamp);
+            pending.record.until = now.saturating_add(LEASE);
+            pending.blob.stamp = now;
+            if let Some(state) = &mut pending.blob.state.copy {
+                self.copies.update_progress(state);
+            }
+            writes.put(keyspace::pending_copy(&copy.id), pending.record.encode());
+            writes.put_stamped(pending.key, pending.blob.encode());
+            let (outcome, transaction) = (writes.finish(CopyEnd::Applied), snapshot.into_inner());
+            commit(&*self.engine, transaction, outcome, SpaceUse::Consumes).await.map_err(ServiceError::from)
+        })
+        .await
+    }
+
     /// Ends a copy with its bytes, or with a description of its failure. Returns when that is durable.
     pub async fn finish_copy(&self, copy: &CopyUnderWay, outcome: Result<Uploaded, String>) {
         let mut is_unreferenced = true;
         loop {
-            match self.try_finish(&copy.id, outcome.as_ref().map_err(String::as_str)).await {
+            let end = match &outcome {
+                Ok(uploaded) => CopyOutcome::Fetched(uploaded),
+                Err(description) => CopyOutcome::Failed(description),
+            };
+            match self.try_finish(&copy.id, end).await {
                 Ok(CopyEnd::Applied) => {
                     return outcome.iter().for_each(|uploaded| self.mark_referenced(uploaded));
                 }
@@ -169,13 +219,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         }
     }
 
-    async fn try_finish(&self, id: &str, outcome: Result<&Uploaded, &str>) -> Result<CopyEnd, ServiceError> {
-        retry((), |()| async move {
-            let snapshot = self.snapshot().await?;
+    async fn try_finish(&self, id: &str, end: CopyOutcome<'_>) -> Result<CopyEnd, ServiceError> {
+        retry(|()| async move {
+            let snapshot = self.begin().await?;
             let mut writes = WriteSet::new(&snapshot);
-            let end = self.end(&mut writes, id, outcome).await?;
-            let outcome = writes.finish(end);
-            commit(&*self.engine, &snapshot, outcome, SpaceUse::Consumes).await.map_err(ServiceError::from)
+            let applied = self.end(&mut writes, id, end).await?;
+            let (outcome, transaction) = (writes.finish(applied), snapshot.into_inner());
+            commit(&*self.engine, transaction, outcome, SpaceUse::Consumes).await.map_err(ServiceError::from)
         })
         .await
     }
@@ -183,55 +233,118 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Writes the end of a copy, if it is still pending.
     async fn end(
         &self,
-        writes: &mut WriteSet<'_, CoopSnapshot<E::Snapshot>>,
+        writes: &mut WriteSet<'_, CoopSnapshot<E::Transaction>>,
         id: &str,
-        outcome: Result<&Uploaded, &str>,
+        outcome: CopyOutcome<'_>,
     ) -> Result<CopyEnd, ServiceError> {
         let copy_record = keyspace::pending_copy(id);
-        let Some(row) = writes.get(&copy_record).await? else { return Ok(CopyEnd::Superseded) };
-        let destination = PendingCopy::decode(&row)?;
-        writes.delete(copy_record);
-        let key = keyspace::blob(destination.container, &destination.name, Revision::Base);
-        let Some(row) = writes.get(&key).await? else { return Ok(CopyEnd::Superseded) };
-        let mut blob = StoredBlob::decode(&row)?;
-        let pending = |copy: &&mut CopyState| copy.id == id && copy.status == CopyStatus::Pending;
-        let Some(copy) = blob.state.copy.as_deref_mut().filter(pending) else {
+        if let CopyOutcome::Interrupted(which) = outcome
+            && let Some(row) = writes.get(&copy_record).await?
+            && !self.is_interrupted(id, PendingCopy::decode(&row)?.until, which)
+        {
             return Ok(CopyEnd::Superseded);
-        };
-        let now = self.clock.tick().max(blob.state.changed.next()).max(blob.stamp.next());
+        }
+        let found = find_pending(writes, id).await?;
+        if writes.get(&copy_record).await?.is_some() {
+            writes.delete(copy_record);
+        }
+        let Some(Pending { key, mut blob, .. }) = found else { return Ok(CopyEnd::Superseded) };
+        let Some(copy) = blob.state.copy.as_deref_mut() else { return Ok(CopyEnd::Superseded) };
+        let now = self.clock.tick().later_than(blob.state.changed.max(blob.stamp));
         copy.completed = Some(now);
-        match outcome {
-            Ok(uploaded) => {
+        let description = match outcome {
+            CopyOutcome::Fetched(uploaded) => {
                 copy.status = CopyStatus::Success;
                 copy.progress = (uploaded.bytes, uploaded.bytes);
                 blob.state.bytes = uploaded.bytes;
                 blob.content =
                     store(writes, uploaded, keyspace::ContentId::new(now, (self.random_ids)())).await?;
+                None
             }
-            Err(description) => {
-                self.copies.update_progress(copy);
-                copy.status = CopyStatus::Failed;
-                copy.description = Some(description.to_owned());
-                blob.content = Content::Inline(Bytes::new());
-            }
+            CopyOutcome::Failed(description) => Some(description),
+            CopyOutcome::Interrupted(_) => Some(INTERRUPTED),
+        };
+        if let (Some(description), Some(copy)) = (description, blob.state.copy.as_deref_mut()) {
+            self.copies.update_progress(copy);
+            copy.status = CopyStatus::Failed;
+            copy.description = Some(description.to_owned());
+            blob.content = Content::Inline(Bytes::new());
         }
         (blob.changed, blob.stamp) = (now, now);
         writes.put_stamped(key, blob.encode());
         Ok(CopyEnd::Applied)
     }
 
-    /// Marks the copies of earlier processes as failed.
-    pub async fn fail_interrupted_copies(&self) -> Result<(), ServiceError> {
-        let snapshot = self.snapshot().await?;
-        let mut rows = RowCursor::new(&snapshot, keyspace::all_pending_copies(), 256);
-        while let Some((key, _)) = rows.next().await? {
-            let Some(id) = keyspace::pending_copy_id(&key) else { continue };
-            if !self.copies.is_active(&id) {
-                self.try_finish(&id, Err(INTERRUPTED)).await?;
-            }
-        }
-        Ok(())
+    /// Marks copies as failed whose nodes do not run any more.
+    pub async fn fail_interrupted_copies(&self, which: Interrupted) -> Result<(), ServiceError> {
+        restart(|| self.fail_interrupted(which)).await
     }
+
+    async fn fail_interrupted(&self, which: Interrupted) -> Result<(), ServiceError> {
+        let mut range = keyspace::all_pending_copies();
+        loop {
+            // Each copy ends in a transaction of its own.
+            let snapshot = self.begin().await?;
+            let limit = ScanLimit { max_rows: 256, max_bytes: 1024 * 1024 };
+            let page = snapshot.scan(&range, limit).await.map_err(storage_error)?;
+            drop(snapshot);
+            for (key, row) in page.rows {
+                let until = PendingCopy::decode(&row)?.until;
+                let id = keyspace::pending_copy_id(&key);
+                if let Some(id) = id.filter(|id| self.is_interrupted(id, until, which)) {
+                    self.try_finish(&id, CopyOutcome::Interrupted(which)).await?;
+                }
+            }
+            let Some(next) = page.next else { return Ok(()) };
+            range.start = next;
+        }
+    }
+
+    fn is_interrupted(&self, id: &str, until: Timestamp, which: Interrupted) -> bool {
+        match which {
+            Interrupted::Expired => until.saturating_add(MAX_CLOCK_SKEW) <= self.clock.now(),
+            Interrupted::OfOtherProcesses => !self.copies.is_active(id),
+        }
+    }
+}
+
+/// Which copies are taken to be interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupted {
+    /// Those whose lease has expired.
+    Expired,
+    /// All that this process does not carry out. Only if no other process uses the store.
+    OfOtherProcesses,
+}
+
+/// How a copy has ended.
+#[derive(Clone, Copy)]
+enum CopyOutcome<'a> {
+    Fetched(&'a Uploaded),
+    /// With a description.
+    Failed(&'a str),
+    Interrupted(Interrupted),
+}
+
+/// A copy that is pending: its record, and its blob with the key of it.
+struct Pending {
+    record: PendingCopy,
+    key: Key,
+    blob: StoredBlob,
+}
+
+/// The copy with this id. `None` if it was ended, or its blob was replaced or deleted.
+async fn find_pending<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
+    id: &str,
+) -> Result<Option<Pending>, ServiceError> {
+    let Some(row) = writes.get(&keyspace::pending_copy(id)).await? else { return Ok(None) };
+    let record = PendingCopy::decode(&row)?;
+    let key = keyspace::blob(record.container, &record.name, Revision::Base);
+    let Some(row) = writes.get(&key).await? else { return Ok(None) };
+    let blob = StoredBlob::decode(&row)?;
+    let is_pending = |copy: &CopyState| copy.id == id && copy.status == CopyStatus::Pending;
+    Ok(blob.state.copy.as_deref().is_some_and(is_pending).then_some(Pending { record, key, blob }))
 }
 
 /// Whether the end of a copy was applied to its blob.

@@ -2,7 +2,8 @@
 
 use super::copy::SourceErrorStyle;
 use super::download::{Download, Layout};
-use super::merge::{Merged, PinnedContents};
+use super::list::Listed;
+use super::merge::Merged;
 use super::pending::{ActiveCopies, CopyUnderWay};
 use super::upload::{Upload, UploadLocation, Uploaded};
 use super::{append, blocks, change, containers, copy, delete, find, list, pages, pending, put, read};
@@ -12,7 +13,8 @@ use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
 use crate::transact::{
-    Attempt, CommitFailure, CommitState, NO_SPACE, Outcome, SpaceUse, commit, engine_error, retry,
+    Attempt, CommitFailure, CommitState, MAX_RESTARTS, Outcome, SpaceUse, commit, restart, retry,
+    storage_error,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use tepui_model::blob::{
     CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
-use tepui_storage::{Engine, EngineError, ExtentError, Extents, Snapshot};
+use tepui_storage::{Engine, Extents, StorageError};
 
 /// Options of the Blob service.
 #[derive(Debug, Clone)]
@@ -38,6 +40,9 @@ pub struct BlobOptions {
     pub versioned_accounts: Vec<String>,
     /// How long rehydration from the archive takes. Azure takes hours.
     pub rehydration: Duration,
+    /// How far the clocks of the nodes that share the store may be apart, up to [`MAX_CLOCK_SKEW`](crate::MAX_CLOCK_SKEW).
+    /// Leases last so much longer. Zero, the default, if no other node uses the store.
+    pub clock_skew: Duration,
 }
 
 impl Default for BlobOptions {
@@ -47,6 +52,7 @@ impl Default for BlobOptions {
             container_retention: None,
             versioned_accounts: Vec::new(),
             rehydration: Duration::from_secs(5),
+            clock_skew: Duration::ZERO,
         }
     }
 }
@@ -81,7 +87,6 @@ pub struct BlobService<E, X> {
     settings: Settings<BlobServiceProperties>,
     digester: Digester,
     pub(super) copies: Arc<ActiveCopies>,
-    pub(super) pinned: Arc<PinnedContents>,
 }
 
 /// The input of a decision beside the operation.
@@ -97,7 +102,7 @@ pub(super) struct Context<'a, S> {
     pub(super) now: Timestamp,
     pub(super) random_ids: &'a (dyn Fn() -> u128 + Send + Sync),
     pub(super) options: &'a BlobOptions,
-    pub(super) settings: Arc<BlobServiceProperties>,
+    pub(super) settings: &'a Settings<BlobServiceProperties>,
     pub(super) copies: &'a ActiveCopies,
     /// The copy that the operation starts, if it continues after the reply.
     pub(super) starting: Option<&'a CopyUnderWay>,
@@ -131,16 +136,16 @@ impl From<Reply> for NextStep {
 }
 
 /// The reply to an operation, and the bytes that follow it.
-pub struct Answer<S, X: Extents> {
+pub struct Answer<E, X: Extents> {
     pub reply: Reply,
     /// With [`Reply::Content`].
-    pub content: Option<Download<S, X>>,
+    pub content: Option<Download<E, X>>,
 }
 
 impl<E: Engine, X: Extents> BlobService<E, X> {
-    /// A snapshot of the current state, whose reads yield when they take long.
-    pub(super) async fn snapshot(&self) -> Result<CoopSnapshot<E::Snapshot>, ServiceError> {
-        self.engine.snapshot().await.map(CoopSnapshot::new).map_err(engine_error)
+    /// Begins a transaction, whose reads yield when they take long.
+    pub(super) async fn begin(&self) -> Result<CoopSnapshot<E::Transaction>, ServiceError> {
+        self.engine.begin().await.map(CoopSnapshot::new).map_err(storage_error)
     }
 
     pub fn new(
@@ -152,8 +157,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     ) -> Self {
         let (catalogue, settings) = (CatalogueCache::default(), Settings::of_service("blob"));
         let digester = Digester::start();
-        let (copies, pinned) = (Arc::default(), Arc::default());
-        Self { engine, extents, clock, random_ids, options, catalogue, settings, digester, copies, pinned }
+        let copies = Arc::default();
+        Self { engine, extents, clock, random_ids, options, catalogue, settings, digester, copies }
     }
 
     /// Begins to receive the bytes that an operation needs: the body of the request, or the bytes of its source (from
@@ -168,19 +173,24 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         caller: Caller<'_>,
         source: &CopySource,
         range: Option<ByteRange>,
-    ) -> Result<Download<E::Snapshot, X>, ServiceError> {
-        let reading = self.extents.read_guard();
-        let snapshot = self.snapshot().await?;
-        let context = self.context(&snapshot, caller).await?;
-        let found = copy::find_source(&context, source, SourceErrorStyle::AsCopySource).await?;
-        let blob = found.ok_or(ErrorCode::CannotVerifyCopySource)?;
-        copy::require_readable(&context, &blob, source)?;
-        drop(context);
-        let range = range.map_or(Ok(0..blob.bytes), |range| range.within(blob.bytes))?;
-        let content = (blob.content, layout(blob.state.of_type));
-        let extents = Arc::clone(&self.extents);
-        // A source with a customer-provided key was refused above.
-        Download::open(extents, reading, snapshot.into_inner(), content, range, None).await
+    ) -> Result<Download<E, X>, ServiceError> {
+        restart(|| async {
+            let reading = self.extents.read_guard();
+            let snapshot = self.begin().await?;
+            let context = self.context(&snapshot, caller);
+            let found = copy::find_source(&context, source, SourceErrorStyle::AsCopySource).await?;
+            let blob = found.ok_or(ErrorCode::CannotVerifyCopySource)?;
+            copy::require_readable(&context, &blob, source)?;
+            let range = range.map_or(Ok(0..blob.bytes), |range| range.within(blob.bytes))?;
+            let content = (blob.content, layout(blob.state.of_type));
+            // A source with a customer-provided key was refused above.
+            Download::open(self.stores(), reading, &snapshot, content, range, None).await
+        })
+        .await
+    }
+
+    fn stores(&self) -> (Arc<E>, Arc<X>) {
+        (Arc::clone(&self.engine), Arc::clone(&self.extents))
     }
 
     /// Fails if the operation would fail whatever bytes it has. To be called before they are received.
@@ -191,9 +201,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             Operation::PutPages(put) => declared.unwrap_or(put.pages.bytes()),
             _ => declared.unwrap_or(1),
         };
-        let snapshot = self.snapshot().await?;
-        let context = self.context(&snapshot, caller).await?;
-        self.decide(&context, operation, Some(&Uploaded::expected(bytes))).await.map(drop)
+        restart(|| async {
+            let snapshot = self.begin().await?;
+            let context = self.context(&snapshot, caller);
+            self.decide(&context, operation, Some(&Uploaded::expected(bytes))).await.map(drop)
+        })
+        .await
     }
 
     /// Frees bytes that were received for an operation that failed. Nothing refers to them.
@@ -220,7 +233,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         &self,
         caller: Caller<'_>,
         operation: &Operation,
-    ) -> Result<(Answer<E::Snapshot, X>, CopyUnderWay), ServiceError> {
+    ) -> Result<(Answer<E, X>, CopyUnderWay), ServiceError> {
         let copy = ActiveCopies::begin(&self.copies, caller.account, guid::print((self.random_ids)()))?;
         let answer =
             self.execute_with(caller, operation, None, Some(&copy)).await.map_err(|failure| failure.error)?;
@@ -233,7 +246,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         caller: Caller<'_>,
         operation: &Operation,
         uploaded: Option<Uploaded>,
-    ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
+    ) -> Result<Answer<E, X>, ServiceError> {
         let failure = match self.execute_with(caller, operation, uploaded.as_ref(), None).await {
             Ok(answer) => {
                 uploaded.iter().for_each(|uploaded| self.mark_referenced(uploaded));
@@ -257,9 +270,16 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         query: &ListBlobs,
         sink: &mut dyn BlobSink,
     ) -> Result<Option<BlobMarker>, ServiceError> {
-        let snapshot = self.snapshot().await?;
-        let context = self.context(&snapshot, caller).await?;
-        list::list_blobs(&context, query, sink).await
+        let mut progress = None;
+        for _ in 0..=MAX_RESTARTS {
+            let snapshot = self.begin().await?;
+            let context = self.context(&snapshot, caller);
+            match list::list_blobs(&context, query, sink, progress).await? {
+                Listed::Page(next) => return Ok(next),
+                Listed::Outdated(listed) => progress = listed,
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
     }
 
     async fn execute_with(
@@ -268,34 +288,33 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         operation: &Operation,
         uploaded: Option<&Uploaded>,
         starting: Option<&CopyUnderWay>,
-    ) -> Result<Answer<E::Snapshot, X>, CommitFailure> {
+    ) -> Result<Answer<E, X>, CommitFailure> {
         let space = SpaceUse::frees_if(operation.frees_space());
-        retry(None, |merged: Option<Merged>| async move {
-            // Before the snapshot: what it sees stays readable.
+        retry(|merged: Option<Merged>| async move {
+            // Before the transaction: what it sees stays readable.
             let reading = self.extents.read_guard();
-            let snapshot = self.snapshot().await?;
-            let context = self.context(&snapshot, caller).await?;
+            let snapshot = self.begin().await?;
+            let context = self.context(&snapshot, caller);
             let context = Context { starting, merged: merged.as_ref(), ..context };
             let outcome = self.decide(&context, operation, uploaded).await?;
-            drop(context);
-            let answer = match commit(&*self.engine, &snapshot, outcome, space).await? {
+            if let NextStep::Content(content, located) = outcome.reply {
+                let answer = self.send(operation, *content, located, &snapshot, reading).await?;
+                return Ok(Attempt::Done(answer));
+            }
+            let answer = match commit(&*self.engine, snapshot.into_inner(), outcome, space).await? {
                 Attempt::Done(NextStep::Done(reply)) => {
                     self.after_commit(caller.account, operation);
                     Answer { reply, content: None }
                 }
-                Attempt::Done(NextStep::Content(content, located)) => {
-                    self.send(operation, *content, located, snapshot.into_inner(), reading).await?
-                }
                 Attempt::Done(NextStep::Checksum(reply, located)) => {
-                    let LocatedContent { content, range } = located;
-                    let extents = Arc::clone(&self.extents);
-                    let download = Download::open(extents, reading, snapshot, content, range, None);
-                    Answer { reply: with_crc64(reply, download).await, content: None }
+                    Answer { reply: self.with_crc64(reply, located, reading).await, content: None }
                 }
                 Attempt::Done(NextStep::MergeLayers(content)) => {
                     return Ok(Attempt::Retry(self.merge(content).await?));
                 }
-                Attempt::Done(NextStep::Continue) | Attempt::Retry(()) => return Ok(Attempt::Retry(merged)),
+                Attempt::Done(NextStep::Continue | NextStep::Content(..)) | Attempt::Retry(()) => {
+                    return Ok(Attempt::Retry(merged));
+                }
             };
             Ok(Attempt::Done(answer))
         })
@@ -317,16 +336,15 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         operation: &Operation,
         mut content: blob::Content,
         located: LocatedContent,
-        snapshot: E::Snapshot,
+        snapshot: &CoopSnapshot<E::Transaction>,
         reading: X::ReadGuard,
-    ) -> Result<Answer<E::Snapshot, X>, ServiceError> {
+    ) -> Result<Answer<E, X>, ServiceError> {
         let (wanted, secret) = match operation {
             Operation::GetBlob(get) => (get.range_checksum, get.encryption.secret.clone()),
             _ => (None, None),
         };
         let LocatedContent { content: stored, range } = located;
-        let extents = Arc::clone(&self.extents);
-        let download = Download::open(extents, reading, snapshot, stored, range, secret).await?;
+        let download = Download::open(self.stores(), reading, snapshot, stored, range, secret).await?;
         let Some(wanted) = wanted else {
             let reply = Reply::Content(Box::new(content));
             return Ok(Answer { reply, content: Some(download) });
@@ -339,12 +357,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Ok(Answer { reply: Reply::Content(Box::new(content)), content: Some(download) })
     }
 
-    async fn context<'a>(
+    fn context<'a>(
         &'a self,
-        snapshot: &'a CoopSnapshot<E::Snapshot>,
+        snapshot: &'a CoopSnapshot<E::Transaction>,
         caller: Caller<'a>,
-    ) -> Result<Context<'a, CoopSnapshot<E::Snapshot>>, ServiceError> {
-        Ok(Context {
+    ) -> Context<'a, CoopSnapshot<E::Transaction>> {
+        Context {
             snapshot,
             coop: &snapshot.coop,
             catalogue: &self.catalogue,
@@ -354,16 +372,16 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             now: self.clock.tick(),
             random_ids: &*self.random_ids,
             options: &self.options,
-            settings: self.settings.of_account(&*self.engine, caller.account).await?,
+            settings: &self.settings,
             copies: &self.copies,
             starting: None,
             merged: None,
-        })
+        }
     }
 
     async fn decide(
         &self,
-        context: &Context<'_, CoopSnapshot<E::Snapshot>>,
+        context: &Context<'_, CoopSnapshot<E::Transaction>>,
         operation: &Operation,
         uploaded: Option<&Uploaded>,
     ) -> Result<Outcome<NextStep>, ServiceError> {
@@ -451,10 +469,6 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             Operation::GetPageRanges(get) => pages::get_page_ranges(context, get)
                 .await
                 .map(|ranges| Outcome::read(Reply::PageRanges(ranges).into())),
-            Operation::ListBlobs(_) => {
-                let error = ServiceError::new(ErrorCode::InternalError);
-                Err(error.with_cause("a list of blobs was executed without a sink"))
-            }
             Operation::FindBlobsByTags(query) => {
                 find::find(context, query).await.map(|page| Outcome::read(Reply::Found(page).into()))
             }
@@ -468,7 +482,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Decides operations on the account or on a container as a whole.
     async fn decide_on_account(
         &self,
-        context: &Context<'_, CoopSnapshot<E::Snapshot>>,
+        context: &Context<'_, CoopSnapshot<E::Transaction>>,
         operation: &Operation,
     ) -> Result<Outcome<Reply>, ServiceError> {
         match operation {
@@ -522,7 +536,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 containers::restore(context, container, deleted, deleted_version).await
             }
             Operation::NotImplemented(what) => Err(what.code().into()),
-            // Not implemented: user delegation keys and incremental copies. The server splits batches.
+            // Not implemented: user delegation keys and incremental copies.
             // Everything else was decided before.
             _ => Err(ErrorCode::NotImplemented.into()),
         }
@@ -556,9 +570,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         account: &str,
         container: &ContainerName,
     ) -> Result<StoredContainer, ServiceError> {
-        let snapshot = self.snapshot().await?;
-        let context = self.context(&snapshot, Caller::owner(account)).await?;
-        containers::find(&context, container).await.map(|(_, container)| container)
+        restart(|| async {
+            let snapshot = self.begin().await?;
+            let context = self.context(&snapshot, Caller::owner(account));
+            containers::find(&context, container).await.map(|(_, container)| container)
+        })
+        .await
     }
 
     /// The service properties of an account, cached: changes made by this process are visible at once, those of
@@ -571,36 +588,27 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 
     /// Whether the engine takes writes now.
-    pub fn health(&self) -> Result<(), EngineError> {
-        self.engine.health()
+    pub async fn health(&self) -> Result<(), StorageError> {
+        self.engine.health().await
     }
-}
 
-/// Adds the CRC64 of what was copied to the reply.
-async fn with_crc64<S: Snapshot, X: Extents>(
-    mut reply: Reply,
-    download: impl Future<Output = Result<Download<S, X>, ServiceError>>,
-) -> Reply {
-    let sum = async { download.await?.crc64().await };
-    match (sum.await, &mut reply) {
-        (Ok(sum), Reply::BlobPut { checksums, .. } | Reply::CopyStarted { checksums, .. }) => {
-            checksums.crc64 = Some(sum);
+    /// Adds the CRC64 of what was copied to the reply.
+    async fn with_crc64(&self, mut reply: Reply, located: LocatedContent, reading: X::ReadGuard) -> Reply {
+        let LocatedContent { content, range } = located;
+        let sum = async {
+            let snapshot = self.begin().await?;
+            Download::open(self.stores(), reading, &snapshot, content, range, None).await?.crc64().await
+        };
+        match (sum.await, &mut reply) {
+            (Ok(sum), Reply::BlobPut { checksums, .. } | Reply::CopyStarted { checksums, .. }) => {
+                checksums.crc64 = Some(sum);
+            }
+            (Ok(_), _) => {}
+            // The copy is committed, which is what counts.
+            (Err(error), _) => tracing::warn!(%error, "cannot compute the checksum of a copy"),
         }
-        (Ok(_), _) => {}
-        // The copy is committed, which is what counts.
-        (Err(error), _) => tracing::warn!(%error, "cannot compute the checksum of a copy"),
+        reply
     }
-    reply
-}
-
-/// The service error for an error of the extent store.
-pub(super) fn extent_error(error: ExtentError) -> ServiceError {
-    match &error {
-        ExtentError::Unavailable(_) => ServiceError::new(ErrorCode::ServerBusy),
-        ExtentError::NoSpace(_) => ServiceError::new(ErrorCode::ServerBusy).with_message(NO_SPACE),
-        ExtentError::Corrupt(_) | ExtentError::Failed(_) => ServiceError::new(ErrorCode::InternalError),
-    }
-    .with_cause(error)
 }
 
 /// The layout of the content of a blob type.

@@ -10,11 +10,11 @@ use super::staged;
 use super::tier;
 use super::write_set::WriteSet;
 use crate::keyspace::{self, Incarnation};
-use crate::record::{self, SoftDelete, StoredBlob, StoredBlock, StoredContainer};
+use crate::record::{self, BlockContent, SoftDelete, StoredBlob, StoredBlock, StoredContainer};
 use std::time::Duration;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    BlobPath, BlobProperties, Changed, Preconditions, Revision, Tags, VersionView, Written,
+    BlobPath, BlobProperties, Changed, DeleteRetention, Preconditions, Revision, Tags, VersionView, Written,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_storage::{Key, KeyRange, Snapshot};
@@ -59,7 +59,7 @@ impl<'a> BlobSlot<'a> {
         path: &'a BlobPath,
     ) -> Result<Self, ServiceError> {
         let container_row = containers::find_allowed(context, (account, allowed), &path.container).await?;
-        writes.guard(container_row.0.clone());
+        writes.guard_shared(container_row.0.clone());
         let container = container_row.1.incarnation;
         let row = writes.get(&keyspace::blob(container, path.blob.as_str(), Revision::Base)).await?;
         let found = row.map(|row| StoredBlob::decode(&row)).transpose()?;
@@ -116,7 +116,7 @@ impl<'a> BlobSlot<'a> {
     /// The time of a change: later than every time that the blob had before.
     pub(super) fn change_time(&self, now: Timestamp) -> Timestamp {
         let before = self.base.as_ref().or(self.soft_deleted.as_ref());
-        before.map_or(now, |blob| now.max(blob.changed.next()).max(blob.stamp.next()))
+        before.map_or(now, |blob| now.later_than(blob.changed.max(blob.stamp)))
     }
 
     /// Writes a revision of the blob, and updates the index of tags.
@@ -183,7 +183,7 @@ impl<'a> BlobSlot<'a> {
             let versioned = context.versioning_enabled() || old.version.is_some();
             if versioned {
                 self.save_version(writes, old);
-            } else if let Some(until) = context.retained_until() {
+            } else if let Some(until) = context.retained_until(writes).await? {
                 let deleted = SoftDelete { at: context.now, until };
                 self.save_soft_deleted(context, writes, old, deleted);
             } else {
@@ -290,21 +290,33 @@ pub(super) async fn discard_consumed<S: Snapshot>(
     let gc_record = keyspace::consumed_blocks(container, name);
     let Some(row) = writes.get(&gc_record).await? else { return Ok(Progress::Complete) };
     let until = record::decode_number(&row)?;
+    if discard_put_until(writes, container, name, until).await? == Progress::Complete {
+        writes.delete(gc_record);
+    }
+    Ok(Progress::Partial)
+}
+
+/// Discards the first blocks of a blob that were put until a time. Those that are put meanwhile stay.
+pub(super) async fn discard_put_until<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
+    container: Incarnation,
+    name: &str,
+    until: u64,
+) -> Result<Progress, ServiceError> {
     let mut rows = RowCursor::new(writes.snapshot, keyspace::blocks(container, name), DISCARDED_AT_ONCE);
-    let mut discarded = 0;
+    let mut discarded = Vec::new();
     while let Some((key, row)) = rows.next().await? {
-        if discarded == DISCARDED_AT_ONCE {
+        if discarded.len() == DISCARDED_AT_ONCE {
+            discard(writes, discarded).await?;
             return Ok(Progress::Partial);
         }
         let block = StoredBlock::decode(&row)?;
         if block.put.ticks() <= until {
-            contents::release_block(writes, block.content).await?;
-            writes.delete(key);
-            discarded += 1;
+            discarded.push((key, block.content));
         }
     }
-    writes.delete(gc_record);
-    Ok(Progress::Partial)
+    discard(writes, discarded).await?;
+    Ok(Progress::Complete)
 }
 
 /// Discards the first blocks of a range, and advances its start.
@@ -313,17 +325,30 @@ pub(super) async fn discard_blocks<S: Snapshot>(
     range: &mut KeyRange,
 ) -> Result<Progress, ServiceError> {
     let mut rows = RowCursor::new(writes.snapshot, range.clone(), DISCARDED_AT_ONCE);
-    let mut discarded = 0;
-    while let Some((key, row)) = rows.next().await? {
-        if discarded == DISCARDED_AT_ONCE {
+    let found = rows.take(DISCARDED_AT_ONCE).await?;
+    let blocks = found.into_iter().map(|(key, row)| Ok((key, StoredBlock::decode(&row)?.content)));
+    discard(writes, blocks.collect::<Result<Vec<_>, ServiceError>>()?).await?;
+    match rows.next().await? {
+        Some((key, _)) => {
             range.start = key;
-            return Ok(Progress::Partial);
+            Ok(Progress::Partial)
         }
-        contents::release_block(writes, StoredBlock::decode(&row)?.content).await?;
-        writes.delete(key);
-        discarded += 1;
+        None => Ok(Progress::Complete),
     }
-    Ok(Progress::Complete)
+}
+
+/// Deletes blocks, and releases their references.
+async fn discard<S: Snapshot>(
+    writes: &mut WriteSet<'_, S>,
+    blocks: Vec<(Key, BlockContent)>,
+) -> Result<(), ServiceError> {
+    let extents = blocks.iter().filter_map(|(_, content)| content.extent());
+    writes.prefetch(extents.map(keyspace::extent)).await?;
+    for (key, content) in blocks {
+        contents::release_block(writes, content).await?;
+        writes.delete(key);
+    }
+    Ok(())
 }
 
 /// The reply to a write.
@@ -355,10 +380,26 @@ impl<S> Context<'_, S> {
     pub(super) fn versioning_enabled(&self) -> bool {
         self.options.versioned_accounts.iter().any(|account| account == self.account)
     }
+}
+
+impl<S: Snapshot> Context<'_, S> {
+    /// What the account's service properties say about deleted blobs. The commit conflicts with a change of them.
+    pub(super) async fn delete_retention(
+        &self,
+        writes: &mut WriteSet<'_, S>,
+    ) -> Result<DeleteRetention, ServiceError> {
+        let (key, settings) = self.settings.read_guarded(self.catalogue, self.snapshot, self.account).await?;
+        writes.guard_shared(key);
+        Ok(settings.delete_retention)
+    }
 
     /// Until when a blob that is deleted now can be restored. `None`: soft delete is disabled.
-    pub(super) fn retained_until(&self) -> Option<Timestamp> {
-        let days = self.settings.delete_retention.days?;
-        Some(self.now.saturating_add(Duration::from_secs(u64::from(days) * 24 * 60 * 60)))
+    pub(super) async fn retained_until(
+        &self,
+        writes: &mut WriteSet<'_, S>,
+    ) -> Result<Option<Timestamp>, ServiceError> {
+        let days = self.delete_retention(writes).await?.days;
+        let length = |days: u32| Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+        Ok(days.map(|days| self.now.saturating_add(length(days))))
     }
 }

@@ -35,7 +35,7 @@ pub(super) async fn mark<S: Snapshot>(
     let length = id.bytes().len() as u64;
     if let Some(row) = writes.get(&marker).await? {
         if record::decode_number(&row)? == length {
-            writes.guard(marker);
+            writes.guard_shared(marker);
             return Ok(());
         }
         let blocks = keyspace::blocks(slot.container, slot.name());

@@ -4,8 +4,8 @@ use super::contents;
 use super::download::zero_bytes;
 use super::encryption::{Encryptor, encrypt};
 use super::write_set::WriteSet;
-use crate::blob::service::extent_error;
 use crate::record::PieceSource;
+use crate::transact::storage_error;
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tepui_digest::{Crc64, Digester, StreamMd5, crc64_of_zeros};
@@ -152,7 +152,7 @@ impl<X: Extents> Upload<X> {
             return Ok(());
         }
         if self.writer.is_none() {
-            self.writer = Some(self.extents.begin().await.map_err(extent_error)?);
+            self.writer = Some(self.extents.begin().await.map_err(storage_error)?);
             self.encryptor = self.secret.as_ref().map(Encryptor::new).transpose()?;
         }
         let buffered = std::mem::take(&mut self.buffered).freeze();
@@ -174,7 +174,7 @@ impl<X: Extents> Upload<X> {
             None => part,
         };
         match &mut self.writer {
-            Some(writer) => writer.write(part).await.map_err(extent_error),
+            Some(writer) => writer.write(part).await.map_err(storage_error),
             None => Ok(()),
         }
     }
@@ -191,9 +191,9 @@ impl<X: Extents> Upload<X> {
             _ if self.hole > 0 => (UploadLocation::Zeros(self.hole), crc64_of_zeros(self.hole)),
             (Some(mut writer), _) => {
                 if let Some(encryptor) = self.encryptor {
-                    writer.write(encryptor.finish()?).await.map_err(extent_error)?;
+                    writer.write(encryptor.finish()?).await.map_err(storage_error)?;
                 }
-                (UploadLocation::Extent(writer.finish().await.map_err(extent_error)?), self.crc64.finish())
+                (UploadLocation::Extent(writer.finish().await.map_err(storage_error)?), self.crc64.finish())
             }
             (None, Some(secret)) if is_encrypted => {
                 (UploadLocation::InMemory(encrypt(&secret, &self.buffered)?), self.crc64.finish())

@@ -1,14 +1,16 @@
 //! The writes of one operation while it is being decided.
 
-use crate::transact::{Outcome, engine_error};
-use std::collections::BTreeMap;
+use crate::transact::{Outcome, storage_error};
+use std::collections::{BTreeMap, HashMap};
 use tepui_model::ServiceError;
-use tepui_storage::{Key, Snapshot, Value, Write};
+use tepui_storage::{Guard, Key, Snapshot, Value, Write};
 
 /// A snapshot and the writes to be committed on it, which reads through it see.
 pub(super) struct WriteSet<'s, S> {
     pub(super) snapshot: &'s S,
-    guards: Vec<Key>,
+    guards: Vec<Guard>,
+    /// Rows that were read before they are needed.
+    prefetched: HashMap<Key, Option<Value>>,
     /// `None`: deleted.
     writes: BTreeMap<Key, Option<Value>>,
     /// The key whose value no other commit writes: it resolves commits of unknown outcome.
@@ -17,27 +19,49 @@ pub(super) struct WriteSet<'s, S> {
 
 impl<'s, S: Snapshot> WriteSet<'s, S> {
     pub(super) fn new(snapshot: &'s S) -> Self {
-        Self { snapshot, guards: Vec::new(), writes: BTreeMap::new(), proof: None }
+        let (guards, prefetched) = (Vec::new(), HashMap::new());
+        Self { snapshot, guards, prefetched, writes: BTreeMap::new(), proof: None }
     }
 
     /// The value under a key, with the writes so far applied.
     pub(super) async fn get(&self, key: &Key) -> Result<Option<Value>, ServiceError> {
         match self.writes.get(key) {
             Some(written) => Ok(written.clone()),
-            None => self.snapshot.get(key).await.map_err(engine_error),
+            None => match self.prefetched.get(key) {
+                Some(value) => Ok(value.clone()),
+                None => self.snapshot.get(key).await.map_err(storage_error),
+            },
         }
+    }
+
+    /// Reads rows at once that are needed one by one.
+    pub(super) async fn prefetch(&mut self, keys: impl IntoIterator<Item = Key>) -> Result<(), ServiceError> {
+        let is_new = |key: &Key| !self.writes.contains_key(key) && !self.prefetched.contains_key(key);
+        let keys: Vec<Key> = keys.into_iter().filter(is_new).collect();
+        let values = self.snapshot.get_many(&keys).await.map_err(storage_error)?;
+        self.prefetched.extend(keys.into_iter().zip(values));
+        Ok(())
     }
 
     /// The commit conflicts if the key has changed since the snapshot.
     pub(super) fn guard(&mut self, key: Key) {
-        self.guards.push(key);
+        self.guards.push(Guard::Unchanged(key));
+    }
+
+    /// Like `guard`, for a key that many commits guard at once.
+    pub(super) fn guard_shared(&mut self, key: Key) {
+        let guard = Guard::Shared(key);
+        // One decision may need the same row many times.
+        if self.guards.last() != Some(&guard) {
+            self.guards.push(guard);
+        }
     }
 
     pub(super) fn put(&mut self, key: Key, value: Value) {
         self.writes.insert(key, Some(value));
     }
 
-    /// Puts a value that carries a timestamp of its own: search it proves the commit.
+    /// Puts a value that carries a timestamp of its own: it proves the commit.
     pub(super) fn put_stamped(&mut self, key: Key, value: Value) {
         self.proof = Some(key.clone());
         self.put(key, value);

@@ -7,7 +7,7 @@ use super::{Edge, Incarnation, KeyWriter, read_text, space};
 use std::borrow::Cow;
 use tepui_model::Timestamp;
 use tepui_model::blob::{BlockId, Revision};
-use tepui_storage::{Extent, Key, KeyRange};
+use tepui_storage::{Extent, Key, KeyRange, StoreId};
 
 const SNAPSHOT: u8 = 0x01;
 const VERSION: u8 = 0x02;
@@ -66,6 +66,12 @@ pub(crate) fn container_name<'a>(
     }
 }
 
+/// The account and the name inside a key of [`all_containers`].
+pub(crate) fn container_of(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    let (account, rest) = first_text(key.get(1..)?)?;
+    Some((account, first_text(rest)?.0))
+}
+
 /// A name that is reserved after its container was deleted.
 pub(crate) fn reserved_container_name(account: &str, name: &str) -> Key {
     KeyWriter::new(space::RESERVED_CONTAINER_NAME).text(account).last_text(name).finish()
@@ -97,28 +103,48 @@ pub(crate) fn dropped_content_id(key: &[u8]) -> Option<ContentId> {
 
 /// The GC record of an unreferenced extent.
 pub(crate) fn free_extent(extent: Extent) -> Key {
-    KeyWriter::new(space::FREE_EXTENT).number(extent.volume).number(extent.offset).finish()
+    in_store(extent.store, space::FREE_EXTENT, space::FREE_EXTENT_IN_STORE)
+        .number(extent.volume)
+        .number(extent.offset)
+        .finish()
 }
 
+/// The GC records of unreferenced extents in all stores.
 pub(crate) fn all_free_extents() -> KeyRange {
-    whole(KeyWriter::new(space::FREE_EXTENT))
+    let start = KeyWriter::new(space::FREE_EXTENT).finish();
+    KeyRange { start, end: KeyWriter::new(space::FREE_EXTENT_IN_STORE).after_all() }
 }
 
 /// The reference count of an extent.
 pub(crate) fn extent(extent: Extent) -> Key {
-    KeyWriter::with_capacity(space::EXTENT, 17).number(extent.volume).number(extent.offset).finish()
+    in_store(extent.store, space::EXTENT, space::EXTENT_IN_STORE)
+        .number(extent.volume)
+        .number(extent.offset)
+        .finish()
 }
 
 /// The reference counts of all extents of a volume.
-pub(crate) fn extents_of_volume(volume: u64) -> KeyRange {
-    whole(KeyWriter::new(space::EXTENT).number(volume))
+pub(crate) fn extents_of_volume(store: StoreId, volume: u64) -> KeyRange {
+    whole(in_store(store, space::EXTENT, space::EXTENT_IN_STORE).number(volume))
 }
 
-/// The volume and the offset inside a key of an extent.
-pub(crate) fn extent_location(key: &[u8]) -> Option<(u64, u64)> {
-    let key = key.get(1..)?;
-    (key.len() == 16).then_some(())?;
-    Some((number_at(key, 0)?, number_at(key, 8)?))
+/// Keys of the local store have a space of their own, and do not name it.
+fn in_store(store: StoreId, local: u8, other: u8) -> KeyWriter {
+    match store {
+        StoreId::LOCAL => KeyWriter::with_capacity(local, 17),
+        StoreId(number) => KeyWriter::with_capacity(other, 25).number(number),
+    }
+}
+
+/// The extent of so many bytes that a key of an extent, or of its GC record, names.
+pub(crate) fn extent_at(key: &[u8], bytes: u64) -> Option<Extent> {
+    let (space, numbers) = key.split_first()?;
+    let (store, place) = match *space {
+        space::EXTENT | space::FREE_EXTENT => (StoreId::LOCAL, numbers),
+        _ => (StoreId(number_at(numbers, 0)?), numbers.get(8..)?),
+    };
+    (place.len() == 16).then_some(())?;
+    Some(Extent { store, volume: number_at(place, 0)?, offset: number_at(place, 8)?, bytes })
 }
 
 /// A revision of a blob.
@@ -204,6 +230,16 @@ pub(crate) fn small_content(content: ContentId) -> Key {
 /// The pieces of a content that end at the offset `end`.
 pub(crate) fn pieces(content: ContentId, end: u64) -> Key {
     of_content(space::PIECES, content).number(end).finish()
+}
+
+/// The content and the end inside a key of pieces; of a head or of a small content, the end is `None`.
+pub(crate) fn content_of(key: &[u8]) -> Option<(ContentId, Option<u64>)> {
+    let id = key.get(1..17)?.try_into().ok().map(u128::from_be_bytes)?;
+    match key.len() {
+        17 => Some((ContentId(id), None)),
+        25 => Some((ContentId(id), number_at(key, 17))),
+        _ => None,
+    }
 }
 
 /// All pieces of a content that end after the offset `first`.
@@ -427,7 +463,7 @@ mod tests {
         #[test]
         fn foreign_keys_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let _ = (blob_of(&bytes), block_of(&bytes), tagged_blob(&bytes), retained_blob(&bytes));
-            let _ = (container_name("acct", &bytes), extent_location(&bytes));
+            let _ = (container_name("acct", &bytes), extent_at(&bytes, 1));
             let _ = (dropped_content_id(&bytes), container_of_blob(&bytes));
             let _ = (blob_of_marker(&bytes), pending_copy_id(&bytes));
         }
@@ -449,10 +485,16 @@ mod tests {
 
     #[test]
     fn extents_are_read_back() {
-        let one = Extent { volume: 3, offset: u64::MAX, bytes: 5 };
-        assert_eq!(extent_location(&extent(one)), Some((3, u64::MAX)));
-        assert_eq!(extent_location(&free_extent(one)), Some((3, u64::MAX)));
-        assert!(holds(&extents_of_volume(3), &extent(one)) && !holds(&extents_of_volume(4), &extent(one)));
+        for store in [StoreId::LOCAL, StoreId(3)] {
+            let one = Extent { store, volume: 3, offset: u64::MAX, bytes: 5 };
+            assert_eq!(extent_at(&extent(one), 5), Some(one));
+            assert_eq!(extent_at(&free_extent(one), 5), Some(one));
+            assert!(holds(&all_free_extents(), &free_extent(one)));
+            for (in_store, volume) in [(0, 3), (3, 3), (0, 4), (3, 4)] {
+                let expected = StoreId(in_store) == store && volume == 3;
+                assert_eq!(holds(&extents_of_volume(StoreId(in_store), volume), &extent(one)), expected);
+            }
+        }
         assert_eq!(dropped_content_id(&dropped_content(ContentId(9))), Some(ContentId(9)));
         assert_eq!(blob_of_marker(&consumed_blocks(CONTAINER, "é")), Some((CONTAINER, "é".into())));
         assert_eq!(blob_of_marker(&staged(CONTAINER, "é")), Some((CONTAINER, "é".into())));

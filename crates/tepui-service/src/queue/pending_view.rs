@@ -4,17 +4,17 @@
 use super::id::{id_of, message_of};
 use super::read;
 use super::sequencer::{Command, CommandReply, QueueId};
-use crate::catalogue::next_incarnation;
+use crate::catalogue::{next_incarnation, next_version};
 use crate::coop::{CoopBudget, ROW_COST};
 use crate::keyspace::{self, Incarnation, QueuePosition};
 use crate::record::{self, QueueState, StoredMessage};
-use crate::transact::engine_error;
+use crate::transact::storage_error;
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
-use tepui_model::queue::{Claimed, MessageId, Operation, PopReceipt, Reply, Stamp};
+use tepui_model::queue::{Claimed, MessageId, PopReceipt, Reply, SequencedOperation, Stamp};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_storage::{Key, ScanLimit, Snapshot, Value, Write};
+use tepui_storage::{Guard, Key, ScanLimit, Snapshot, Value, Write};
 
 /// Rows per scan when visible messages are looked for.
 const PAGE_ROWS: usize = 64;
@@ -54,6 +54,8 @@ pub(super) struct QueueTarget {
     pub(super) incarnation: Incarnation,
     /// How long the name stays reserved once the queue is deleted.
     pub(super) name_reserved_for: Duration,
+    /// How much longer a message stays hidden than was asked for.
+    pub(super) clock_skew: Duration,
 }
 
 pub(super) struct PendingView<S> {
@@ -105,9 +107,25 @@ impl<S: Snapshot> PendingView<S> {
         })
     }
 
+    /// The state that it is based on.
+    pub(super) fn base(&self) -> &S {
+        &self.snapshot
+    }
+
     /// Whether the queue was deleted, so that no further step can be decided.
     pub(super) fn is_deleted(&self) -> bool {
         self.deleted
+    }
+
+    /// Whether the last step has changed nothing, so that no commit checks that the snapshot was recent enough.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.changed_now.is_empty() && self.state == self.state_before
+    }
+
+    /// When a message that is hidden for so long is visible again, on every node.
+    fn hidden_until(&self, visibility: Duration) -> Timestamp {
+        let skew = if visibility.is_zero() { Duration::ZERO } else { self.queue.clock_skew };
+        self.now.saturating_add(visibility).saturating_add(skew)
     }
 
     /// Decides the next step. `now` must be later than in every step before.
@@ -123,40 +141,34 @@ impl<S: Snapshot> PendingView<S> {
             Command::Expire => return self.expire().await,
         };
         let reply = match operation {
-            Operation::PutMessage { text, visibility, lifetime, .. } => {
+            SequencedOperation::PutMessage { text, visibility, lifetime, .. } => {
                 self.put(text, *visibility, *lifetime)
             }
-            Operation::GetMessages { count, visibility, .. } => {
+            SequencedOperation::GetMessages { count, visibility, .. } => {
                 Reply::Messages(self.dequeue(*count, *visibility).await?)
             }
-            Operation::UpdateMessage { id, receipt, visibility, text, .. } => {
+            SequencedOperation::UpdateMessage { id, receipt, visibility, text, .. } => {
                 self.update(*id, *receipt, *visibility, text.as_ref()).await?
             }
-            Operation::DeleteMessage { id, receipt, .. } => {
+            SequencedOperation::DeleteMessage { id, receipt, .. } => {
                 let (position, message) = self.claimed_message(*id, *receipt).await?;
                 self.remove(position, &message);
                 Reply::MessageDeleted
             }
-            Operation::ClearMessages { .. } => {
+            SequencedOperation::ClearMessages { .. } => {
                 self.clear().await?;
                 Reply::Cleared
             }
-            Operation::DeleteQueue { .. } => {
-                self.delete_queue();
+            SequencedOperation::DeleteQueue { .. } => {
+                self.delete_queue().await?;
                 Reply::QueueDeleted
-            }
-            _ => {
-                let error = ServiceError::new(ErrorCode::InternalError);
-                return Err(StepError::Rejected(
-                    error.with_cause("an operation that does not change messages was sequenced"),
-                ));
             }
         };
         Ok(CommandReply::Reply(reply))
     }
 
     /// Guards and writes of the commit that makes the reply of the last step true.
-    pub(super) fn take_changes(&mut self) -> (Vec<Key>, Vec<Write>) {
+    pub(super) fn take_changes(&mut self) -> (Vec<Guard>, Vec<Write>) {
         let mut keys = std::mem::take(&mut self.changed_now);
         if keys.is_empty() && self.state == self.state_before {
             return (Vec::new(), Vec::new());
@@ -177,7 +189,7 @@ impl<S: Snapshot> PendingView<S> {
             _ => Write::Delete(key),
         }));
         // The catalogue row is a guard: a deleted queue cannot gain messages.
-        (vec![self.queue.key.clone()], writes)
+        (vec![Guard::Shared(self.queue.key.clone())], writes)
     }
 
     fn change(&mut self, key: Key, value: Option<Value>) {
@@ -204,8 +216,8 @@ impl<S: Snapshot> PendingView<S> {
         text: Option<&Bytes>,
     ) -> Result<Reply, StepError> {
         let (position, mut message) = self.claimed_message(id, receipt).await?;
-        let visible = self.now.saturating_add(visibility);
-        if visible > message.expires {
+        let visible = self.hidden_until(visibility);
+        if self.now.saturating_add(visibility) > message.expires {
             return Err(StepError::Rejected(
                 ServiceError::new(ErrorCode::InvalidQueryParameterValue)
                     .with_detail("QueryParameterName", "visibilitytimeout")
@@ -252,7 +264,7 @@ impl<S: Snapshot> PendingView<S> {
     }
 
     async fn dequeue(&mut self, count: usize, visibility: Duration) -> Result<Vec<Claimed>, StepError> {
-        let visible = self.now.saturating_add(visibility);
+        let visible = self.hidden_until(visibility);
         let mut taken = Vec::new();
         while taken.len() < count
             && let Some((position, message)) = self.next_visible().await?
@@ -261,11 +273,13 @@ impl<S: Snapshot> PendingView<S> {
             taken.push((position.1, message));
         }
         self.move_head(taken.is_empty());
+        let texts = taken.iter().map(|(sequence, _)| keyspace::message_text(self.state.messages, *sequence));
+        let texts = self.get_many(&texts.collect::<Vec<Key>>()).await?;
         let mut claimed = Vec::with_capacity(taken.len());
-        for (sequence, mut message) in taken {
+        for ((sequence, mut message), text) in taken.into_iter().zip(texts) {
             message.dequeue_count = message.dequeue_count.saturating_add(1);
             message.changes = message.changes.wrapping_add(1);
-            let text = self.text(sequence).await?;
+            let text = read::decode_text(text)?;
             claimed.push(self.schedule(visible, sequence, &message, text));
         }
         Ok(claimed)
@@ -321,7 +335,7 @@ impl<S: Snapshot> PendingView<S> {
             let range = keyspace::messages_between(self.state.messages, (0, 0), self.now.ticks());
             let limit = ScanLimit { max_rows: PAGE_ROWS, max_bytes: 1024 * 1024 };
             let range = tepui_storage::KeyRange { start, end: range.end };
-            let page = self.snapshot.scan(&range, limit).await.map_err(engine_error)?;
+            let page = self.snapshot.scan(&range, limit).await.map_err(storage_error)?;
             self.prefetched = page.rows.into();
             self.unread = page.next;
             self.read_until = self.now;
@@ -350,15 +364,18 @@ impl<S: Snapshot> PendingView<S> {
         let messages = self.state.messages;
         let range = keyspace::expiring_between(messages, self.state.swept, self.now.ticks());
         let limit = ScanLimit { max_rows: SWEEP_STEP, max_bytes: 1024 * 1024 };
-        let page = self.snapshot.scan_some(&range, limit).await.map_err(engine_error)?;
-        for (key, _) in &page.rows {
+        let page = self.snapshot.scan_some(&range, limit).await.map_err(storage_error)?;
+        let mut positions = Vec::with_capacity(page.rows.len());
+        for (key, value) in &page.rows {
             // The snapshot does not show that it was removed or moved in this view.
-            let (Some(value), Some((_, sequence))) = (self.get(key).await?, keyspace::position_of(key))
-            else {
-                continue;
-            };
-            let position = (record::decode_number(&value)?, sequence);
-            let value = self.get(&keyspace::message(messages, position)).await?;
+            let value = self.changed.get(key).map_or(Some(value), Option::as_ref);
+            if let (Some(value), Some((_, sequence))) = (value, keyspace::position_of(key)) {
+                positions.push((record::decode_number(value)?, sequence));
+            }
+        }
+        let keys = positions.iter().map(|position| keyspace::message(messages, *position));
+        let values = self.get_many(&keys.collect::<Vec<Key>>()).await?;
+        for (position, value) in positions.into_iter().zip(values) {
             let missing = || ServiceError::new(ErrorCode::InternalError).with_cause("a message is missing");
             let message = StoredMessage::decode(&value.ok_or_else(missing)?)?;
             self.remove(position, &message);
@@ -390,7 +407,11 @@ impl<S: Snapshot> PendingView<S> {
         Ok(())
     }
 
-    fn delete_queue(&mut self) {
+    async fn delete_queue(&mut self) -> Result<(), StepError> {
+        let bucket = keyspace::catalogue_bucket(&self.queue.key);
+        if let Write::Put(version, value) = next_version(&self.snapshot, bucket).await? {
+            self.change(version, Some(value));
+        }
         self.drop_messages();
         self.change(self.queue.key.clone(), None);
         if !self.queue.name_reserved_for.is_zero() {
@@ -399,6 +420,7 @@ impl<S: Snapshot> PendingView<S> {
             self.change(reserved, Some(record::encode_number(until.ticks())));
         }
         self.deleted = true;
+        Ok(())
     }
 
     /// Writes a GC record for all messages, and drops their changes from this view.
@@ -467,17 +489,21 @@ impl<S: Snapshot> PendingView<S> {
         self.change(key, Some(record::encode_text(text)));
     }
 
-    async fn text(&self, sequence: u64) -> Result<Bytes, ServiceError> {
-        match self.changed.get(&keyspace::message_text(self.state.messages, sequence)) {
-            Some(Some(text)) => record::decode_text(text),
-            _ => read::text(&self.snapshot, self.state.messages, sequence).await,
-        }
-    }
-
     async fn get(&self, key: &Key) -> Result<Option<Value>, ServiceError> {
         match self.changed.get(key) {
             Some(changed) => Ok(changed.clone()),
-            None => self.snapshot.get(key).await.map_err(engine_error),
+            None => self.snapshot.get(key).await.map_err(storage_error),
         }
+    }
+
+    /// The values of keys, in their order.
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Value>>, ServiceError> {
+        let stored: Vec<Key> = keys.iter().filter(|key| !self.changed.contains_key(*key)).cloned().collect();
+        let mut stored = self.snapshot.get_many(&stored).await.map_err(storage_error)?.into_iter();
+        let mut value = |key: &Key| match self.changed.get(key) {
+            Some(changed) => changed.clone(),
+            None => stored.next().flatten(),
+        };
+        Ok(keys.iter().map(&mut value).collect())
     }
 }

@@ -4,7 +4,7 @@ use crate::MAX_PAGE_BYTES;
 use crate::catalogue::{CatalogueCache, next_incarnation};
 use crate::keyspace;
 use crate::record::{self, StoredQueue};
-use crate::transact::{Outcome, engine_error};
+use crate::transact::{Outcome, storage_error};
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::{ListQueues, ListedQueue, QueuePage, Reply};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
@@ -30,7 +30,7 @@ pub(super) async fn create<S: Snapshot>(
     now: Timestamp,
 ) -> Result<Outcome<Reply>, ServiceError> {
     let key = keyspace::queue(account, name);
-    if let Some(value) = snapshot.get(&key).await.map_err(engine_error)? {
+    if let Some(value) = snapshot.get(&key).await.map_err(storage_error)? {
         return match StoredQueue::decode(&value)?.metadata.says_the_same_as(metadata) {
             true => Ok(Outcome::read(Reply::QueueExists)),
             false => Err(ErrorCode::QueueAlreadyExists.into()),
@@ -38,7 +38,7 @@ pub(super) async fn create<S: Snapshot>(
     }
     let mut writes = Vec::with_capacity(3);
     let reserved = keyspace::reserved_queue_name(account, name);
-    if let Some(until) = snapshot.get(&reserved).await.map_err(engine_error)? {
+    if let Some(until) = snapshot.get(&reserved).await.map_err(storage_error)? {
         if now.ticks() < record::decode_number(&until)? {
             return Err(ErrorCode::QueueBeingDeleted.into());
         }
@@ -81,7 +81,7 @@ pub(super) async fn list<S: Snapshot>(
     while range.start < range.end {
         let max_rows = query.page_size + 1 - page.queues.len();
         let limit = ScanLimit { max_rows, max_bytes: 1024 * 1024 };
-        let rows = snapshot.scan(&range, limit).await.map_err(engine_error)?;
+        let rows = snapshot.scan(&range, limit).await.map_err(storage_error)?;
         for (key, value) in &rows.rows {
             let Some(name) = keyspace::queue_name(account, key) else { continue };
             if page.queues.len() == query.page_size || bytes >= MAX_PAGE_BYTES {

@@ -3,18 +3,30 @@
 use super::id::id_of;
 use crate::keyspace::{self, Incarnation};
 use crate::record::{self, QueueState, StoredMessage};
-use crate::transact::engine_error;
+use crate::transact::storage_error;
 use bytes::Bytes;
 use tepui_model::queue::{Peeked, Stamp};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_storage::{ScanLimit, Snapshot};
+use tepui_storage::{Key, ScanLimit, Snapshot, Value};
 
 /// The state of a queue. A queue that was never used has no record.
 pub(super) async fn state<S: Snapshot>(snapshot: &S, queue: Incarnation) -> Result<QueueState, ServiceError> {
-    match snapshot.get(&keyspace::queue_state(queue)).await.map_err(engine_error)? {
-        Some(value) => QueueState::decode(&value),
-        None => Ok(QueueState::empty(queue)),
-    }
+    let value = snapshot.get(&keyspace::queue_state(queue)).await.map_err(storage_error)?;
+    decode_state(queue, value)
+}
+
+/// The states of queues, in their order.
+pub(super) async fn states<S: Snapshot>(
+    snapshot: &S,
+    queues: &[Incarnation],
+) -> Result<Vec<QueueState>, ServiceError> {
+    let keys: Vec<Key> = queues.iter().map(|queue| keyspace::queue_state(*queue)).collect();
+    let values = snapshot.get_many(&keys).await.map_err(storage_error)?;
+    queues.iter().zip(values).map(|(queue, value)| decode_state(*queue, value)).collect()
+}
+
+fn decode_state(queue: Incarnation, value: Option<Value>) -> Result<QueueState, ServiceError> {
+    value.map_or_else(|| Ok(QueueState::empty(queue)), |value| QueueState::decode(&value))
 }
 
 /// The first messages that are visible.
@@ -29,14 +41,19 @@ pub(super) async fn peek<S: Snapshot>(
     let mut peeked = Vec::new();
     while peeked.len() < count {
         let limit = ScanLimit { max_rows: count - peeked.len(), max_bytes: 1024 * 1024 };
-        let page = snapshot.scan(&range, limit).await.map_err(engine_error)?;
+        let page = snapshot.scan(&range, limit).await.map_err(storage_error)?;
+        let mut messages = Vec::with_capacity(page.rows.len());
         for (key, value) in &page.rows {
             let message = StoredMessage::decode(value)?;
-            if message.expires <= now {
-                continue;
+            if message.expires > now {
+                let (_, sequence) = keyspace::position_of(key).ok_or(ErrorCode::InternalError)?;
+                messages.push((sequence, message));
             }
-            let (_, sequence) = keyspace::position_of(key).ok_or(ErrorCode::InternalError)?;
-            let text = text(snapshot, state.messages, sequence).await?;
+        }
+        let keys = messages.iter().map(|(sequence, _)| keyspace::message_text(state.messages, *sequence));
+        let texts = snapshot.get_many(&keys.collect::<Vec<Key>>()).await.map_err(storage_error)?;
+        for ((sequence, message), text) in messages.into_iter().zip(texts) {
+            let text = decode_text(text)?;
             let id = id_of(state.messages, sequence);
             let stamp = Stamp { id, inserted: message.inserted, expires: message.expires };
             peeked.push(Peeked { stamp, dequeue_count: message.dequeue_count, text });
@@ -48,12 +65,7 @@ pub(super) async fn peek<S: Snapshot>(
 }
 
 /// The text of a stored message.
-pub(super) async fn text<S: Snapshot>(
-    snapshot: &S,
-    messages: Incarnation,
-    sequence: u64,
-) -> Result<Bytes, ServiceError> {
-    let value = snapshot.get(&keyspace::message_text(messages, sequence)).await.map_err(engine_error)?;
+pub(super) fn decode_text(value: Option<Value>) -> Result<Bytes, ServiceError> {
     let missing = || ServiceError::new(ErrorCode::InternalError).with_cause("a stored message has no text");
     record::decode_text(&value.ok_or_else(missing)?)
 }
@@ -76,7 +88,7 @@ pub(super) async fn count<S: Snapshot>(
     let mut range = keyspace::expiring_between(state.messages, state.swept, now.ticks());
     loop {
         let limit = ScanLimit { max_rows: 1000, max_bytes: 1024 * 1024 };
-        let page = snapshot.scan(&range, limit).await.map_err(engine_error)?;
+        let page = snapshot.scan(&range, limit).await.map_err(storage_error)?;
         expired += page.rows.len() as u64;
         let Some(next) = page.next.filter(|_| expired < MAX_EXPIRED) else { break };
         range.start = next;

@@ -1,11 +1,11 @@
 //! Sequencers: the changes of one queue's messages are decided one at a time, and their commits are pipelined.
 //!
 //! Each change is one step. A step is decided on the state that the steps before it leave behind, its writes are
-//! submitted as the next commit of a chain, and the next step begins before they are durable. Many callers so
+//! submitted as the next commit of a pipeline, and the next step begins before they are durable. Many callers so
 //! share one sync of the disk, and no commit of a queue conflicts with another of the same process.
 
 use super::pending_view::PendingView;
-use crate::transact::SpaceUse;
+use crate::transact::{SpaceUse, proof};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tepui_model::Timestamp;
-use tepui_model::queue::{Operation, Reply};
-use tepui_storage::{Commit, CommitError, CommitPipeline, Engine, Snapshot, Version, Write};
+use tepui_model::queue::{Reply, SequencedOperation};
+use tepui_storage::{Commit, CommitError, CommitPipeline, Write};
 
-/// Limits on what is decided on one snapshot: steps, age, and bytes changed, which are held in memory meanwhile.
+/// Limits on what is decided on one state: steps, age, and bytes changed, which are held in memory meanwhile.
 const MAX_STEPS: u64 = 1024;
 const MAX_AGE: Duration = Duration::from_millis(100);
 const MAX_BYTES: usize = 4 << 20;
@@ -31,7 +31,7 @@ pub(super) struct QueueId {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Command<'a> {
     /// An operation that changes messages, or deletes the queue.
-    Operation(&'a Operation),
+    Operation(&'a SequencedOperation),
     /// Remove a batch of expired messages.
     Expire,
 }
@@ -55,30 +55,30 @@ pub(super) enum CommandReply {
 }
 
 /// The sequencers in use, one for each queue.
-pub(super) struct QueueSequencers<S> {
-    by_queue: Mutex<HashMap<QueueId, Arc<QueueSequencer<S>>>>,
+pub(super) struct QueueSequencers<P> {
+    by_queue: Mutex<HashMap<QueueId, Arc<QueueSequencer<P>>>>,
 }
 
-pub(super) struct QueueSequencer<S> {
+pub(super) struct QueueSequencer<P> {
     pub(super) id: QueueId,
     /// Locked while a step is decided. `None`: no commit is pending.
-    pub(super) pending: tokio::sync::Mutex<Option<PendingCommits<S>>>,
+    pub(super) pending: tokio::sync::Mutex<Option<PendingCommits<P>>>,
 }
 
 /// A reference to a sequencer, which is dropped with its last one.
-pub(super) struct SequencerHandle<'a, S> {
-    sequencers: &'a QueueSequencers<S>,
-    sequencer: Arc<QueueSequencer<S>>,
+pub(super) struct SequencerHandle<'a, P> {
+    sequencers: &'a QueueSequencers<P>,
+    sequencer: Arc<QueueSequencer<P>>,
 }
 
-impl<S> Default for QueueSequencers<S> {
+impl<P> Default for QueueSequencers<P> {
     fn default() -> Self {
         Self { by_queue: Mutex::default() }
     }
 }
 
-impl<S> QueueSequencers<S> {
-    pub(super) fn acquire(&self, id: QueueId) -> SequencerHandle<'_, S> {
+impl<P> QueueSequencers<P> {
+    pub(super) fn acquire(&self, id: QueueId) -> SequencerHandle<'_, P> {
         let mut by_queue = self.by_queue.lock();
         if let Some(sequencer) = by_queue.get(&id) {
             return SequencerHandle { sequencers: self, sequencer: Arc::clone(sequencer) };
@@ -89,15 +89,15 @@ impl<S> QueueSequencers<S> {
     }
 }
 
-impl<S> Deref for SequencerHandle<'_, S> {
-    type Target = QueueSequencer<S>;
+impl<P> Deref for SequencerHandle<'_, P> {
+    type Target = QueueSequencer<P>;
 
-    fn deref(&self) -> &QueueSequencer<S> {
+    fn deref(&self) -> &QueueSequencer<P> {
         &self.sequencer
     }
 }
 
-impl<S> Drop for SequencerHandle<'_, S> {
+impl<P> Drop for SequencerHandle<'_, P> {
     fn drop(&mut self) {
         let mut by_queue = self.sequencers.by_queue.lock();
         // New references are made under this lock, so two means: the map's and this one.
@@ -107,60 +107,49 @@ impl<S> Drop for SequencerHandle<'_, S> {
     }
 }
 
-/// The steps that were decided on one snapshot, and their chain of commits.
-pub(super) struct PendingCommits<S> {
-    pub(super) view: PendingView<S>,
-    at: Version,
-    chain: CommitPipeline,
+/// The steps that were decided on one state, and the pipeline of their commits.
+pub(super) struct PendingCommits<P> {
+    pub(super) view: PendingView<P>,
     began: Timestamp,
     bytes: usize,
     submitted: u64,
     committed: Arc<AtomicU64>,
 }
 
-impl<S: Snapshot> PendingCommits<S> {
-    pub(super) fn new(view: PendingView<S>, at: Version, began: Timestamp) -> Self {
-        Self {
-            view,
-            at,
-            chain: CommitPipeline::new(),
-            began,
-            bytes: 0,
-            submitted: 0,
-            committed: Arc::default(),
-        }
+impl<P: CommitPipeline> PendingCommits<P> {
+    pub(super) fn new(view: PendingView<P>, began: Timestamp) -> Self {
+        Self { view, began, bytes: 0, submitted: 0, committed: Arc::default() }
     }
 
     /// Whether another step may be decided on this snapshot.
     pub(super) fn can_continue(&self, now: Timestamp) -> bool {
         let age = Duration::from_nanos(now.ticks().saturating_sub(self.began.ticks()).saturating_mul(100));
         !self.view.is_deleted()
-            && !self.chain.is_poisoned()
+            && !self.view.base().is_poisoned()
             && age < MAX_AGE
             && self.submitted < MAX_STEPS
             && self.bytes < MAX_BYTES
     }
 
     /// Submits the writes of the last step. The future completes when they, and all that they depend on, are durable.
-    pub(super) fn submit<E: Engine>(
+    pub(super) fn submit(
         &mut self,
-        engine: &E,
         space: SpaceUse,
     ) -> (impl Future<Output = Result<(), CommitError>> + Send + 'static, Option<Write>) {
         let (guards, writes) = self.view.take_changes();
         let depends_on_nothing =
             writes.is_empty() && self.committed.load(Ordering::Acquire) == self.submitted;
         // Proves the commit if its outcome is unknown: each message has a key and a timestamp of its own.
-        let proof = writes.iter().rev().find(|write| matches!(write, Write::Put(..))).cloned();
-        self.bytes += writes.iter().map(size).sum::<usize>();
+        let proof = proof(&writes);
         self.submitted += u64::from(!writes.is_empty());
         let (submitted, committed) = (self.submitted, Arc::clone(&self.committed));
-        let commit = Commit { at: self.at, guards, writes, frees_space: space == SpaceUse::Frees };
-        let outcome = (!depends_on_nothing).then(|| engine.submit(Some(&self.chain), commit));
+        let commit = Commit::new(guards, writes).with_frees_space(space == SpaceUse::Frees);
+        self.bytes += commit.bytes();
+        let outcome = (!depends_on_nothing).then(|| self.view.base().submit(commit));
         let future = async move {
             if let Some(outcome) = outcome {
                 outcome.await?;
-                // Commits of a chain become durable in their order.
+                // Commits of a pipeline become durable in their order.
                 committed.fetch_max(submitted, Ordering::AcqRel);
             }
             Ok(())
@@ -169,17 +158,10 @@ impl<S: Snapshot> PendingCommits<S> {
     }
 
     /// Waits until every submitted commit has succeeded or failed.
-    pub(super) async fn drain<E: Engine>(self, engine: &E) {
+    pub(super) async fn drain(self) {
         if self.committed.load(Ordering::Acquire) < self.submitted {
-            let _ = engine.commit_next(&self.chain, self.at, Vec::new(), Vec::new()).await;
+            let _ = self.view.base().submit(Commit::default()).await;
         }
-    }
-}
-
-fn size(write: &Write) -> usize {
-    match write {
-        Write::Put(key, value) => key.len() + value.len(),
-        Write::Delete(key) => key.len(),
     }
 }
 

@@ -6,23 +6,27 @@ use super::{queues, read};
 use crate::catalogue::CatalogueCache;
 use crate::coop::CoopSnapshot;
 use crate::gc::GarbageCollector;
-use crate::keyspace::{self, Incarnation};
-use crate::record::StoredQueue;
+use crate::keyspace;
+use crate::record::{QueueState, StoredQueue};
 use crate::settings::Settings;
-use crate::transact::{Attempt, Outcome, SpaceUse, attempt, commit, engine_error, retry};
+use crate::transact::{Attempt, Outcome, SpaceUse, attempt, commit, restart, retry, storage_error};
+use crate::work_lease::{Work, WorkLeases};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::queue::{Operation, QueueName, Reply};
+use tepui_model::queue::{Call, Operation, QueueName, Reply, SequencedOperation};
 use tepui_model::service_properties::ServiceProperties;
 use tepui_model::{Clock, ErrorCode, ServiceError};
-use tepui_storage::{Engine, EngineError, ScanLimit, Snapshot};
+use tepui_storage::{Engine, Key, KeyRange, ScanLimit, Snapshot, StorageError, Value};
 
 /// How the Queue service behaves where there is a choice.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QueueOptions {
     /// How long the name of a deleted queue stays reserved. Azure takes some 30 s; the default is zero.
     pub deleted_name_reserved_for: Duration,
+    /// How far the clocks of the nodes that share the store may be apart, up to [`MAX_CLOCK_SKEW`](crate::MAX_CLOCK_SKEW).
+    /// Messages stay hidden so much longer. Zero, the default, if no other node uses the store.
+    pub clock_skew: Duration,
 }
 
 /// The time between two sweeps of expired messages.
@@ -35,7 +39,7 @@ pub struct QueueService<E: Engine> {
     options: QueueOptions,
     catalogue: CatalogueCache,
     settings: Settings,
-    sequencers: QueueSequencers<E::Snapshot>,
+    sequencers: QueueSequencers<E::Pipeline>,
 }
 
 impl<E: Engine> QueueService<E> {
@@ -50,44 +54,42 @@ impl<E: Engine> QueueService<E> {
         Self { engine, clock, collector, options, catalogue, settings, sequencers }
     }
 
-    pub async fn execute(
-        self: &Arc<Self>,
-        account: &str,
-        operation: &Operation,
-    ) -> Result<Reply, ServiceError> {
-        match operation {
-            Operation::PutMessage { queue, .. }
-            | Operation::GetMessages { queue, .. }
-            | Operation::UpdateMessage { queue, .. }
-            | Operation::DeleteMessage { queue, .. }
-            | Operation::ClearMessages { queue }
-            | Operation::DeleteQueue { queue } => {
-                let queue = QueueId { account: account.to_owned(), queue: queue.as_str().to_owned() };
-                match self.sequence(queue, Command::Operation(operation)).await? {
-                    CommandReply::Reply(reply) => {
-                        if matches!(reply, Reply::Cleared | Reply::QueueDeleted) {
-                            self.collector.wake();
-                        }
-                        Ok(reply)
-                    }
-                    CommandReply::Expired { .. } => Err(ErrorCode::InternalError.into()),
-                }
-            }
-            _ => self.execute_unsequenced(account, operation).await,
+    pub async fn execute(self: &Arc<Self>, account: &str, call: &Call) -> Result<Reply, ServiceError> {
+        match call {
+            Call::Operation(operation) => self.execute_unsequenced(account, operation).await,
+            Call::Sequenced(operation) => self.execute_sequenced(account, operation).await,
         }
     }
 
-    /// A snapshot of the current state, whose reads yield when they take long.
-    async fn snapshot(&self) -> Result<CoopSnapshot<E::Snapshot>, ServiceError> {
-        self.engine.snapshot().await.map(CoopSnapshot::new).map_err(engine_error)
+    async fn execute_sequenced(
+        &self,
+        account: &str,
+        operation: &SequencedOperation,
+    ) -> Result<Reply, ServiceError> {
+        let queue = QueueId { account: account.to_owned(), queue: operation.queue().as_str().to_owned() };
+        match self.sequence(queue, Command::Operation(operation)).await? {
+            CommandReply::Reply(reply) => {
+                if matches!(reply, Reply::Cleared | Reply::QueueDeleted) {
+                    self.collector.wake();
+                }
+                Ok(reply)
+            }
+            CommandReply::Expired { .. } => Err(ErrorCode::InternalError.into()),
+        }
+    }
+
+    /// Begins a transaction, whose reads yield when they take long.
+    async fn begin(&self) -> Result<CoopSnapshot<E::Transaction>, ServiceError> {
+        self.engine.begin().await.map(CoopSnapshot::new).map_err(storage_error)
     }
 
     /// Executes an operation that changes no message.
     async fn execute_unsequenced(&self, account: &str, operation: &Operation) -> Result<Reply, ServiceError> {
-        let reply = retry((), |()| async move {
-            let snapshot = self.snapshot().await?;
+        let reply = retry(|()| async move {
+            let snapshot = self.begin().await?;
             let outcome = self.decide(&snapshot, account, operation).await?;
-            commit(&*self.engine, &snapshot, outcome, SpaceUse::Consumes).await.map_err(ServiceError::from)
+            let transaction = snapshot.into_inner();
+            commit(&*self.engine, transaction, outcome, SpaceUse::Consumes).await.map_err(ServiceError::from)
         });
         let reply = reply.await?;
         if matches!(operation, Operation::SetServiceProperties(_)) {
@@ -98,7 +100,7 @@ impl<E: Engine> QueueService<E> {
 
     async fn decide(
         &self,
-        snapshot: &CoopSnapshot<E::Snapshot>,
+        snapshot: &CoopSnapshot<E::Transaction>,
         account: &str,
         operation: &Operation,
     ) -> Result<Outcome<Reply>, ServiceError> {
@@ -144,21 +146,12 @@ impl<E: Engine> QueueService<E> {
             Operation::GetServiceStats => {
                 Ok(Outcome::read(Reply::ServiceStats { last_sync: self.clock.now() }))
             }
-            Operation::PutMessage { .. }
-            | Operation::GetMessages { .. }
-            | Operation::UpdateMessage { .. }
-            | Operation::DeleteMessage { .. }
-            | Operation::ClearMessages { .. }
-            | Operation::DeleteQueue { .. } => {
-                let error = ServiceError::new(ErrorCode::InternalError);
-                Err(error.with_cause("a change of messages was executed without its sequencer"))
-            }
         }
     }
 
     async fn queue(
         &self,
-        snapshot: &CoopSnapshot<E::Snapshot>,
+        snapshot: &CoopSnapshot<E::Transaction>,
         account: &str,
         queue: &QueueName,
     ) -> Result<StoredQueue, ServiceError> {
@@ -169,56 +162,72 @@ impl<E: Engine> QueueService<E> {
     /// Executes a command in the order of its queue. Returns when it is durable.
     async fn sequence(&self, queue: QueueId, command: Command<'_>) -> Result<CommandReply, ServiceError> {
         let sequencer = self.sequencers.acquire(queue);
-        retry((), |()| self.step(&sequencer, command)).await?
+        retry(|()| self.step(&sequencer, command)).await?
     }
 
     /// Decides a command on the state that the commands before it leave behind. An error for the caller depends on
     /// that state, too, so it is not returned before that is durable.
     async fn step(
         &self,
-        sequencer: &QueueSequencer<E::Snapshot>,
+        sequencer: &QueueSequencer<E::Pipeline>,
         command: Command<'_>,
     ) -> Result<Attempt<Result<CommandReply, ServiceError>>, ServiceError> {
         let mut pending = sequencer.pending.lock().await;
         let now = self.clock.tick();
         // Taken out while the step is decided, so that one that is cancelled half-way is never continued.
-        let mut commits = match pending.take() {
-            Some(commits) if commits.can_continue(now) => commits,
-            before => self.begin(&sequencer.id, before).await?,
+        let (mut commits, mut is_new) = match pending.take() {
+            Some(commits) if commits.can_continue(now) => (commits, false),
+            before => (self.begin_pipeline(&sequencer.id, before).await?, true),
         };
-        let reply = match commits.view.decide(command, self.clock.tick()).await {
-            Ok(reply) => Ok(reply),
-            Err(StepError::Rejected(error)) => Err(error),
-            Err(StepError::Failed(error)) => return Err(error),
+        let reply = loop {
+            let reply = match commits.view.decide(command, self.clock.tick()).await {
+                Ok(reply) => Ok(reply),
+                Err(StepError::Rejected(error)) => Err(error),
+                Err(StepError::Failed(error)) => return Err(error),
+            };
+            // Nothing is committed that would conflict with what another node has written since the snapshot.
+            if is_new || !commits.view.is_unchanged() {
+                break reply;
+            }
+            commits = self.begin_pipeline(&sequencer.id, Some(commits)).await?;
+            is_new = true;
         };
-        let (outcome, proof) = commits.submit(&*self.engine, command.space());
+        let (outcome, proof) = commits.submit(command.space());
         *pending = Some(commits);
         drop(pending);
         Ok(attempt(&*self.engine, outcome.await, proof, reply).await?)
     }
 
-    /// Takes a new snapshot, which contains all that was decided before.
-    async fn begin(
+    /// Begins a new pipeline, whose state contains all that was decided before.
+    async fn begin_pipeline(
         &self,
         id: &QueueId,
-        before: Option<PendingCommits<E::Snapshot>>,
-    ) -> Result<PendingCommits<E::Snapshot>, ServiceError> {
+        before: Option<PendingCommits<E::Pipeline>>,
+    ) -> Result<PendingCommits<E::Pipeline>, ServiceError> {
         if let Some(before) = before {
-            before.drain(&*self.engine).await;
+            before.drain().await;
         }
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let (key, row) = queues::find(&self.catalogue, &snapshot, &id.account, &id.queue).await?;
+        let pipeline = self.engine.begin_pipeline().await.map_err(storage_error)?;
+        let (key, row) = queues::find(&self.catalogue, &pipeline, &id.account, &id.queue).await?;
         let incarnation = StoredQueue::incarnation_of(&row)?;
         let name_reserved_for = self.options.deleted_name_reserved_for;
-        let queue = QueueTarget { id: id.clone(), key, incarnation, name_reserved_for };
-        let (at, now) = (snapshot.version(), self.clock.tick());
-        Ok(PendingCommits::new(PendingView::new(snapshot, queue, now).await?, at, now))
+        let clock_skew = self.options.clock_skew;
+        let queue = QueueTarget { id: id.clone(), key, incarnation, name_reserved_for, clock_skew };
+        let now = self.clock.tick();
+        Ok(PendingCommits::new(PendingView::new(pipeline, queue, now).await?, now))
+    }
+
+    /// The catalogue row of a queue.
+    async fn find(&self, account: &str, queue: &str) -> Result<Value, ServiceError> {
+        let find = || async {
+            queues::find(&self.catalogue, &self.begin().await?, account, queue).await.map(|(_, row)| row)
+        };
+        restart(find).await
     }
 
     /// Fails if there is no such queue.
     pub async fn require_queue(&self, account: &str, queue: &str) -> Result<(), ServiceError> {
-        let snapshot = self.snapshot().await?;
-        queues::find(&self.catalogue, &snapshot, account, queue).await.map(drop)
+        self.find(account, queue).await.map(drop)
     }
 
     /// The stored access policy `id` of a queue, if there is one.
@@ -228,9 +237,8 @@ impl<E: Engine> QueueService<E> {
         queue: &str,
         id: &str,
     ) -> Result<Option<SignedIdentifier>, ServiceError> {
-        let snapshot = self.snapshot().await?;
-        match queues::find(&self.catalogue, &snapshot, account, queue).await {
-            Ok((_, row)) => {
+        match self.find(account, queue).await {
+            Ok(row) => {
                 let acl = StoredQueue::decode(&row)?.acl;
                 Ok(acl.into_iter().find(|identifier| identifier.id == id))
             }
@@ -246,14 +254,14 @@ impl<E: Engine> QueueService<E> {
     }
 
     /// Whether the engine takes writes now.
-    pub fn health(&self) -> Result<(), EngineError> {
-        self.engine.health()
+    pub async fn health(&self) -> Result<(), StorageError> {
+        self.engine.health().await
     }
 
     /// Removes expired messages until it is dropped. For a background task.
-    pub async fn sweep(self: &Arc<Self>) {
+    pub async fn sweep(self: &Arc<Self>, leases: &WorkLeases<E>) {
         loop {
-            if let Err(error) = self.sweep_once().await {
+            if let Some(Err(error)) = leases.run(Work::SweepQueues, self.sweep_once()).await {
                 tracing::warn!(%error, "cannot remove expired messages yet");
             }
             tokio::time::sleep(SWEEP_INTERVAL).await;
@@ -264,24 +272,31 @@ impl<E: Engine> QueueService<E> {
     pub async fn sweep_once(self: &Arc<Self>) -> Result<(), ServiceError> {
         let mut range = keyspace::all_queues();
         loop {
-            let snapshot = self.snapshot().await?;
-            let limit = ScanLimit { max_rows: 100, max_bytes: 1024 * 1024 };
-            let page = snapshot.scan(&range, limit).await.map_err(engine_error)?;
-            let mut due = Vec::new();
-            for (key, row) in &page.rows {
-                if self.is_sweep_due(&snapshot, StoredQueue::incarnation_of(row)?).await?
-                    && let Some((account, queue)) = keyspace::queue_of(key)
-                {
-                    due.push(QueueId { account: account.into_owned(), queue: queue.into_owned() });
-                }
-            }
-            drop(snapshot);
+            let (due, next) = restart(|| self.queues_to_sweep(&range)).await?;
             for queue in due {
                 self.sweep_queue(queue).await?;
             }
-            let Some(next) = page.next else { return Ok(()) };
+            let Some(next) = next else { return Ok(()) };
             range.start = next;
         }
+    }
+
+    /// The queues that have to be swept, of the first ones of a range, and where the next ones are.
+    async fn queues_to_sweep(&self, range: &KeyRange) -> Result<(Vec<QueueId>, Option<Key>), ServiceError> {
+        let snapshot = self.begin().await?;
+        let limit = ScanLimit { max_rows: 100, max_bytes: 1024 * 1024 };
+        let page = snapshot.scan(range, limit).await.map_err(storage_error)?;
+        let queues = page.rows.iter().map(|(_, row)| StoredQueue::incarnation_of(row));
+        let states = read::states(&snapshot, &queues.collect::<Result<Vec<_>, _>>()?).await?;
+        let mut due = Vec::new();
+        for ((key, _), state) in page.rows.iter().zip(states) {
+            if self.is_sweep_due(&snapshot, &state).await?
+                && let Some((account, queue)) = keyspace::queue_of(key)
+            {
+                due.push(QueueId { account: account.into_owned(), queue: queue.into_owned() });
+            }
+        }
+        Ok((due, page.next))
     }
 
     async fn sweep_queue(self: &Arc<Self>, queue: QueueId) -> Result<(), ServiceError> {
@@ -298,10 +313,9 @@ impl<E: Engine> QueueService<E> {
     /// Whether a queue has expired messages, or its low-water mark lags far behind.
     async fn is_sweep_due(
         &self,
-        snapshot: &CoopSnapshot<E::Snapshot>,
-        queue: Incarnation,
+        snapshot: &CoopSnapshot<E::Transaction>,
+        state: &QueueState,
     ) -> Result<bool, ServiceError> {
-        let state = read::state(snapshot, queue).await?;
         let now = self.clock.tick();
         if state.swept > state.last_expiry || state.last_expiry == 0 {
             return Ok(false);
@@ -310,6 +324,6 @@ impl<E: Engine> QueueService<E> {
             return Ok(true);
         }
         let range = keyspace::expiring_between(state.messages, state.swept, now.ticks());
-        Ok(snapshot.first(&range).await.map_err(engine_error)?.is_some())
+        Ok(snapshot.first(&range).await.map_err(storage_error)?.is_some())
     }
 }

@@ -15,7 +15,7 @@ use tepui_model::blob::{
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ServiceError, Timestamp};
-use tepui_storage::Extent;
+use tepui_storage::{Extent, StoreId};
 
 /// The catalogue row of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -293,6 +293,9 @@ pub(crate) enum BlockContent {
 
 /// The volume number of blocks of zeros.
 const NO_VOLUME: u64 = u64::MAX;
+/// In place of a volume number: the number of a store follows, and then the volume. Without it, the extent is in
+/// [`StoreId::LOCAL`].
+const IN_STORE: u64 = u64::MAX - 1;
 
 impl BlockContent {
     pub(crate) fn bytes(self) -> u64 {
@@ -322,7 +325,7 @@ impl BlockContent {
     fn stored(self) -> Extent {
         match self {
             Self::Extent(extent) | Self::Encrypted(extent) => extent,
-            Self::Zeros(bytes) => Extent { volume: NO_VOLUME, offset: 0, bytes },
+            Self::Zeros(bytes) => Extent { store: StoreId::LOCAL, volume: NO_VOLUME, offset: 0, bytes },
         }
     }
 
@@ -368,11 +371,12 @@ impl StoredBlock {
     }
 }
 
-/// The destination of a pending copy.
+/// The destination of a pending copy, and until when the node that fetches its bytes is taken to be alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PendingCopy {
     pub(crate) container: Incarnation,
     pub(crate) name: String,
+    pub(crate) until: Timestamp,
 }
 
 impl PendingCopy {
@@ -380,13 +384,19 @@ impl PendingCopy {
         let mut out = Writer::new(Kind::PendingCopy);
         out.number(self.container.0);
         out.text(&self.name);
+        out.timestamp(self.until);
         out.finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ServiceError> {
-        let read =
-            |mut from: Reader<'_>| Some(Self { container: Incarnation(from.number()?), name: from.text()? });
-        Reader::new(bytes, Kind::PendingCopy).and_then(read).ok_or_else(|| corrupt(Kind::PendingCopy))
+        let read = |(version, mut from): (u8, Reader<'_>)| {
+            let (container, name) = (Incarnation(from.number()?), from.text()?);
+            // Version 1 had no time: its process does not run any more.
+            let until = if version == 1 { Timestamp::MIN } else { from.timestamp()? };
+            Some(Self { container, name, until })
+        };
+        let found = Reader::of_any_version(bytes, Kind::PendingCopy).and_then(read);
+        found.ok_or_else(|| corrupt(Kind::PendingCopy))
     }
 }
 
@@ -587,11 +597,11 @@ impl PieceRow {
 }
 
 impl Writer {
-    fn wide_number(&mut self, number: u128) {
-        self.0.extend_from_slice(&number.to_le_bytes());
-    }
-
     fn extent(&mut self, extent: Extent) {
+        if extent.store != StoreId::LOCAL {
+            self.number(IN_STORE);
+            self.number(extent.store.0);
+        }
         for number in [extent.volume, extent.offset, extent.bytes] {
             self.number(number);
         }
@@ -681,14 +691,12 @@ impl<'a> Reader<'a> {
         (start <= end).then_some(start..end)
     }
 
-    fn wide_number(&mut self) -> Option<u128> {
-        let (number, rest) = self.0.split_first_chunk::<16>()?;
-        self.0 = rest;
-        Some(u128::from_le_bytes(*number))
-    }
-
     fn extent(&mut self) -> Option<Extent> {
-        Some(Extent { volume: self.number()?, offset: self.number()?, bytes: self.number()? })
+        let (store, volume) = match self.number()? {
+            IN_STORE => (StoreId(self.number()?), self.number()?),
+            volume => (StoreId::LOCAL, volume),
+        };
+        Some(Extent { store, volume, offset: self.number()?, bytes: self.number()? })
     }
 
     fn deleted(&mut self) -> Option<Option<SoftDelete>> {

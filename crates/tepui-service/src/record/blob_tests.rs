@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use tepui_model::blob::Encryption;
 
 const LEASE: LeaseId = LeaseId(0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF);
-const EXTENT: Extent = Extent { volume: 1, offset: 2, bytes: 3 };
+const EXTENT: Extent = Extent { store: StoreId(7), volume: 1, offset: 2, bytes: 3 };
 
 fn at(text: &str) -> Timestamp {
     Timestamp::parse_iso(text).unwrap()

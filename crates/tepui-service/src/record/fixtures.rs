@@ -13,10 +13,10 @@ use tepui_model::blob::{
     StaticWebsite, Tags,
 };
 use tepui_model::table::{PropertiesBuilder, ValueRef};
-use tepui_storage::Extent;
+use tepui_storage::{Extent, StoreId};
 
 const LEASE: LeaseId = LeaseId(0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF);
-const EXTENT: Extent = Extent { volume: 1, offset: 4096, bytes: 3 };
+const EXTENT: Extent = Extent { store: StoreId::LOCAL, volume: 1, offset: 4096, bytes: 3 };
 
 /// The value is encoded as the fixture, and the fixture is decoded to the value. Another version is not decoded.
 fn check<T: PartialEq + Debug>(
@@ -228,12 +228,17 @@ fn contents_of_blobs() {
         (BLOCK_OF_ZEROS, None, BlockContent::Zeros(7)),
         (BLOCK_WITH_KEY, key, BlockContent::Extent(EXTENT)),
         (ENCRYPTED_BLOCK, key, BlockContent::Encrypted(EXTENT)),
+        (BLOCK_IN_STORE, None, BlockContent::Extent(Extent { store: StoreId(9), ..EXTENT })),
     ] {
         let block = StoredBlock { put: time(), content, key };
         check(Kind::Block, fixture, block, StoredBlock::encode, |bytes| StoredBlock::decode(bytes));
     }
-    let copy = PendingCopy { container: Incarnation(42), name: "a/b".to_owned() };
+    let copy = PendingCopy { container: Incarnation(42), name: "a/b".to_owned(), until: time() };
+    let copy_1 = PendingCopy { until: Timestamp::MIN, ..copy.clone() };
     check(Kind::PendingCopy, PENDING_COPY, copy, PendingCopy::encode, |bytes| PendingCopy::decode(bytes));
+    assert_eq!(PendingCopy::decode(&unhex(PENDING_COPY_1)), Ok(copy_1));
+    let lease = WorkLease { owner: 7, until: time() };
+    check(Kind::WorkLease, WORK_LEASE, lease, WorkLease::encode, |bytes| WorkLease::decode(bytes));
     let extent = StoredExtent { bytes: 3, references: 4 };
     check(Kind::Extent, STORED_EXTENT, extent, StoredExtent::encode, |bytes| StoredExtent::decode(bytes));
     let small = SmallContent { references: 2, bytes: Bytes::from_static(b"Hello") };
@@ -337,7 +342,12 @@ const ENCRYPTED_BLOCK: &str = "
     01 87d397317d7ede08 0100000000000000 0010000000000000 0300000000000000 2000000000000000
     0808080808080808 0808080808080808 0808080808080808 0808080808080808 01
 ";
-const PENDING_COPY: &str = "01 2a00000000000000 0300000000000000 612f62";
+const BLOCK_IN_STORE: &str = "01 87d397317d7ede08 feffffffffffffff 0900000000000000 0100000000000000
+    0010000000000000 0300000000000000";
+const PENDING_COPY: &str = "02 2a00000000000000 0300000000000000 612f62 87d397317d7ede08";
+/// Version 1, without the end of its lease.
+const PENDING_COPY_1: &str = "01 2a00000000000000 0300000000000000 612f62";
+const WORK_LEASE: &str = "01 07000000000000000000000000000000 87d397317d7ede08";
 const STORED_EXTENT: &str = "01 0300000000000000 0400000000000000";
 const SMALL_CONTENT: &str = "01 0200000000000000 48656c6c6f";
 const CONTENT_HEAD: &str =

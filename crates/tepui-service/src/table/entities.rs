@@ -40,8 +40,8 @@ pub(super) fn decide<'a>(
         }
     };
     kept.check_entity(&change.key.partition_key, &change.key.row_key)?;
-    // Timestamps rise even if the clock was set back.
-    let timestamp = stored.map_or(now, |stored| now.max(stored.timestamp.next()));
+    // Timestamps rise even if the clock was set back, or that of another node is ahead.
+    let timestamp = stored.map_or(now, |stored| now.later_than(stored.timestamp));
     Ok(Decision::Store(timestamp, kept))
 }
 
@@ -130,8 +130,9 @@ mod tests {
         let stored = StoredEntity { timestamp: at("2026-03-10"), properties: Properties::default() };
         let change =
             Change { key: EntityKey::new("p", "r"), action: Action::InsertOrReplace(Properties::default()) };
-        let decision = decide(Some(&stored), &change, at("2020-01-01"));
-        let expected = Decision::Store(stored.timestamp.next(), Cow::Owned(Properties::default()));
+        let now = at("2020-01-01");
+        let decision = decide(Some(&stored), &change, now);
+        let expected = Decision::Store(now.later_than(stored.timestamp), Cow::Owned(Properties::default()));
         assert_eq!(decision, Ok(expected));
     }
 

@@ -4,9 +4,11 @@ use super::plan::Plan;
 use crate::coop::{BYTES_PER_COST, CoopBudget, ROW_COST};
 use crate::keyspace;
 use crate::record;
-use crate::transact::engine_error;
+use crate::transact::storage_error;
+use std::collections::VecDeque;
 use std::time::Duration;
-use tepui_model::table::{Continuation, EntityPage, EntitySink, EntityView, Filter, QueryCost};
+use tepui_model::cost::Cost;
+use tepui_model::table::{Continuation, EntityPage, EntitySink, EntityView, Filter};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Key, KeyRange, ScanLimit, ScanPage, Snapshot, Value};
 
@@ -35,57 +37,79 @@ impl Default for QueryBudget {
 const MAX_STEP_ROWS: usize = 1024;
 const MAX_STEP_BYTES: usize = 2 * 1024 * 1024;
 
-/// Reads one page.
-pub(super) async fn run<S: Snapshot>(
-    snapshot: &S,
-    plan: Plan,
-    filter: Option<&Filter>,
-    page_size: usize,
-    from: Option<Key>,
-    budget: QueryBudget,
-    sink: &mut dyn EntitySink,
-) -> Result<EntityPage, ServiceError> {
-    let coop = CoopBudget::default();
-    let filter = filter.filter(|_| !plan.exact);
-    let work_per_row = ROW_COST + filter.map_or(0, Filter::comparisons);
-    let cost =
-        QueryCost { kind: plan.kind, ranges: plan.ranges.len(), entities_scanned: 0, entities_returned: 0 };
-    let mut page = PageCutter { filter, page_size, max_bytes: budget.max_bytes, sink, cost, last: None };
-    if page_size == 0 {
-        return Ok(EntityPage { next: None, cost });
-    }
-    let mut step_rows = (page_size + 1).min(MAX_STEP_ROWS);
-    for mut range in plan.ranges {
-        if let Some(from) = &from {
-            if range.end <= *from {
-                continue;
+/// A query for one page. If a transaction becomes too old, it goes on in another.
+pub(super) struct PageQuery<'a> {
+    /// What was not read yet.
+    ranges: VecDeque<KeyRange>,
+    step_rows: usize,
+    work_per_row: usize,
+    max_time: Duration,
+    coop: CoopBudget,
+    page: PageCutter<'a>,
+}
+
+impl<'a> PageQuery<'a> {
+    pub(super) fn new(
+        plan: Plan,
+        filter: Option<&'a Filter>,
+        page_size: usize,
+        from: Option<Key>,
+        budget: QueryBudget,
+        sink: &'a mut dyn EntitySink,
+    ) -> Self {
+        let filter = filter.filter(|_| !plan.exact);
+        let cost = Cost { plan: Some(plan.kind), ranges: plan.ranges.len() as u64, ..Cost::default() };
+        let unread = |mut range: KeyRange| {
+            if let Some(from) = &from {
+                range.start = range.start.max(from.clone());
             }
-            range.start = range.start.max(from.clone());
+            (range.start < range.end).then_some(range)
+        };
+        Self {
+            ranges: plan.ranges.into_iter().filter_map(unread).filter(|_| page_size > 0).collect(),
+            step_rows: (page_size + 1).min(MAX_STEP_ROWS),
+            work_per_row: ROW_COST + filter.map_or(0, Filter::comparisons),
+            max_time: budget.max_time,
+            coop: CoopBudget::default(),
+            page: PageCutter { filter, page_size, max_bytes: budget.max_bytes, sink, cost, last: None },
         }
-        loop {
-            let rows = read_step(snapshot, &range, step_rows).await?;
+    }
+
+    /// Reads the page, or what is left of it after a failure.
+    pub(super) async fn run<S: Snapshot>(&mut self, snapshot: &S) -> Result<EntityPage, ServiceError> {
+        let next = self.read(snapshot).await?;
+        Ok(EntityPage { cost: Cost { has_more: next.is_some(), ..self.page.cost }, next })
+    }
+
+    async fn read<S: Snapshot>(&mut self, snapshot: &S) -> Result<Option<Continuation>, ServiceError> {
+        while let Some(range) = self.ranges.front() {
+            let rows = read_step(snapshot, range, self.step_rows).await?;
             for (key, value) in rows.rows {
-                if let Some(next) = page.take(key, &value)? {
-                    return Ok(EntityPage { next: Some(next), cost: page.cost });
+                if let Some(next) = self.page.take(key, &value)? {
+                    return Ok(Some(next));
                 }
-                if coop.charge(work_per_row + value.len() / BYTES_PER_COST)
-                    && coop.yield_if_due().await >= budget.max_time
-                    && let Some(next) = page.after_last()
+                if self.coop.charge(self.work_per_row + value.len() / BYTES_PER_COST)
+                    && self.coop.yield_if_due().await >= self.max_time
+                    && let Some(next) = self.page.after_last()
                 {
-                    return Ok(EntityPage { next: Some(next), cost: page.cost });
+                    return Ok(Some(next));
                 }
             }
-            if coop.yield_if_due().await >= budget.max_time
-                && let Some(next) = page.after_last()
+            if self.coop.yield_if_due().await >= self.max_time
+                && let Some(next) = self.page.after_last()
             {
-                return Ok(EntityPage { next: Some(next), cost: page.cost });
+                return Ok(Some(next));
             }
-            let Some(next) = rows.next else { break };
-            range.start = next;
-            step_rows = (step_rows * 2).min(MAX_STEP_ROWS);
+            match (rows.next, self.ranges.front_mut()) {
+                (Some(next), Some(range)) => {
+                    range.start = next;
+                    self.step_rows = (self.step_rows * 2).min(MAX_STEP_ROWS);
+                }
+                _ => drop(self.ranges.pop_front()),
+            }
         }
+        Ok(None)
     }
-    Ok(EntityPage { next: None, cost: page.cost })
 }
 
 async fn read_step<S: Snapshot>(
@@ -94,12 +118,12 @@ async fn read_step<S: Snapshot>(
     max_rows: usize,
 ) -> Result<ScanPage, ServiceError> {
     if let Some(key) = single_key(range) {
-        let value = snapshot.get(key).await.map_err(engine_error)?;
+        let value = snapshot.get(key).await.map_err(storage_error)?;
         let rows = value.into_iter().map(|value| (key.clone(), value)).collect();
         return Ok(ScanPage { rows, next: None });
     }
     let limit = ScanLimit { max_rows, max_bytes: MAX_STEP_BYTES };
-    snapshot.scan(range, limit).await.map_err(engine_error)
+    snapshot.scan(range, limit).await.map_err(storage_error)
 }
 
 /// The key of a range that contains only one.
@@ -113,7 +137,7 @@ struct PageCutter<'a> {
     page_size: usize,
     max_bytes: usize,
     sink: &'a mut dyn EntitySink,
-    cost: QueryCost,
+    cost: Cost,
     /// The last key that was examined.
     last: Option<Key>,
 }
@@ -127,13 +151,13 @@ impl PageCutter<'_> {
         let (partition_key, row_key) = keyspace::entity_keys(&key).ok_or_else(unreadable)?;
         let (timestamp, packed) = record::entity_parts(value).ok_or_else(unreadable)?;
         let view = EntityView { partition_key: &partition_key, row_key: &row_key, timestamp, packed };
-        self.cost.entities_scanned += 1;
+        self.cost.scan(key.len() + value.len());
         if self.filter.is_none_or(|filter| filter.matches(&view)) {
-            if self.cost.entities_returned == self.page_size || self.sink.bytes() >= self.max_bytes {
+            if self.cost.returned == self.page_size as u64 || self.sink.bytes() >= self.max_bytes {
                 return Ok(keyspace::continuation(&key));
             }
             self.sink.accept(&view);
-            self.cost.entities_returned += 1;
+            self.cost.returned += 1;
         }
         self.last = Some(key);
         Ok(None)
@@ -156,7 +180,7 @@ mod tests {
     use tepui_model::Timestamp;
     use tepui_model::grant::KeyBounds;
     use tepui_model::table::{Comparison, Literal, PropertiesBuilder, ValueRef};
-    use tepui_storage::{Engine, MemoryEngine, Write};
+    use tepui_storage::{Engine, MemoryEngine, Transaction, Write};
 
     const TABLE: Incarnation = Incarnation(7);
 
@@ -169,9 +193,10 @@ mod tests {
         }
         let value = record::StoredEntity::encode(Timestamp::MIN, &builder.finish());
         let put = |row| Write::Put(keyspace::entity(TABLE, "p", &format!("{row:04}")), value.clone());
-        let at = engine.snapshot().await.expect("memory does not fail").version();
-        engine.commit(at, Vec::new(), (0..rows).map(put).collect()).await.expect("nobody else writes");
-        engine.snapshot().await.expect("memory does not fail")
+        let transaction = engine.begin().await.expect("memory does not fail");
+        let writes: Vec<Write> = (0..rows).map(put).collect();
+        transaction.commit(writes.into()).await.expect("nobody else writes");
+        engine.begin().await.expect("memory does not fail")
     }
 
     /// A long filter that matches nothing.
@@ -203,7 +228,9 @@ mod tests {
         let plan = plan::entities(TABLE, Some(filter), &KeyBounds::EVERYTHING);
         let from = from.map(|from| keyspace::continued_at(TABLE, from));
         let budget = QueryBudget { max_time, ..QueryBudget::default() };
-        run(snapshot, plan, Some(filter), 1000, from, budget, &mut Nowhere).await.expect("rows can be read")
+        let mut sink = Nowhere;
+        let mut query = PageQuery::new(plan, Some(filter), 1000, from, budget, &mut sink);
+        query.run(snapshot).await.expect("rows can be read")
     }
 
     #[tokio::test]
@@ -212,12 +239,12 @@ mod tests {
         let mut next = None;
         for _ in 0..10 {
             let page = page(&snapshot, &filter, next.as_ref(), Duration::ZERO).await;
-            assert_eq!(page.cost.entities_scanned, 1);
+            assert_eq!(page.cost.scanned, 1);
             next = page.next;
             assert!(next.is_some());
         }
         let last = page(&snapshot, &filter, next.as_ref(), Duration::ZERO).await;
-        assert_eq!((last.cost.entities_scanned, last.next), (0, None));
+        assert_eq!((last.cost.scanned, last.next), (0, None));
     }
 
     #[tokio::test]

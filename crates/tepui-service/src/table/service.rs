@@ -1,14 +1,14 @@
 //! The Table service of all accounts of a server.
 
 use super::entities::{self, Decision};
-use super::query::{self, QueryBudget};
+use super::query::{PageQuery, QueryBudget};
 use super::{plan, tables};
 use crate::catalogue::CatalogueCache;
 use crate::gc::GarbageCollector;
 use crate::keyspace::{self, Incarnation};
 use crate::record::{StoredEntity, StoredTable};
 use crate::settings::Settings;
-use crate::transact::{Outcome, SpaceUse, commit, engine_error, retry};
+use crate::transact::{MAX_RESTARTS, Outcome, SpaceUse, commit, restart, retry, storage_error};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
@@ -18,7 +18,7 @@ use tepui_model::table::{
     Change, ChangeSet, Entity, EntityKey, EntityPage, EntitySink, Operation, QueryEntities, Reply, Written,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError};
-use tepui_storage::{Engine, EngineError, Key, Snapshot, Write};
+use tepui_storage::{Engine, Guard, Key, Snapshot, StorageError, Value, Write};
 
 /// Options of the Table service.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,8 +48,7 @@ impl<E: Engine> TableService<E> {
         Self { engine, clock, options, catalogue: CatalogueCache::default(), settings, collector }
     }
 
-    /// Executes any operation but a query for entities, which needs a sink: see [`Self::query_entities`].
-    /// Writes outside `bounds` are refused.
+    /// Executes an operation. Reads outside `bounds` are refused.
     pub async fn execute(
         &self,
         account: &str,
@@ -57,19 +56,23 @@ impl<E: Engine> TableService<E> {
         bounds: &KeyBounds,
     ) -> Result<Reply, ServiceError> {
         let space = SpaceUse::frees_if(operation.frees_space());
-        let reply = retry((), |()| async move {
-            let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-            let outcome = self.decide(&snapshot, account, operation, bounds).await?;
-            commit(&*self.engine, &snapshot, outcome, space).await.map_err(ServiceError::from)
+        let reply = retry(|()| async move {
+            let transaction = self.begin().await?;
+            let outcome = self.decide(&transaction, account, operation, bounds).await?;
+            commit(&*self.engine, transaction, outcome, space).await.map_err(ServiceError::from)
         });
         let reply = reply.await?;
         self.after_commit(account, operation);
         Ok(reply)
     }
 
+    async fn begin(&self) -> Result<E::Transaction, ServiceError> {
+        self.engine.begin().await.map_err(storage_error)
+    }
+
     async fn decide(
         &self,
-        snapshot: &E::Snapshot,
+        snapshot: &E::Transaction,
         account: &str,
         operation: &Operation,
         bounds: &KeyBounds,
@@ -78,10 +81,6 @@ impl<E: Engine> TableService<E> {
             Operation::GetEntity { table, key } => {
                 self.get_entity(snapshot, account, table, key, bounds).await.map(Outcome::read)
             }
-            Operation::ChangeEntity { table, change } => {
-                self.change(snapshot, account, table, change, bounds).await
-            }
-            Operation::EntityGroupTransaction(set) => self.change_all(snapshot, account, set, bounds).await,
             Operation::QueryTables(query) => {
                 tables::query(snapshot, account, query).await.map(Reply::Tables).map(Outcome::read)
             }
@@ -115,10 +114,6 @@ impl<E: Engine> TableService<E> {
             Operation::GetServiceStats => {
                 Ok(Outcome::read(Reply::ServiceStats { last_sync: self.clock.now() }))
             }
-            Operation::QueryEntities(_) => {
-                let error = ServiceError::new(ErrorCode::InternalError);
-                Err(error.with_cause("a query for entities was executed without a sink"))
-            }
         }
     }
 
@@ -131,6 +126,39 @@ impl<E: Engine> TableService<E> {
         }
     }
 
+    /// Changes one entity. Writes outside `bounds` are refused.
+    pub async fn change_entity(
+        &self,
+        account: &str,
+        table: &str,
+        change: &Change,
+        bounds: &KeyBounds,
+    ) -> Result<Written, ServiceError> {
+        let space = SpaceUse::frees_if(change.frees_space());
+        retry(|()| async move {
+            let transaction = self.begin().await?;
+            let outcome = self.change(&transaction, account, table, change, bounds).await?;
+            commit(&*self.engine, transaction, outcome, space).await.map_err(ServiceError::from)
+        })
+        .await
+    }
+
+    /// Makes all changes of a set, or none. Returns what became of each, in their order.
+    pub async fn transact(
+        &self,
+        account: &str,
+        set: &ChangeSet,
+        bounds: &KeyBounds,
+    ) -> Result<Vec<Written>, ServiceError> {
+        let space = SpaceUse::frees_if(set.frees_space());
+        retry(|()| async move {
+            let transaction = self.begin().await?;
+            let outcome = self.change_all(&transaction, account, set, bounds).await?;
+            commit(&*self.engine, transaction, outcome, space).await.map_err(ServiceError::from)
+        })
+        .await
+    }
+
     /// Queries a page of entities within `bounds` into `sink`. The request times out after `time`.
     pub async fn query_entities(
         &self,
@@ -140,18 +168,35 @@ impl<E: Engine> TableService<E> {
         time: Duration,
         sink: &mut dyn EntitySink,
     ) -> Result<EntityPage, ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        let (_, table) = self.table(&snapshot, account, &query.table).await?;
+        let budget = self.options.budget.within(time);
+        let find = || async {
+            let transaction = self.begin().await?;
+            let (_, table) = self.table(&transaction, account, &query.table).await?;
+            Ok((transaction, table))
+        };
+        let (mut transaction, table) = restart(find).await?;
         let plan = plan::entities(table, query.filter.as_ref(), bounds);
         let from = query.from.as_ref().map(|from| keyspace::continued_at(table, from));
         let page_size = query.page_size.get();
-        let budget = self.options.budget.within(time);
-        query::run(&snapshot, plan, query.filter.as_ref(), page_size, from, budget, sink).await
+        let mut page = PageQuery::new(plan, query.filter.as_ref(), page_size, from, budget, sink);
+        for _ in 0..MAX_RESTARTS {
+            match page.run(&transaction).await {
+                Err(error) if error.is_outdated => {}
+                done => return done,
+            }
+            let (renewed, found) = restart(find).await?;
+            if found != table {
+                // Deleted and created again.
+                return Err(ErrorCode::TableNotFound.into());
+            }
+            transaction = renewed;
+        }
+        page.run(&transaction).await
     }
 
     async fn get_entity(
         &self,
-        snapshot: &E::Snapshot,
+        snapshot: &E::Transaction,
         account: &str,
         table: &str,
         key: &EntityKey,
@@ -159,7 +204,7 @@ impl<E: Engine> TableService<E> {
     ) -> Result<Reply, ServiceError> {
         let (_, table) = self.table(snapshot, account, table).await?;
         within(bounds, key)?;
-        let value = snapshot.get(&keyspace::of(table, key)).await.map_err(engine_error)?;
+        let value = snapshot.get(&keyspace::of(table, key)).await.map_err(storage_error)?;
         let StoredEntity { timestamp, properties } =
             StoredEntity::decode(&value.ok_or(ErrorCode::ResourceNotFound)?)?;
         Ok(Reply::Entity(Entity { key: key.clone(), timestamp, properties }))
@@ -167,52 +212,54 @@ impl<E: Engine> TableService<E> {
 
     async fn change(
         &self,
-        snapshot: &E::Snapshot,
+        snapshot: &E::Transaction,
         account: &str,
         table: &str,
         change: &Change,
         bounds: &KeyBounds,
-    ) -> Result<Outcome<Reply>, ServiceError> {
+    ) -> Result<Outcome<Written>, ServiceError> {
         let (table_key, table) = self.table(snapshot, account, table).await?;
-        let (write, written) = self.decide_change(snapshot, table, change, bounds).await?;
+        within(bounds, &change.key)?;
+        let key = keyspace::of(table, &change.key);
+        let stored = snapshot.get(&key).await.map_err(storage_error)?;
+        let (write, written) = self.decide_change(key, stored, change)?;
         // The catalogue row is a guard: a deleted table cannot gain entities.
-        Ok(Outcome { reply: Reply::Written(written), guards: vec![table_key], writes: vec![write] })
+        Ok(Outcome { reply: written, guards: vec![Guard::Shared(table_key)], writes: vec![write] })
     }
 
     /// Decides every change on the same snapshot; the first error fails them all.
     async fn change_all(
         &self,
-        snapshot: &E::Snapshot,
+        snapshot: &E::Transaction,
         account: &str,
         set: &ChangeSet,
         bounds: &KeyBounds,
-    ) -> Result<Outcome<Reply>, ServiceError> {
+    ) -> Result<Outcome<Vec<Written>>, ServiceError> {
         if set.changes().is_empty() {
-            return Ok(Outcome::read(Reply::Transaction(Vec::new())));
+            return Ok(Outcome::read(Vec::new()));
         }
         let (table_key, table) =
             self.table(snapshot, account, set.table()).await.map_err(|error| error.at_change(0))?;
         let mut writes = Vec::with_capacity(set.changes().len());
         let mut all_written = Vec::with_capacity(set.changes().len());
-        for (index, change) in set.changes().iter().enumerate() {
-            let decided = self.decide_change(snapshot, table, change, bounds).await;
+        let keys: Vec<Key> = set.changes().iter().map(|change| keyspace::of(table, &change.key)).collect();
+        let stored = snapshot.get_many(&keys).await.map_err(storage_error)?;
+        for (index, ((change, key), stored)) in set.changes().iter().zip(keys).zip(stored).enumerate() {
+            let decided = within(bounds, &change.key).and_then(|()| self.decide_change(key, stored, change));
             let (write, written) = decided.map_err(|error| error.at_change(index))?;
             writes.push(write);
             all_written.push(written);
         }
-        Ok(Outcome { reply: Reply::Transaction(all_written), guards: vec![table_key], writes })
+        Ok(Outcome { reply: all_written, guards: vec![Guard::Shared(table_key)], writes })
     }
 
-    async fn decide_change(
+    /// Decides a change of what is stored under the key.
+    fn decide_change(
         &self,
-        snapshot: &E::Snapshot,
-        table: Incarnation,
+        key: Key,
+        stored: Option<Value>,
         change: &Change,
-        bounds: &KeyBounds,
     ) -> Result<(Write, Written), ServiceError> {
-        within(bounds, &change.key)?;
-        let key = keyspace::of(table, &change.key);
-        let stored = snapshot.get(&key).await.map_err(engine_error)?;
         let stored = stored.as_ref().map(StoredEntity::decode).transpose()?;
         Ok(match entities::decide(stored.as_ref(), change, self.clock.tick())? {
             Decision::Store(timestamp, properties) => {
@@ -225,7 +272,7 @@ impl<E: Engine> TableService<E> {
     /// The key of the catalogue row, for a guard, and the table's incarnation.
     async fn table(
         &self,
-        snapshot: &E::Snapshot,
+        snapshot: &E::Transaction,
         account: &str,
         table: &str,
     ) -> Result<(Key, Incarnation), ServiceError> {
@@ -236,8 +283,7 @@ impl<E: Engine> TableService<E> {
 
     /// Fails if there is no such table.
     pub async fn require_table(&self, account: &str, table: &str) -> Result<(), ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        self.table(&snapshot, account, table).await.map(drop)
+        restart(|| async { self.table(&self.begin().await?, account, table).await.map(drop) }).await
     }
 
     /// The stored access policy `id` of a table, if there is one.
@@ -247,8 +293,9 @@ impl<E: Engine> TableService<E> {
         table: &str,
         id: &str,
     ) -> Result<Option<SignedIdentifier>, ServiceError> {
-        let snapshot = self.engine.snapshot().await.map_err(engine_error)?;
-        match tables::acl(&self.catalogue, &snapshot, account, table).await {
+        let acl =
+            restart(|| async { tables::acl(&self.catalogue, &self.begin().await?, account, table).await });
+        match acl.await {
             Ok(acl) => Ok(acl.into_iter().find(|identifier| identifier.id == id)),
             Err(error) if error.code == ErrorCode::TableNotFound => Ok(None),
             Err(error) => Err(error),
@@ -262,8 +309,8 @@ impl<E: Engine> TableService<E> {
     }
 
     /// Whether the engine takes writes now.
-    pub fn health(&self) -> Result<(), EngineError> {
-        self.engine.health()
+    pub async fn health(&self) -> Result<(), StorageError> {
+        self.engine.health().await
     }
 }
 

@@ -6,7 +6,7 @@ use crate::catalogue::{CatalogueCache, next_incarnation};
 use crate::coop::{CoopBudget, ROW_COST};
 use crate::keyspace;
 use crate::record::{self, StoredTable};
-use crate::transact::{Outcome, engine_error};
+use crate::transact::{Outcome, storage_error};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::table::{
     EntityView, Filter, Literal, PropertiesBuilder, QueryTables, Reply, TableName, TablePage, ValueRef,
@@ -34,12 +34,12 @@ pub(super) async fn create<S: Snapshot>(
 ) -> Result<Outcome<Reply>, ServiceError> {
     let lower = name.as_str().to_ascii_lowercase();
     let key = keyspace::table(account, &lower);
-    if snapshot.get(&key).await.map_err(engine_error)?.is_some() {
+    if snapshot.get(&key).await.map_err(storage_error)?.is_some() {
         return Err(ErrorCode::TableAlreadyExists.into());
     }
     let mut writes = Vec::with_capacity(3);
     let reserved = keyspace::reserved_name(account, &lower);
-    if let Some(until) = snapshot.get(&reserved).await.map_err(engine_error)? {
+    if let Some(until) = snapshot.get(&reserved).await.map_err(storage_error)? {
         if now.ticks() < record::decode_number(&until)? {
             return Err(ErrorCode::TableBeingDeleted.into());
         }
@@ -49,7 +49,7 @@ pub(super) async fn create<S: Snapshot>(
     let table = StoredTable { incarnation, name: name.as_str().to_owned(), created: now, acl: Vec::new() };
     writes.push(numbered);
     writes.push(Write::Put(key, table.encode()));
-    Ok(Outcome { reply: Reply::TableCreated, guards: Vec::new(), writes })
+    Ok(Outcome { reply: Reply::TableCreated { name: name.clone() }, guards: Vec::new(), writes })
 }
 
 /// Deletes a table from the catalogue, and writes a GC record for its entities, however many there are.
@@ -105,7 +105,7 @@ pub(super) async fn query<S: Snapshot>(
         }
         while range.start < range.end {
             let limit = ScanLimit { max_rows: page_size + 1, max_bytes: 1024 * 1024 };
-            let rows = snapshot.scan(&range, limit).await.map_err(engine_error)?;
+            let rows = snapshot.scan(&range, limit).await.map_err(storage_error)?;
             for (key, value) in &rows.rows {
                 if coop.charge(work_per_row) && coop.yield_if_due().await >= MAX_PAGE_TIME {
                     page.next = keyspace::table_name(account, key).map(|name| name.into_owned());

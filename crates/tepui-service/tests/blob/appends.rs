@@ -71,7 +71,7 @@ async fn positions_and_seals() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn appends_at_once_follow_one_another() {
-    let bench = Arc::new(Bench::new().await);
+    let bench = Arc::new(Bench::for_many().await);
     create(&bench, "log").await;
     let tasks: Vec<_> = (0..20u8)
         .map(|number| {

@@ -103,7 +103,7 @@ async fn a_blob_that_is_put_with_a_hold_keeps_its_container() {
 #[tokio::test]
 async fn a_hold_and_the_end_of_its_container_do_not_both_succeed() {
     let engine = TestEngine::new();
-    let delays = Arc::clone(&engine.delays);
+    let delays = Arc::clone(&engine.control().delays);
     let bench = Bench::on(engine, PlainExtents::default(), BlobOptions::default());
     bench.create().await.unwrap();
     for case in 0..2 * 6 * 6 * 6 {

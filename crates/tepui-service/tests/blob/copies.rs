@@ -37,7 +37,7 @@ async fn copies_share_their_bytes() {
     bench.put("a", &large).await;
     let taken = bench.snapshot("a").await;
     let operation = Operation::CopyBlob(copy(source("a", Revision::Base), "b", CopyPace::Background));
-    assert!(bench.service.begin_upload(&operation).is_none());
+    assert!(bench.service().begin_upload(&operation).is_none());
     let Ok(Reply::CopyStarted { copy_id, status, .. }) = bench.run(operation).await else {
         panic!("no copy")
     };
@@ -53,10 +53,10 @@ async fn copies_share_their_bytes() {
     bench.run(Operation::CopyBlob(back)).await.unwrap();
     assert!(bench.get("a").await.unwrap() == large && bench.get("b").await.unwrap() == large);
     bench.delete("a", Revision::Base, Some(DeleteSnapshots::Include)).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert!(bench.get("b").await.unwrap() == large);
     bench.delete("b", Revision::Base, None).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
 
@@ -76,10 +76,10 @@ async fn append_blobs_go_on_from_what_they_share() {
         assert!(bench.get("b").await.unwrap() == [&start[..], &b"BBB"[..=round]].concat());
     }
     bench.delete("a", Revision::Base, None).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert!(bench.get("b").await.unwrap() == [&start[..], b"BBB"].concat());
     bench.delete("b", Revision::Base, None).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
 
@@ -97,11 +97,11 @@ async fn what_is_appended_after_a_copy_goes_with_its_blob() {
         }
         assert_eq!(bench.extents.count(), 4);
         bench.delete(first, Revision::Base, None).await.unwrap();
-        bench.service.collect_garbage_once().await.unwrap();
+        bench.service().collect_garbage_once().await.unwrap();
         assert_eq!(bench.extents.count(), 1, "only what {other} has is kept");
         assert!(bench.get(other).await.unwrap() == bytes(LARGE, 1));
         bench.delete(other, Revision::Base, None).await.unwrap();
-        bench.service.collect_garbage_once().await.unwrap();
+        bench.service().collect_garbage_once().await.unwrap();
         assert_eq!(bench.extents.count(), 0);
     }
 }
@@ -146,8 +146,8 @@ async fn put_block_from(
     });
     let caller = Caller::owner(ACCOUNT);
     let put = async {
-        let mut upload = bench.service.begin_upload(&operation).unwrap();
-        let mut download = bench.service.open_source(caller, &from.source, range).await?;
+        let mut upload = bench.service().begin_upload(&operation).unwrap();
+        let mut download = bench.service().open_source(caller, &from.source, range).await?;
         while let Some(next) = download.next_or_hole().await? {
             match next {
                 BytesOrHole::Bytes(pieces) => {
@@ -159,7 +159,7 @@ async fn put_block_from(
             }
         }
         let uploaded = upload.finish().await?;
-        bench.service.execute(caller, &operation, Some(uploaded)).await
+        bench.service().execute(caller, &operation, Some(uploaded)).await
     };
     put.await.map(|answer| answer.reply).map_err(|error: ServiceError| error.code)
 }
@@ -214,7 +214,7 @@ async fn holes_of_page_blobs_are_not_written() {
     assert_eq!(put_block_from(&bench, "disk", None, md5).await, refused);
 }
 
-fn from_elsewhere(to: &str, bytes: Option<u64>) -> Operation {
+pub(crate) fn from_elsewhere(to: &str, bytes: Option<u64>) -> Operation {
     let head = SourceHead {
         http: HttpProperties { content_type: Some("image/png".to_owned()), ..HttpProperties::default() },
         metadata: Metadata::new(pairs("color", "red")).unwrap(),
@@ -227,8 +227,11 @@ fn from_elsewhere(to: &str, bytes: Option<u64>) -> Operation {
 }
 
 /// Starts a copy from elsewhere. Returns its id, too.
-async fn start(bench: &Bench, operation: &Operation) -> Result<(String, CopyUnderWay), ErrorCode> {
-    let started = bench.service.start_copy(Caller::owner(ACCOUNT), operation).await;
+pub(crate) async fn start<E: Engine, X: Extents + Clone>(
+    bench: &Bench<E, X>,
+    operation: &Operation,
+) -> Result<(String, CopyUnderWay), ErrorCode> {
+    let started = bench.service().start_copy(Caller::owner(ACCOUNT), operation).await;
     let (answer, copy) = started.map_err(|error| error.code)?;
     match answer.reply {
         Reply::CopyStarted { copy_id, status: CopyStatus::Pending, .. } => Ok((copy_id, copy)),
@@ -236,20 +239,28 @@ async fn start(bench: &Bench, operation: &Operation) -> Result<(String, CopyUnde
     }
 }
 
-async fn fetched(bench: &Bench, operation: &Operation, bytes: &[u8]) -> Uploaded {
-    let mut upload = bench.service.begin_upload(operation).unwrap();
+pub(crate) async fn fetched<E: Engine, X: Extents + Clone>(
+    bench: &Bench<E, X>,
+    operation: &Operation,
+    bytes: &[u8],
+) -> Uploaded {
+    let mut upload = bench.service().begin_upload(operation).unwrap();
     upload.write(Bytes::copy_from_slice(bytes)).await.unwrap();
     upload.finish().await.unwrap()
 }
 
-async fn abort(bench: &Bench, name: &str, copy_id: &str) -> Result<Reply, ErrorCode> {
+pub(crate) async fn abort<E: Engine, X: Extents + Clone>(
+    bench: &Bench<E, X>,
+    name: &str,
+    copy_id: &str,
+) -> Result<Reply, ErrorCode> {
     let (blob, copy_id) = (path(name), copy_id.to_owned());
     bench.run(Operation::AbortCopy { blob, copy_id, preconditions: Preconditions::default() }).await
 }
 
 #[tokio::test]
 async fn a_copy_from_elsewhere_takes_its_time() {
-    let bench = Bench::new().await;
+    let bench = Bench::of_one_node().await;
     bench.put("a", b"before").await;
     let operation = from_elsewhere("a", Some(LARGE as u64));
     let (id, copy) = start(&bench, &operation).await.unwrap();
@@ -267,9 +278,9 @@ async fn a_copy_from_elsewhere_takes_its_time() {
     assert_eq!(bench.delete("a", Revision::Base, None).await, Err(pending));
     assert_eq!(start(&bench, &operation).await.map(drop), Err(pending));
     // Cleaning up does not take it for one that was left behind.
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
-    bench.service.finish_copy(&copy, Ok(uploaded)).await;
+    bench.service().finish_copy(&copy, Ok(uploaded)).await;
     drop(copy);
     let state = bench.properties("a").await.unwrap().state;
     let shown = state.copy.unwrap();
@@ -278,22 +289,22 @@ async fn a_copy_from_elsewhere_takes_its_time() {
     assert_eq!(state.metadata.iter().collect::<Vec<_>>(), [("color", "red")]);
     assert!(bench.get("a").await.unwrap() == bytes(LARGE, 3));
     bench.delete("a", Revision::Base, None).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
 
 #[tokio::test]
 async fn a_copy_from_elsewhere_is_aborted() {
-    let bench = Bench::new().await;
+    let bench = Bench::of_one_node().await;
     let operation = from_elsewhere("a", None);
     let (id, copy) = start(&bench, &operation).await.unwrap();
     assert_eq!(abort(&bench, "a", "other").await, Err(ErrorCode::CopyIdMismatch));
     assert_eq!(abort(&bench, "a", &id).await, Ok(Reply::CopyAborted));
-    tokio::time::timeout(Duration::from_secs(5), copy.aborted()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(5), bench.service().keep_copy(&copy)).await.unwrap();
     assert_eq!(abort(&bench, "a", &id).await, Err(ErrorCode::NoPendingCopyOperation));
     // What was fetched all the same is not kept.
     let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
-    bench.service.finish_copy(&copy, Ok(uploaded)).await;
+    bench.service().finish_copy(&copy, Ok(uploaded)).await;
     let state = bench.properties("a").await.unwrap().state;
     assert_eq!((state.bytes, state.copy.unwrap().status), (0, CopyStatus::Aborted));
     tokio::task::yield_now().await;
@@ -303,16 +314,16 @@ async fn a_copy_from_elsewhere_is_aborted() {
 
 #[tokio::test]
 async fn a_copy_from_elsewhere_fails() {
-    let bench = Bench::new().await;
+    let bench = Bench::of_one_node().await;
     let (_, copy) = start(&bench, &from_elsewhere("a", None)).await.unwrap();
-    bench.service.finish_copy(&copy, Err("404 BlobNotFound \"gone\"".to_owned())).await;
+    bench.service().finish_copy(&copy, Err("404 BlobNotFound \"gone\"".to_owned())).await;
     let shown = bench.properties("a").await.unwrap().state.copy.unwrap();
     assert_eq!(shown.status, CopyStatus::Failed);
     assert_eq!(shown.description.as_deref(), Some("404 BlobNotFound \"gone\""));
     // A copy without a task, as after a restart.
     let (_, lost) = start(&bench, &from_elsewhere("b", None)).await.unwrap();
     drop(lost);
-    bench.service.fail_interrupted_copies().await.unwrap();
+    bench.service().fail_interrupted_copies(Interrupted::OfOtherProcesses).await.unwrap();
     let shown = bench.properties("b").await.unwrap().state.copy.unwrap();
     assert!(shown.status == CopyStatus::Failed && shown.description.unwrap().contains("stopped"));
     bench.put("b", b"free again").await;
@@ -320,9 +331,9 @@ async fn a_copy_from_elsewhere_fails() {
     let operation = from_elsewhere("c", None);
     let (_, copy) = start(&bench, &operation).await.unwrap();
     bench.delete_container().await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
-    bench.service.finish_copy(&copy, Ok(uploaded)).await;
+    bench.service().finish_copy(&copy, Ok(uploaded)).await;
     tokio::task::yield_now().await;
     assert_eq!(bench.extents.count(), 0);
 }
@@ -345,7 +356,7 @@ async fn an_archived_source_of_another_account_cannot_be_read() {
         public_access: None,
         encryption: ContainerEncryption::default(),
     };
-    bench.service.execute(Caller::owner("other"), &create, None).await.unwrap();
+    bench.service().execute(Caller::owner("other"), &create, None).await.unwrap();
     let put = PutBlobFromUrl {
         blob: path("b"),
         source: source("a", Revision::Base),
@@ -363,11 +374,12 @@ async fn an_archived_source_of_another_account_cannot_be_read() {
         for (account, expected) in
             [(ACCOUNT, ErrorCode::BlobArchived), ("other", ErrorCode::CannotVerifyCopySource)]
         {
-            let answer = bench.service.execute(Caller::owner(account), &operation, None).await;
+            let answer = bench.service().execute(Caller::owner(account), &operation, None).await;
             let error = answer.err().unwrap();
             assert_eq!((error.code, error.status()), (expected, 409), "{account} {operation:?}");
         }
     }
-    let opened = bench.service.open_source(Caller::owner("other"), &source("a", Revision::Base), None).await;
+    let opened =
+        bench.service().open_source(Caller::owner("other"), &source("a", Revision::Base), None).await;
     assert_eq!(opened.err().unwrap().code, ErrorCode::CannotVerifyCopySource);
 }

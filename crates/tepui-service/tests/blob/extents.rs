@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use tepui_storage::{Extent, ExtentError, ExtentWriter, Extents};
+use tepui_storage::{Extent, ExtentWriter, Extents, StorageError, StoreId};
 
 #[derive(Default, Clone)]
 pub(crate) struct PlainExtents {
@@ -28,8 +28,12 @@ impl Extents for PlainExtents {
     type Writer = PlainWriter;
     type ReadGuard = ();
 
-    async fn begin(&self) -> Result<PlainWriter, ExtentError> {
+    async fn begin(&self) -> Result<PlainWriter, StorageError> {
         Ok(PlainWriter { extents: self.clone(), bytes: Vec::new() })
+    }
+
+    fn store(&self) -> StoreId {
+        StoreId::LOCAL
     }
 
     fn unpin(&self, _: Extent) {}
@@ -42,40 +46,40 @@ impl Extents for PlainExtents {
 
     async fn wait_for_readers(&self) {}
 
-    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ExtentError> {
+    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, StorageError> {
         let stored = self.stored.lock().unwrap();
-        let bytes = stored.get(&extent.offset).ok_or(ExtentError::Corrupt("freed".to_owned()))?;
+        let bytes = stored.get(&extent.offset).ok_or(StorageError::corrupt("freed"))?;
         Ok(vec![bytes.slice(range.start as usize..range.end as usize)])
     }
 
-    async fn free(&self, extents: Vec<Extent>) -> Result<(), ExtentError> {
+    async fn free(&self, extents: Vec<Extent>) -> Result<(), StorageError> {
         let mut stored = self.stored.lock().unwrap();
         extents.iter().for_each(|extent| drop(stored.remove(&extent.offset)));
         Ok(())
     }
 
-    fn unsealed_volumes(&self) -> Vec<u64> {
-        vec![1]
+    async fn sweepable_volumes(&self) -> Result<Vec<u64>, StorageError> {
+        Ok(vec![1])
     }
 
-    async fn sweep(&self, _volume: u64, kept: Vec<Extent>) -> Result<(), ExtentError> {
+    async fn sweep(&self, _volume: u64, kept: Vec<Extent>) -> Result<(), StorageError> {
         self.stored.lock().unwrap().retain(|offset, _| kept.iter().any(|extent| extent.offset == *offset));
         Ok(())
     }
 }
 
 impl ExtentWriter for PlainWriter {
-    async fn write(&mut self, bytes: Bytes) -> Result<(), ExtentError> {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), StorageError> {
         self.bytes.extend_from_slice(&bytes);
         Ok(())
     }
 
-    async fn finish(self) -> Result<Extent, ExtentError> {
+    async fn finish(self) -> Result<Extent, StorageError> {
         let bytes = self.bytes.len() as u64;
         let mut written = self.extents.written.lock().unwrap();
         let offset = *written;
         *written += bytes.max(1);
         self.extents.stored.lock().unwrap().insert(offset, self.bytes.into());
-        Ok(Extent { volume: 1, offset, bytes })
+        Ok(Extent { store: StoreId::LOCAL, volume: 1, offset, bytes })
     }
 }

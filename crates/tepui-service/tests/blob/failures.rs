@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::engine::{Fault, TestEngine};
+use tepui_storage::MemoryExtents;
 
 #[tokio::test]
 async fn bytes_are_freed_if_it_is_certain_that_they_are_not_committed() {
     let engine = TestEngine::new();
-    let next = Arc::clone(&engine.fault);
+    let next = Arc::clone(&engine.control().fault);
     let bench = Bench::on(engine, PlainExtents::default(), BlobOptions::default());
     bench.create().await.unwrap();
     for (fault, outcome, left) in [
@@ -22,4 +23,76 @@ async fn bytes_are_freed_if_it_is_certain_that_they_are_not_committed() {
         assert_eq!(bench.extents.count(), left, "{fault:?}");
     }
     assert_eq!(bench.get("a").await, Ok(vec![7; LARGE]));
+}
+
+#[tokio::test]
+async fn a_list_goes_on_when_its_transaction_is_too_old() {
+    let engine = TestEngine::new();
+    let reads_left = Arc::clone(&engine.control().reads_left);
+    let bench = Bench::on(engine, PlainExtents::default(), BlobOptions::default());
+    bench.create().await.unwrap();
+    for number in 0..40 {
+        bench.put(&format!("b{number:02}"), b"x").await;
+        bench.put_block(&format!("s{number:02}"), "id", b"y").await.unwrap();
+    }
+    let all = BlobInclude { uncommitted: true, ..BlobInclude::default() };
+    let query = ListBlobs { include: all, ..lists::query("", None, 100) };
+    let list = async || {
+        let mut page = lists::BlobPage::default();
+        page.next = bench.service().list_blobs(Caller::owner(ACCOUNT), &query, &mut page).await?;
+        Ok::<_, ServiceError>(page.blobs)
+    };
+    let expected = list().await.unwrap();
+    assert_eq!(expected.len(), 80);
+    for lifetimes in [vec![0], vec![1], vec![3], vec![10, 5, 20], vec![4; 8], vec![60, 2]] {
+        reads_left.lock().unwrap().extend(&lifetimes);
+        assert_eq!(list().await.unwrap(), expected, "{lifetimes:?}");
+    }
+    reads_left.lock().unwrap().extend([0; 9]);
+    assert_eq!(list().await.map_err(|error| error.code), Err(ErrorCode::ServerBusy), "not for ever");
+}
+
+#[tokio::test]
+async fn a_download_holds_no_transaction() {
+    let engine = TestEngine::new();
+    let reads_left = Arc::clone(&engine.control().reads_left);
+    let extents = MemoryExtents::new();
+    let bench = Bench::on(engine, extents.clone(), BlobOptions::default());
+    bench.create().await.unwrap();
+    // Each block is a row of its own, and more rows than are read at once.
+    let put = Bench::put_operation("log", Preconditions::default());
+    bench.run(Operation::PutBlob(PutBlob { content: NewContent::Append, ..put })).await.unwrap();
+    let mut expected = Vec::new();
+    for number in 0..200u8 {
+        let piece = bytes(4000, number);
+        let operation = Operation::AppendBlock(AppendBlock {
+            blob: path("log"),
+            piece: Piece::Sent(upload()),
+            append: AppendConditions::default(),
+            preconditions: Preconditions::default(),
+            encryption: Encryption::default(),
+        });
+        bench.send(operation, &piece).await.unwrap();
+        expected.extend(piece);
+    }
+    let get = Operation::GetBlob(Bench::get_operation("log", Revision::Base));
+    let answer = bench.service().execute(Caller::owner(ACCOUNT), &get, None).await.unwrap();
+    let mut download = answer.content.unwrap();
+    let mut read = download.next().await.unwrap().unwrap().concat();
+    bench.delete("log", Revision::Base, None).await.unwrap();
+    let collecting = bench.service().collect_garbage_once();
+    let reading = async {
+        // The collector has begun, and waits.
+        tokio::task::yield_now().await;
+        reads_left.lock().unwrap().extend([0, 1, 2]);
+        while let Some(pieces) = download.next().await.unwrap() {
+            read.extend(pieces.concat());
+        }
+        drop(download);
+        read
+    };
+    let (collected, read) = tokio::join!(collecting, reading);
+    collected.unwrap();
+    assert!(read == expected);
+    assert_eq!(extents.bytes(), 0);
 }

@@ -18,16 +18,16 @@ async fn nothing_is_left_of_what_was_deleted() {
     }
     bench.put_list("blocks", &[("1", Latest), ("2", Latest), ("2", Latest)]).await.unwrap();
     bench.put_list("blocks", &[("2", Committed)]).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     // Two whole ones, and the block that is still used.
     assert_eq!(bench.extents.count(), 3);
     assert!(bench.get("blocks").await.unwrap() == large);
     bench.delete("whole", Revision::Snapshot(taken), None).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 2);
     bench.put_block("waiting", "1", &large).await.unwrap();
     bench.delete_container().await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }
 
@@ -36,7 +36,7 @@ async fn nothing_is_left_of_what_was_deleted() {
 #[tokio::test]
 async fn nobody_looks_where_everything_was_deleted() {
     let engine = TestEngine::new();
-    let scanned = Arc::clone(&engine.scanned);
+    let scanned = Arc::clone(&engine.control().scanned);
     let bench = Bench::on(engine, PlainExtents::default(), BlobOptions::default());
     bench.create().await.unwrap();
     for number in 0..2000 {
@@ -47,7 +47,7 @@ async fn nobody_looks_where_everything_was_deleted() {
     }
     bench.delete_container().await.unwrap();
     scanned.lock().unwrap().ranges.clear();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
     let mut begun: HashMap<_, usize> = HashMap::new();
     for range in std::mem::take(&mut scanned.lock().unwrap().ranges) {
@@ -62,10 +62,10 @@ async fn what_was_deleted_long_ago_cannot_be_restored() {
     bench.retain_deleted(1).await;
     bench.put("a", &bytes(LARGE, 1)).await;
     bench.delete("a", Revision::Base, None).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 1);
     bench.advance(24 * 60 * 60 + 1);
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
     let undelete = Operation::UndeleteBlob { blob: path("a") };
     assert_eq!(bench.run(undelete).await, Err(ErrorCode::BlobNotFound));
@@ -75,7 +75,7 @@ async fn what_was_deleted_long_ago_cannot_be_restored() {
 #[tokio::test]
 async fn nobody_looks_for_blocks_where_none_were_put() {
     let engine = TestEngine::new();
-    let scanned = Arc::clone(&engine.scanned);
+    let scanned = Arc::clone(&engine.control().scanned);
     let bench = Bench::on(engine, PlainExtents::default(), BlobOptions::default());
     bench.create().await.unwrap();
     bench.put_block("blocks", "1", b"x").await.unwrap();
@@ -95,28 +95,28 @@ async fn notes_about_blocks_go_when_the_blocks_have_gone() {
     let rows = async || {
         let everything = KeyRange { start: Key::from_static(&[0]), end: Key::from_static(&[255]) };
         let limit = ScanLimit { max_rows: 1000, max_bytes: 1 << 20 };
-        engine.snapshot().await.unwrap().scan(&everything, limit).await.unwrap().rows.len()
+        engine.begin().await.unwrap().scan(&everything, limit).await.unwrap().rows.len()
     };
     bench.put("a", b"x").await;
     let without_blocks = rows().await;
     bench.put_block("a", "1", b"x").await.unwrap();
     bench.put("a", b"x").await;
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(rows().await, without_blocks + 1);
-    bench.service.expire_once().await.unwrap();
+    bench.service().expire_once().await.unwrap();
     // Its marker is closed: ids may have another length now, and the blocks are still found.
     bench.put_block("a", "333333", b"x").await.unwrap();
-    bench.service.expire_once().await.unwrap();
-    bench.service.expire_once().await.unwrap();
+    bench.service().expire_once().await.unwrap();
+    bench.service().expire_once().await.unwrap();
     bench.put("a", b"x").await;
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
-    bench.service.expire_once().await.unwrap();
-    bench.service.expire_once().await.unwrap();
+    bench.service().expire_once().await.unwrap();
+    bench.service().expire_once().await.unwrap();
     assert_eq!(rows().await, without_blocks);
     bench.put_block("a", "1", b"x").await.unwrap();
     bench.delete_container().await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert!(rows().await < without_blocks);
     assert_eq!(bench.extents.count(), 0);
 }
@@ -130,8 +130,8 @@ async fn blocks_do_not_wait_for_ever() {
     bench.advance(week - 10);
     bench.put_block("slow", "2", b"x").await.unwrap();
     bench.advance(20);
-    bench.service.expire_once().await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().expire_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 2);
     assert_eq!(bench.put_list("old", &[("1", Latest)]).await, Err(ErrorCode::InvalidBlockList));
     assert!(bench.put_list("slow", &[("1", Latest), ("2", Latest)]).await.is_ok());
@@ -142,12 +142,12 @@ async fn unsealed_volumes_are_swept() {
     let bench = Bench::new().await;
     bench.put("kept", &bytes(LARGE, 1)).await;
     let put = Operation::PutBlob(Bench::put_operation("a", Preconditions::default()));
-    let mut upload = bench.service.begin_upload(&put).unwrap();
+    let mut upload = bench.service().begin_upload(&put).unwrap();
     upload.write(Bytes::from(bytes(LARGE, 2))).await.unwrap();
     // Received, but never executed.
     upload.finish().await.unwrap();
     assert_eq!(bench.extents.count(), 2);
-    bench.service.free_orphaned_extents().await.unwrap();
+    bench.service().free_orphaned_extents().await.unwrap();
     assert_eq!(bench.extents.count(), 1);
     assert!(bench.get("kept").await.is_ok());
 }

@@ -19,6 +19,9 @@ mod model;
 mod on_disk;
 mod pages;
 mod puts;
+#[path = "../shared/store.rs"]
+mod store;
+mod two_nodes;
 #[path = "../shared/yields.rs"]
 mod yields;
 
@@ -27,20 +30,39 @@ use extents::PlainExtents;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use store::{Course, Nodes};
 use tepui_digest::{Checksum as _, crc64_of_zeros};
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::*;
 use tepui_model::metadata::Metadata;
-use tepui_model::time::ManualClock;
+use tepui_model::time::{ManualClock, NodeNumber};
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
-use tepui_service::blob::{BlobOptions, BlobService, BytesOrHole, Caller, CopyUnderWay, Uploaded};
+use tepui_service::blob::{
+    BlobOptions, BlobService, BytesOrHole, Caller, CopyUnderWay, Interrupted, Uploaded,
+};
 use tepui_storage::{Engine, Extents, MemoryEngine};
+use tepui_storage_faulty::{FaultyEngine, FaultyExtents};
 use yields::yields_during;
 
 const ACCOUNT: &str = "account";
 const CONTAINER: &str = "pictures";
 /// Too long to be kept with what is known of the blob.
 const LARGE: usize = 20_000;
+
+/// When the clocks of the tests begin.
+fn clock_start() -> Timestamp {
+    Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap()
+}
+
+#[test]
+fn all_of_it_on_a_faulty_store() {
+    Course::Faulty.run();
+}
+
+#[test]
+fn all_of_it_with_two_nodes_on_a_faulty_store() {
+    Course::TwoNodes.run();
+}
 
 fn container() -> ContainerName {
     ContainerName::parse(CONTAINER).unwrap()
@@ -59,8 +81,8 @@ fn upload() -> operation::Upload {
 }
 
 /// A service, its clock, and short ways to ask it for things of one container.
-struct Bench<E: Engine = MemoryEngine, X: Extents = PlainExtents> {
-    service: BlobService<E, X>,
+struct Bench<E: Engine = FaultyEngine, X: Extents = FaultyExtents<PlainExtents>> {
+    nodes: Nodes<BlobService<E, X>>,
     extents: X,
     clock: Arc<ManualClock>,
 }
@@ -70,8 +92,27 @@ impl Bench {
         Self::with(BlobOptions::default()).await
     }
 
+    /// For tests of what only the node knows that does it.
+    async fn of_one_node() -> Self {
+        let extents = store::extents(PlainExtents::default());
+        let bench = Self::on(store::engine(), extents, BlobOptions::default());
+        bench.create().await.unwrap();
+        bench
+    }
+
+    /// For tests with many clients at once.
+    async fn for_many() -> Self {
+        let (engine, extents) = (store::engine_for_many(), store::extents(PlainExtents::default()));
+        let (options, clock) = (BlobOptions::default(), ManualClock::at(clock_start()));
+        let bench = Self::of_nodes(engine, extents, options, clock, store::nodes());
+        bench.create().await.unwrap();
+        bench
+    }
+
     async fn with(options: BlobOptions) -> Self {
-        let bench = Self::on(MemoryEngine::new(), PlainExtents::default(), options);
+        let extents = store::extents(PlainExtents::default());
+        let bench =
+            Self::of_nodes(store::engine(), extents, options, ManualClock::at(clock_start()), store::nodes());
         bench.create().await.unwrap();
         bench
     }
@@ -95,13 +136,25 @@ impl Bench {
 
 impl<E: Engine, X: Extents + Clone> Bench<E, X> {
     fn on(engine: E, extents: X, options: BlobOptions) -> Self {
-        let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap()));
-        let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let count = AtomicU64::new(1);
-        let random_ids = Arc::new(move || u128::from(count.fetch_add(1, Ordering::SeqCst)));
-        let service =
-            BlobService::new(Arc::new(engine), Arc::new(extents.clone()), time, random_ids, options);
-        Self { service, extents, clock }
+        Self::of_nodes(engine, extents, options, ManualClock::at(clock_start()), 1)
+    }
+
+    /// So many nodes, with one clock.
+    fn of_nodes(engine: E, extents: X, options: BlobOptions, clock: ManualClock, count: usize) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let (engine, clock) = (Arc::new(engine), Arc::new(clock));
+        let node = |_| {
+            let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+            let random_ids = Arc::new(|| u128::from(NEXT_ID.fetch_add(1, Ordering::SeqCst)));
+            let (engine, extents) = (Arc::clone(&engine), Arc::new(extents.clone()));
+            BlobService::new(engine, extents, time, random_ids, options.clone())
+        };
+        Self { nodes: Nodes::new(count, node), extents, clock }
+    }
+
+    /// The node that answers the next request.
+    fn service(&self) -> &BlobService<E, X> {
+        self.nodes.next()
     }
 
     async fn create(&self) -> Result<Reply, ErrorCode> {
@@ -129,7 +182,7 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
 
     async fn run_as(&self, allowed: Allowed, operation: Operation) -> Result<Reply, ServiceError> {
         let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
-        self.service.execute(caller, &operation, None).await.map(|answer| answer.reply)
+        self.service().execute(caller, &operation, None).await.map(|answer| answer.reply)
     }
 
     /// Carries out an operation with bytes, as the server does.
@@ -144,13 +197,14 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
         bytes: &[u8],
     ) -> Result<Reply, ServiceError> {
         let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
-        self.service.check(caller, &operation).await?;
-        let mut upload = self.service.begin_upload(&operation).unwrap();
+        let service = self.service();
+        service.check(caller, &operation).await?;
+        let mut upload = service.begin_upload(&operation).unwrap();
         for chunk in bytes.chunks(7_000) {
             upload.write(Bytes::copy_from_slice(chunk)).await?;
         }
         let uploaded = upload.finish().await?;
-        self.service.execute(caller, &operation, Some(uploaded)).await.map(|answer| answer.reply)
+        service.execute(caller, &operation, Some(uploaded)).await.map(|answer| answer.reply)
     }
 
     async fn put_if(
@@ -198,7 +252,7 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
 
     async fn read(&self, get: GetBlob) -> Result<(Content, Vec<u8>), ServiceError> {
         let caller = Caller::owner(ACCOUNT);
-        let answer = self.service.execute(caller, &Operation::GetBlob(get), None).await?;
+        let answer = self.service().execute(caller, &Operation::GetBlob(get), None).await?;
         let (Reply::Content(content), Some(mut download)) = (answer.reply, answer.content) else {
             panic!("no content")
         };
@@ -266,7 +320,12 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
     }
 
     async fn retain_deleted(&self, days: u32) {
-        let delete_retention = Some(DeleteRetention { days: Some(days), allow_permanent_delete: true });
+        self.set_retention(Some(days)).await;
+    }
+
+    /// `None`: deleted is deleted.
+    async fn set_retention(&self, days: Option<u32>) {
+        let delete_retention = Some(DeleteRetention { days, allow_permanent_delete: true });
         let change = BlobServicePropertiesChange { delete_retention, ..Default::default() };
         self.run(Operation::SetServiceProperties(change)).await.unwrap();
     }

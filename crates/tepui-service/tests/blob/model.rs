@@ -1,6 +1,7 @@
 //! Random operations, and the same answers from a plain map. At the end nothing is left of any byte.
 
 use super::*;
+use crate::engine::TestEngine;
 use std::collections::BTreeMap;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -30,7 +31,7 @@ impl RandomIds {
     }
 }
 
-async fn step(bench: &Bench, plain: &mut [Plain; 3], random_ids: &mut RandomIds) {
+async fn step<E: Engine>(bench: &Bench<E>, plain: &mut [Plain; 3], random_ids: &mut RandomIds) {
     let at = random_ids.below(3);
     let name = NAMES[at];
     match random_ids.below(10) {
@@ -78,11 +79,11 @@ async fn step(bench: &Bench, plain: &mut [Plain; 3], random_ids: &mut RandomIds)
             let there = before.content.is_some() || !before.uncommitted.is_empty();
             assert_eq!(outcome.map(drop), if there { Ok(()) } else { Err(ErrorCode::BlobNotFound) });
         }
-        _ => bench.service.collect_garbage_once().await.unwrap(),
+        _ => bench.service().collect_garbage_once().await.unwrap(),
     }
 }
 
-async fn compare(bench: &Bench, plain: &[Plain; 3]) {
+async fn compare<E: Engine>(bench: &Bench<E>, plain: &[Plain; 3]) {
     for (name, blob) in NAMES.iter().zip(plain) {
         let expected = blob.content.clone().ok_or(ErrorCode::BlobNotFound);
         assert!(bench.get(name).await == expected, "{name}");
@@ -94,11 +95,24 @@ async fn compare(bench: &Bench, plain: &[Plain; 3]) {
 
 #[tokio::test]
 async fn random_operations() {
+    check(|_| store::engine()).await;
+}
+
+#[tokio::test]
+async fn random_operations_on_an_engine_that_forgets() {
+    check(TestEngine::forgetful).await;
+}
+
+async fn check<E: Engine>(engine: impl Fn(u64) -> E) {
     for (seed, versions, retention) in
         [(1, false, false), (2, false, false), (3, false, true), (4, true, false), (5, true, true)]
     {
         let versioned_accounts = if versions { vec![ACCOUNT.to_owned()] } else { Vec::new() };
-        let bench = Bench::with(BlobOptions { versioned_accounts, ..BlobOptions::default() }).await;
+        let options = BlobOptions { versioned_accounts, ..BlobOptions::default() };
+        let extents = store::extents(PlainExtents::default());
+        let clock = ManualClock::at(clock_start());
+        let bench = Bench::of_nodes(engine(seed), extents, options, clock, store::nodes());
+        bench.create().await.unwrap();
         if retention {
             bench.retain_deleted(1).await;
         }
@@ -114,11 +128,11 @@ async fn random_operations() {
             for name in NAMES {
                 let _ = bench.delete(name, Revision::Base, Some(DeleteSnapshots::Include)).await;
             }
-            bench.service.collect_garbage_once().await.unwrap();
+            bench.service().collect_garbage_once().await.unwrap();
             assert_eq!(bench.extents.count(), 0, "{seed}");
         }
         bench.delete_container().await.unwrap();
-        bench.service.collect_garbage_once().await.unwrap();
+        bench.service().collect_garbage_once().await.unwrap();
         assert_eq!(bench.extents.count(), 0, "{seed}");
     }
 }

@@ -41,12 +41,12 @@ async fn bytes_survive_and_space_comes_back() {
     bench.put_list("list", &[("2", BlockSearch::Latest), ("1", BlockSearch::Latest)]).await.unwrap();
     // Never finished, as if the server had been killed in the middle of it.
     let operation = Operation::PutBlob(Bench::put_operation("half", Preconditions::default()));
-    let mut half = bench.service.begin_upload(&operation).unwrap();
+    let mut half = bench.service().begin_upload(&operation).unwrap();
     half.write(bytes(4, 4 << 20).into()).await.unwrap();
     drop((half, bench));
 
     let bench = open(path);
-    bench.service.free_orphaned_extents().await.unwrap();
+    bench.service().free_orphaned_extents().await.unwrap();
     let whole = [part.clone(), part].concat();
     assert_eq!(bench.get("a").await.as_ref(), Ok(&second));
     assert_eq!(bench.get_revision("a", Revision::Snapshot(snapshot)).await.as_ref(), Ok(&first));
@@ -56,12 +56,12 @@ async fn bytes_survive_and_space_comes_back() {
     assert!((live..live + live / 10).contains(&taken(path)), "{} for {live}", taken(path));
 
     bench.delete("a", Revision::Snapshot(snapshot), None).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     let live = live - first.len() as u64;
     assert!((live..live + live / 10).contains(&taken(path)), "{} for {live}", taken(path));
     bench.delete("a", Revision::Base, None).await.unwrap();
     bench.delete("list", Revision::Base, None).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert!(taken(path) < 64 << 10, "{}", taken(path));
 }
 
@@ -77,23 +77,23 @@ async fn bytes_that_nobody_kept_are_found_after_a_restart() {
     bench.put("kept", &bytes(1, 1 << 20)).await;
     let leased = Preconditions { lease: Some(LeaseId(1)), ..Preconditions::default() };
     let refused = Operation::PutBlob(Bench::put_operation("kept", leased));
-    let mut upload = bench.service.begin_upload(&refused).unwrap();
+    let mut upload = bench.service().begin_upload(&refused).unwrap();
     upload.write(bytes(2, 1 << 20).into()).await.unwrap();
     let uploaded = upload.finish().await.unwrap();
-    assert!(bench.service.execute(Caller::owner(ACCOUNT), &refused, Some(uploaded)).await.is_err());
+    assert!(bench.service().execute(Caller::owner(ACCOUNT), &refused, Some(uploaded)).await.is_err());
     drop(bench);
     assert_eq!(open_extents().unsealed_volumes(), [], "what was kept and what was discarded is settled");
 
     let bench = open(path);
     let operation = Operation::PutBlob(Bench::put_operation("half", Preconditions::default()));
-    let mut half = bench.service.begin_upload(&operation).unwrap();
+    let mut half = bench.service().begin_upload(&operation).unwrap();
     half.write(bytes(3, 3 << 20).into()).await.unwrap();
     drop(half.finish().await.unwrap());
     drop(bench);
 
     let bench = open(path);
     assert!(taken(path) > 4 << 20, "{}", taken(path));
-    bench.service.free_orphaned_extents().await.unwrap();
+    bench.service().free_orphaned_extents().await.unwrap();
     assert!((1 << 20..(1 << 20) + (100 << 10)).contains(&taken(path)), "{}", taken(path));
     assert_eq!(bench.get("kept").await, Ok(bytes(1, 1 << 20)));
 }
@@ -108,14 +108,14 @@ async fn a_slow_reader_does_not_keep_what_was_deleted() {
     bench.put("kept", &bytes(2, 3 << 20)).await;
     let open = async |name: &str| {
         let get = Operation::GetBlob(Bench::get_operation(name, Revision::Base));
-        let answer = bench.service.execute(Caller::owner(ACCOUNT), &get, None).await.unwrap();
+        let answer = bench.service().execute(Caller::owner(ACCOUNT), &get, None).await.unwrap();
         let mut download = answer.content.unwrap();
         download.next().await.unwrap();
         download
     };
     let (mut deleted, mut kept) = (open("deleted").await, open("kept").await);
     bench.delete("deleted", Revision::Base, None).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert!(taken(directory.path()) < 4 << 20, "{}", taken(directory.path()));
     let error = deleted.next().await.err().unwrap();
     assert_eq!(error.code, ErrorCode::OperationTimedOut);

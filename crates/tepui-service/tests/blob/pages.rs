@@ -3,7 +3,7 @@
 use super::*;
 use PageState::{Cleared, Written as Put};
 
-pub(crate) async fn create(bench: &Bench, bytes: u64) {
+pub(crate) async fn create<E: Engine, X: Extents + Clone>(bench: &Bench<E, X>, bytes: u64) {
     let content = NewContent::Page { bytes, sequence_number: 0 };
     let put = PutBlob { content, ..Bench::put_operation("disk", Preconditions::default()) };
     bench.run(Operation::PutBlob(put)).await.unwrap();
@@ -24,7 +24,11 @@ fn operation(pages: std::ops::Range<u64>, write: PageWrite) -> Operation {
     })
 }
 
-pub(crate) async fn write(bench: &Bench, pages: std::ops::Range<u64>, seed: u8) -> Result<Reply, ErrorCode> {
+pub(crate) async fn write<E: Engine, X: Extents + Clone>(
+    bench: &Bench<E, X>,
+    pages: std::ops::Range<u64>,
+    seed: u8,
+) -> Result<Reply, ErrorCode> {
     let content = bytes(((pages.end - pages.start) * 512) as usize, seed);
     let update = PageWrite::Update(Piece::Sent(upload()));
     bench.send(operation(pages, update), &content).await.map_err(|error| error.code)
@@ -133,7 +137,7 @@ async fn pages_are_what_was_written_last() {
             }
         }
         if round % 10 == 0 {
-            bench.service.collect_garbage_once().await.unwrap();
+            bench.service().collect_garbage_once().await.unwrap();
             assert!(bench.get("disk").await.unwrap() == plain, "{round}");
         }
     }
@@ -141,6 +145,6 @@ async fn pages_are_what_was_written_last() {
         assert!(bench.get_revision("disk", Revision::Snapshot(*taken)).await.unwrap() == *plain);
     }
     bench.delete("disk", Revision::Base, Some(DeleteSnapshots::Include)).await.unwrap();
-    bench.service.collect_garbage_once().await.unwrap();
+    bench.service().collect_garbage_once().await.unwrap();
     assert_eq!(bench.extents.count(), 0);
 }

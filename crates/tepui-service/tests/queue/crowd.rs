@@ -9,7 +9,12 @@ const PRODUCERS: usize = 8;
 const CONSUMERS: usize = 8;
 
 async fn crowd<E: Engine>(engine: E, each: usize) {
-    let bench = Arc::new(Bench::on(engine));
+    let bench = Arc::new(Bench::of_nodes(
+        engine,
+        QueueOptions::default(),
+        ManualClock::at(clock_start()),
+        store::nodes(),
+    ));
     bench.create().await;
     let total = PRODUCERS * each;
     let deleted = Arc::new(AtomicUsize::new(0));
@@ -55,7 +60,7 @@ async fn crowd<E: Engine>(engine: E, each: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_memory() {
-    crowd(MemoryEngine::new(), 200).await;
+    crowd(store::engine_for_many(), 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -102,8 +107,12 @@ async fn a_queue_can_be_changed_and_deleted_while_it_is_used() {
         users.push(tokio::spawn(async move {
             loop {
                 let text = Bytes::from_static(b"x");
-                let put =
-                    Operation::PutMessage { queue: name(), text, visibility: seconds(0), lifetime: None };
+                let put = SequencedOperation::PutMessage {
+                    queue: name(),
+                    text,
+                    visibility: seconds(0),
+                    lifetime: None,
+                };
                 match bench.run(put).await {
                     Ok(_) => tokio::task::yield_now().await,
                     Err(error) => break assert_eq!(error.code, ErrorCode::QueueNotFound),

@@ -10,18 +10,25 @@ mod messages;
 mod model;
 mod queues;
 mod sequencer;
+#[path = "../shared/store.rs"]
+mod store;
+mod two_nodes;
 #[path = "../shared/yields.rs"]
 mod yields;
 
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
+use store::{Course, Nodes};
 use tepui_model::metadata::Metadata;
-use tepui_model::queue::{Claimed, MessageId, Operation, Peeked, PopReceipt, QueueName, Reply};
+use tepui_model::queue::{
+    Call, Claimed, MessageId, Operation, Peeked, PopReceipt, QueueName, Reply, SequencedOperation,
+};
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
-use tepui_service::{GarbageCollector, QueueOptions, QueueService};
+use tepui_service::{GarbageCollector, QueueOptions, QueueService, StoreAccess, WorkLeases};
 use tepui_storage::{Engine, MemoryEngine};
+use tepui_storage_faulty::FaultyEngine;
 
 const ACCOUNT: &str = "account";
 const QUEUE: &str = "jobs";
@@ -30,21 +37,41 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// When the clocks of the tests begin.
+fn clock_start() -> Timestamp {
+    Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap()
+}
+
+#[test]
+fn all_of_it_on_a_faulty_store() {
+    Course::Faulty.run();
+}
+
+#[test]
+fn all_of_it_with_two_nodes_on_a_faulty_store() {
+    Course::TwoNodes.run();
+}
+
 fn name() -> QueueName {
     QueueName::parse(QUEUE).unwrap()
 }
 
 /// A service, its clock, and short ways to ask it for things of one queue.
 struct Bench<E: Engine> {
-    service: Arc<QueueService<E>>,
+    nodes: Nodes<Arc<QueueService<E>>>,
     engine: Arc<E>,
     collector: Arc<GarbageCollector<E>>,
     clock: Arc<ManualClock>,
 }
 
-impl Bench<MemoryEngine> {
+impl Bench<FaultyEngine> {
     async fn in_memory() -> Self {
-        let bench = Self::on(MemoryEngine::new());
+        let bench = Self::of_nodes(
+            store::engine(),
+            QueueOptions::default(),
+            ManualClock::at(clock_start()),
+            store::nodes(),
+        );
         bench.create().await;
         bench
     }
@@ -52,19 +79,31 @@ impl Bench<MemoryEngine> {
 
 impl<E: Engine> Bench<E> {
     fn on(engine: E) -> Self {
-        Self::with(engine, QueueOptions::default(), Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap())
+        Self::with(engine, QueueOptions::default(), clock_start())
     }
 
     fn with(engine: E, options: QueueOptions, now: Timestamp) -> Self {
-        let (engine, clock) = (Arc::new(engine), Arc::new(ManualClock::at(now)));
-        let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
-        let service = QueueService::new(Arc::clone(&engine), time, Arc::clone(&collector), options);
-        Self { service: Arc::new(service), engine, collector, clock }
+        Self::of_nodes(engine, options, ManualClock::at(now), 1)
     }
 
-    async fn run(&self, operation: Operation) -> Result<Reply, ServiceError> {
-        self.service.execute(ACCOUNT, &operation).await
+    /// So many nodes, with one clock.
+    fn of_nodes(engine: E, options: QueueOptions, clock: ManualClock, count: usize) -> Self {
+        let (engine, clock) = (Arc::new(engine), Arc::new(clock));
+        let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
+        let node = |_| {
+            let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+            Arc::new(QueueService::new(Arc::clone(&engine), time, Arc::clone(&collector), options))
+        };
+        Self { nodes: Nodes::new(count, node), engine, collector, clock }
+    }
+
+    /// The node that answers the next request.
+    fn service(&self) -> &Arc<QueueService<E>> {
+        self.nodes.next()
+    }
+
+    async fn run(&self, call: impl Into<Call>) -> Result<Reply, ServiceError> {
+        self.service().execute(ACCOUNT, &call.into()).await
     }
 
     async fn create(&self) {
@@ -73,7 +112,10 @@ impl<E: Engine> Bench<E> {
     }
 
     async fn delete_queue(&self) {
-        assert_eq!(self.run(Operation::DeleteQueue { queue: name() }).await, Ok(Reply::QueueDeleted));
+        assert_eq!(
+            self.run(SequencedOperation::DeleteQueue { queue: name() }).await,
+            Ok(Reply::QueueDeleted)
+        );
     }
 
     /// Moves the clock a little further than that, past the ticks that operations took meanwhile.
@@ -84,7 +126,7 @@ impl<E: Engine> Bench<E> {
     async fn put_with(&self, text: &str, visibility: u64, lifetime: Option<Duration>) -> Claimed {
         let text = Bytes::copy_from_slice(text.as_bytes());
         let visibility = seconds(visibility);
-        match self.run(Operation::PutMessage { queue: name(), text, visibility, lifetime }).await {
+        match self.run(SequencedOperation::PutMessage { queue: name(), text, visibility, lifetime }).await {
             Ok(Reply::Put(message)) => message,
             other => panic!("not put: {other:?}"),
         }
@@ -96,7 +138,7 @@ impl<E: Engine> Bench<E> {
 
     async fn get(&self, count: usize, visibility: u64) -> Vec<Claimed> {
         let visibility = seconds(visibility);
-        match self.run(Operation::GetMessages { queue: name(), count, visibility }).await {
+        match self.run(SequencedOperation::GetMessages { queue: name(), count, visibility }).await {
             Ok(Reply::Messages(messages)) => messages,
             other => panic!("not taken: {other:?}"),
         }
@@ -118,14 +160,17 @@ impl<E: Engine> Bench<E> {
     ) -> Result<PopReceipt, ServiceError> {
         let text = text.map(|text| Bytes::copy_from_slice(text.as_bytes()));
         let visibility = seconds(visibility);
-        match self.run(Operation::UpdateMessage { queue: name(), id, receipt, visibility, text }).await? {
+        match self
+            .run(SequencedOperation::UpdateMessage { queue: name(), id, receipt, visibility, text })
+            .await?
+        {
             Reply::Updated(receipt) => Ok(receipt),
             other => panic!("not updated: {other:?}"),
         }
     }
 
     async fn delete(&self, id: Option<MessageId>, receipt: Option<PopReceipt>) -> Result<(), ErrorCode> {
-        match self.run(Operation::DeleteMessage { queue: name(), id, receipt }).await {
+        match self.run(SequencedOperation::DeleteMessage { queue: name(), id, receipt }).await {
             Ok(Reply::MessageDeleted) => Ok(()),
             Ok(other) => panic!("not deleted: {other:?}"),
             Err(error) => Err(error.code),
@@ -133,7 +178,7 @@ impl<E: Engine> Bench<E> {
     }
 
     async fn clear(&self) {
-        assert_eq!(self.run(Operation::ClearMessages { queue: name() }).await, Ok(Reply::Cleared));
+        assert_eq!(self.run(SequencedOperation::ClearMessages { queue: name() }).await, Ok(Reply::Cleared));
     }
 
     async fn count(&self) -> u64 {

@@ -33,7 +33,7 @@ async fn messages_expire_wherever_they_are() {
     assert_eq!(bench.count().await, 1);
     assert_eq!(bench.delete(Some(gone.stamp.id), Some(gone.receipt)).await, Err(MessageNotFound));
     assert_eq!(bench.peek(32).await.len(), 1);
-    bench.service.sweep_once().await.unwrap();
+    bench.service().sweep_once().await.unwrap();
     assert_eq!(bench.count().await, 1);
     let stays = bench.get(32, 1).await;
     assert_eq!((texts(&stays), stays[0].stamp.expires), (vec!["stays"], Timestamp::MAX));
@@ -122,11 +122,9 @@ async fn a_clock_that_is_set_back_hides_nothing_for_good() {
     bench.get(1, 1).await;
     assert!(bench.get(1, 1).await.is_empty());
     let now = bench.clock.now();
-    let back = Bench::with(MemoryEngine::new(), QueueOptions::default(), now.saturating_sub(seconds(3600)));
-    let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&back.clock);
-    let (engine, collector) = (Arc::clone(&bench.engine), Arc::clone(&bench.collector));
-    let service = Arc::new(QueueService::new(engine, time, collector, QueueOptions::default()));
-    let bench = Bench { service, clock: back.clock, ..bench };
+    let back = ManualClock::at(now.saturating_sub(seconds(3600)));
+    let engine = FaultyEngine::clone(&bench.engine);
+    let bench = Bench::of_nodes(engine, QueueOptions::default(), back, store::nodes());
     bench.put("2").await;
     assert_eq!(texts(&bench.get(2, 1).await), ["2"]);
     bench.advance(seconds(3610));
@@ -146,7 +144,7 @@ async fn a_restart_keeps_visibility() {
     bench.put("taken").await;
     bench.put_with("later", 60, None).await;
     let taken = bench.get(1, 30).await.remove(0);
-    while Arc::strong_count(&bench.service) > 1 {
+    while Arc::strong_count(bench.service()) > 1 {
         tokio::task::yield_now().await; // The sequencer is about to be dropped.
     }
     drop(bench);

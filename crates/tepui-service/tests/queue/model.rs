@@ -1,6 +1,7 @@
 //! The service against a plain model: random operations and moves of the clock get the same answers.
 
 use super::*;
+use crate::engine::TestEngine;
 use proptest::prelude::*;
 use tepui_local::{DiskEngine, EngineOptions};
 
@@ -87,7 +88,8 @@ impl Model {
 }
 
 async fn check<E: Engine>(engine: E, steps: &[Step]) {
-    let bench = Bench::on(engine);
+    let bench =
+        Bench::of_nodes(engine, QueueOptions::default(), ManualClock::at(clock_start()), store::nodes());
     bench.create().await;
     let mut model = Model::default();
     for (number, step) in steps.iter().enumerate() {
@@ -159,7 +161,7 @@ async fn check<E: Engine>(engine: E, steps: &[Step]) {
                 bench.clear().await;
                 model.messages.clear();
             }
-            Step::Sweep => bench.service.sweep_once().await.unwrap(),
+            Step::Sweep => bench.service().sweep_once().await.unwrap(),
             Step::Recreate => {
                 bench.delete_queue().await;
                 bench.create().await;
@@ -184,7 +186,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
     fn in_memory(steps in steps()) {
-        run(MemoryEngine::new(), &steps);
+        run(store::engine(), &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn on_an_engine_that_forgets(steps in steps(), seed in any::<u64>()) {
+        run(TestEngine::forgetful(seed), &steps);
     }
 }
 

@@ -12,8 +12,8 @@ fn metadata(pairs: &[(&str, &str)]) -> Metadata {
 
 #[tokio::test]
 async fn creating_and_deleting() {
-    let options = QueueOptions { deleted_name_reserved_for: seconds(30) };
-    let bench = Bench::with(MemoryEngine::new(), options, Timestamp::parse_iso("2026-03-10").unwrap());
+    let options = QueueOptions { deleted_name_reserved_for: seconds(30), ..QueueOptions::default() };
+    let bench = Bench::of_nodes(store::engine(), options, ManualClock::at(clock_start()), store::nodes());
     for (pairs, expected) in [
         (&[("team", "core")][..], Ok(Reply::QueueCreated)),
         (&[("Team", "core")], Ok(Reply::QueueExists)),
@@ -35,7 +35,7 @@ async fn creating_and_deleting() {
     for (queue, id, expected) in
         [(QUEUE, "p1", identifiers.first()), (QUEUE, "p2", None), ("none", "p1", None)]
     {
-        let found = bench.service.signed_identifier(ACCOUNT, queue, id).await.unwrap();
+        let found = bench.service().signed_identifier(ACCOUNT, queue, id).await.unwrap();
         assert_eq!(found.as_ref(), expected);
     }
 
@@ -44,25 +44,30 @@ async fn creating_and_deleting() {
     let code = |result: Result<Reply, ServiceError>| result.map_err(|error| error.code);
     assert_eq!(code(bench.run(create()).await), Err(ErrorCode::QueueBeingDeleted));
     for operation in [
-        Operation::DeleteQueue { queue: name() },
-        Operation::GetMetadata { queue: name() },
-        Operation::SetMetadata { queue: name(), metadata: metadata(&[]) },
-        Operation::GetAcl { queue: name() },
-        Operation::ClearMessages { queue: name() },
-        Operation::GetMessages { queue: name(), count: 1, visibility: seconds(1) },
-        Operation::PeekMessages { queue: name(), count: 1 },
+        Call::from(SequencedOperation::DeleteQueue { queue: name() }),
+        Call::from(Operation::GetMetadata { queue: name() }),
+        Call::from(Operation::SetMetadata { queue: name(), metadata: metadata(&[]) }),
+        Call::from(Operation::GetAcl { queue: name() }),
+        Call::from(SequencedOperation::ClearMessages { queue: name() }),
+        Call::from(SequencedOperation::GetMessages { queue: name(), count: 1, visibility: seconds(1) }),
+        Call::from(Operation::PeekMessages { queue: name(), count: 1 }),
     ] {
         assert_eq!(code(bench.run(operation.clone()).await), Err(ErrorCode::QueueNotFound), "{operation:?}");
     }
-    assert!(bench.service.require_queue(ACCOUNT, QUEUE).await.is_err());
+    assert!(bench.service().require_queue(ACCOUNT, QUEUE).await.is_err());
     bench.advance(seconds(30));
     assert_eq!(code(bench.run(create()).await), Ok(Reply::QueueCreated));
-    assert!(bench.service.require_queue(ACCOUNT, QUEUE).await.is_ok());
+    assert!(bench.service().require_queue(ACCOUNT, QUEUE).await.is_ok());
 }
 
 #[tokio::test]
 async fn listing() {
-    let bench = Bench::on(MemoryEngine::new());
+    let bench = Bench::of_nodes(
+        store::engine(),
+        QueueOptions::default(),
+        ManualClock::at(clock_start()),
+        store::nodes(),
+    );
     for name in ["beta", "alpha", "beta-2", "beta-1", "gamma"] {
         let queue = QueueName::parse(name).unwrap();
         let operation = Operation::CreateQueue { queue, metadata: metadata(&[("n", name)]) };
@@ -97,7 +102,17 @@ async fn listing() {
 async fn rows<E: Engine>(engine: &E) -> usize {
     let range = KeyRange { start: Key::from_static(&[0x40]), end: Key::from_static(&[0xFF]) };
     let limit = ScanLimit { max_rows: 100_000, max_bytes: 1 << 30 };
-    engine.snapshot().await.unwrap().scan(&range, limit).await.unwrap().rows.len()
+    'anew: loop {
+        let transaction = engine.begin().await.unwrap();
+        let (mut left, mut found) = (range.clone(), 0);
+        loop {
+            // It may be too old.
+            let Ok(page) = transaction.scan(&left, limit).await else { continue 'anew };
+            found += page.rows.len();
+            let Some(next) = page.next else { return found };
+            left.start = next;
+        }
+    }
 }
 
 /// Waits until no more rows than that are left, by the tests' clock for less than the collector waits without a wake-up.
@@ -113,7 +128,9 @@ async fn rows_become<E: Engine>(engine: &E, left: usize) {
 async fn nothing_is_left_of_what_was_dropped() {
     let bench = Bench::in_memory().await;
     let collector = Arc::clone(&bench.collector);
-    let collecting = tokio::spawn(async move { collector.run().await });
+    let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&bench.clock);
+    let leases = WorkLeases::new(Arc::clone(&bench.engine), clock, StoreAccess::Exclusive, 1);
+    let collecting = tokio::spawn(async move { collector.run(&leases).await });
     for _ in 0..20 {
         bench.put_with("x", 0, Some(seconds(60))).await;
     }
@@ -139,7 +156,7 @@ async fn sweeping_leaves_nothing_of_expired_messages() {
     bench.get(5, 30).await;
     bench.advance(seconds(60));
     assert_eq!(bench.count().await, 1);
-    bench.service.sweep_once().await.unwrap();
+    bench.service().sweep_once().await.unwrap();
     // The state, the message and its text.
     assert_eq!((bench.count().await, rows(&*bench.engine).await), (1, 3));
     assert_eq!(texts(&bench.get(5, 30).await), ["stays"]);

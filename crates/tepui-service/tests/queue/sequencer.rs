@@ -1,56 +1,24 @@
 //! Concurrent operations: each is decided before the commits of those before it are durable.
 
 use super::*;
+use crate::engine::TestEngine;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
-use tepui_storage::{Commit, CommitError, CommitPipeline, EngineError, KeyRange, Snapshot};
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Reply, ServiceError>> + 'a>>;
 
-/// An engine whose commits complete late.
-struct Late(MemoryEngine);
-
-impl Engine for Late {
-    type Snapshot = <MemoryEngine as Engine>::Snapshot;
-
-    async fn snapshot(&self) -> Result<Self::Snapshot, EngineError> {
-        self.0.snapshot().await
-    }
-
-    fn submit(
-        &self,
-        chain: Option<&CommitPipeline>,
-        commit: Commit,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        let is_late = chain.is_some();
-        let outcome = self.0.submit(chain, commit);
-        async move {
-            if is_late {
-                tokio::task::yield_now().await;
-            }
-            outcome.await
-        }
-    }
-
-    async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
-        self.0.reclaim(range).await
-    }
-
-    fn health(&self) -> Result<(), EngineError> {
-        self.0.health()
-    }
-}
-
-impl Bench<Late> {
+impl Bench<TestEngine> {
     async fn late() -> Self {
-        let bench = Self::on(Late(MemoryEngine::new()));
+        let bench = Self::on(TestEngine::late());
         bench.create().await;
         bench
     }
 
     /// Starts all operations before any completes. Returns the number of commits.
-    async fn together(&self, operations: Vec<Operation>) -> (Vec<Result<Reply, ErrorCode>>, u64) {
-        let before = self.engine.snapshot().await.unwrap().version().0;
+    async fn together(&self, operations: Vec<SequencedOperation>) -> (Vec<Result<Reply, ErrorCode>>, u64) {
+        let commits = || self.engine.control().commits.load(Ordering::Relaxed);
+        let before = commits();
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let (mut running, mut waits) = (Vec::new(), false);
         for operation in operations {
@@ -70,21 +38,21 @@ impl Bench<Late> {
         for started in running {
             replies.push(started.await.map_err(|error| error.code));
         }
-        (replies, self.engine.snapshot().await.unwrap().version().0 - before)
+        (replies, commits() - before)
     }
 }
 
-fn put(text: &'static str, visibility: u64, lifetime: Option<u64>) -> Operation {
+fn put(text: &'static str, visibility: u64, lifetime: Option<u64>) -> SequencedOperation {
     let (text, lifetime) = (Bytes::from_static(text.as_bytes()), lifetime.map(seconds));
-    Operation::PutMessage { queue: name(), text, visibility: seconds(visibility), lifetime }
+    SequencedOperation::PutMessage { queue: name(), text, visibility: seconds(visibility), lifetime }
 }
 
-fn get(count: usize) -> Operation {
-    Operation::GetMessages { queue: name(), count, visibility: seconds(30) }
+fn get(count: usize) -> SequencedOperation {
+    SequencedOperation::GetMessages { queue: name(), count, visibility: seconds(30) }
 }
 
-fn update(message: &Claimed, visibility: u64, text: &'static str) -> Operation {
-    Operation::UpdateMessage {
+fn update(message: &Claimed, visibility: u64, text: &'static str) -> SequencedOperation {
+    SequencedOperation::UpdateMessage {
         queue: name(),
         id: Some(message.stamp.id),
         receipt: Some(message.receipt),
@@ -93,9 +61,9 @@ fn update(message: &Claimed, visibility: u64, text: &'static str) -> Operation {
     }
 }
 
-fn delete(message: &Claimed) -> Operation {
+fn delete(message: &Claimed) -> SequencedOperation {
     let (id, receipt) = (Some(message.stamp.id), Some(message.receipt));
-    Operation::DeleteMessage { queue: name(), id, receipt }
+    SequencedOperation::DeleteMessage { queue: name(), id, receipt }
 }
 
 /// What a reply comes to, in a word: the texts of messages, a number for other replies, or the error.
@@ -114,8 +82,10 @@ async fn each_operation_sees_those_before_it() {
     let bench = Bench::late().await;
     let (a, b, c) = (bench.put("a").await, bench.put("b").await, bench.put("c").await);
     let later = bench.put_with("later", 60, None).await;
-    let (clear, drop_queue) =
-        (Operation::ClearMessages { queue: name() }, Operation::DeleteQueue { queue: name() });
+    let (clear, drop_queue) = (
+        SequencedOperation::ClearMessages { queue: name() },
+        SequencedOperation::DeleteQueue { queue: name() },
+    );
     for (operations, expected, count) in [
         (vec![get(1), get(1), delete(&b)], &["[a]", "[b]", "MessageNotFound"][..], 4),
         (vec![update(&c, 0, "C"), delete(&c), get(9)], &["updated", "MessageNotFound", "[C]"], 4),
@@ -162,7 +132,7 @@ async fn takers_pass_over_very_many_expired_messages() {
         (vec!["[1]".into(), "[2]".into()], 2)
     );
     assert_eq!((bench.count().await, texts(&bench.get(9, 30).await)), (3, vec!["3"]));
-    bench.service.sweep_once().await.unwrap();
+    bench.service().sweep_once().await.unwrap();
     bench.advance(seconds(31));
     assert_eq!((bench.count().await, texts(&bench.get(9, 30).await)), (3, vec!["1", "2", "3"]));
 }

@@ -1,22 +1,37 @@
-//! An engine in memory that records scans, and fails on demand.
+//! An engine in memory that records scans, counts commits, and fails on demand.
 
 #![allow(dead_code, reason = "not every suite needs all of it")]
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tepui_storage::{
-    Commit, CommitError, CommitPipeline, Engine, EngineError, KeyRange, MemoryEngine, ScanLimit, ScanPage,
-    Snapshot, Value, Version,
+    Commit, CommitError, CommitPipeline, Engine, Key, KeyRange, Limits, MemoryEngine, ScanLimit, ScanPage,
+    Snapshot, StorageError, Transaction, Value,
 };
 
 #[derive(Clone)]
 pub(crate) struct TestEngine {
     inner: Arc<MemoryEngine>,
+    control: Control,
+    /// Whether commits of pipelines complete late.
+    is_late: bool,
+}
+
+/// What its transactions do, and what they have done.
+#[derive(Clone, Default)]
+pub(crate) struct Control {
     pub(crate) scanned: Arc<Mutex<Scanned>>,
     /// What becomes of the next commit.
     pub(crate) fault: Arc<Mutex<Option<Fault>>>,
     /// How often the next commits let others run before they begin.
     pub(crate) delays: Arc<Mutex<VecDeque<usize>>>,
+    /// After how many reads the next transactions are too old.
+    pub(crate) reads_left: Arc<Mutex<VecDeque<usize>>>,
+    /// If not 0: every eighth transaction is too old after some reads, at random.
+    random: Arc<AtomicU64>,
+    /// Commits that have written something.
+    pub(crate) commits: Arc<AtomicU64>,
 }
 
 /// What was scanned.
@@ -35,85 +50,142 @@ pub(crate) enum Fault {
     UnknownKept,
 }
 
-pub(crate) struct TestSnapshot {
-    inner: <MemoryEngine as Engine>::Snapshot,
-    scanned: Arc<Mutex<Scanned>>,
+/// A transaction or a pipeline of the engine in memory.
+pub(crate) struct Controlled<T> {
+    inner: T,
+    control: Control,
+    reads_left: AtomicUsize,
+    is_late: bool,
 }
 
 impl TestEngine {
     pub(crate) fn new() -> Self {
-        Self {
-            inner: Arc::new(MemoryEngine::new()),
-            scanned: Arc::default(),
-            fault: Arc::default(),
-            delays: Arc::default(),
-        }
+        Self { inner: Arc::new(MemoryEngine::new()), control: Control::default(), is_late: false }
+    }
+
+    pub(crate) fn late() -> Self {
+        Self { is_late: true, ..Self::new() }
+    }
+
+    /// Many of its transactions become too old.
+    pub(crate) fn forgetful(seed: u64) -> Self {
+        let engine = Self::new();
+        engine.control.random.store(seed | 1, Ordering::Relaxed);
+        engine
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    fn random_lifetime(&self) -> usize {
+        let mut random = self.control.random.load(Ordering::Relaxed);
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        self.control.random.store(random, Ordering::Relaxed);
+        if random == 0 || !random.is_multiple_of(8) { usize::MAX } else { (random >> 32) as usize % 12 }
+    }
+
+    fn controlled<T>(&self, inner: T) -> Controlled<T> {
+        let reads_left = self.control.reads_left.lock().unwrap().pop_front();
+        let reads_left = reads_left.unwrap_or_else(|| self.random_lifetime());
+        let (control, is_late) = (self.control.clone(), self.is_late);
+        Controlled { inner, control, reads_left: AtomicUsize::new(reads_left), is_late }
     }
 }
 
 impl Engine for TestEngine {
-    type Snapshot = TestSnapshot;
+    type Transaction = Controlled<<MemoryEngine as Engine>::Transaction>;
+    type Pipeline = Controlled<<MemoryEngine as Engine>::Pipeline>;
 
-    async fn snapshot(&self) -> Result<TestSnapshot, EngineError> {
-        Ok(TestSnapshot { inner: self.inner.snapshot().await?, scanned: Arc::clone(&self.scanned) })
+    async fn begin(&self) -> Result<Self::Transaction, StorageError> {
+        Ok(self.controlled(self.inner.begin().await?))
     }
 
-    fn submit(
-        &self,
-        chain: Option<&CommitPipeline>,
-        commit: Commit,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
-        let engine = Arc::clone(&self.inner);
-        let (faults, delays) = (Arc::clone(&self.fault), Arc::clone(&self.delays));
-        let chained = chain.map(|chain| self.inner.submit(Some(chain), commit.clone()));
-        async move {
-            if let Some(outcome) = chained {
-                return outcome.await;
-            }
-            let delay = delays.lock().unwrap().pop_front().unwrap_or(0);
-            for _ in 0..delay {
-                tokio::task::yield_now().await;
-            }
-            let fault = faults.lock().unwrap().take();
-            match fault {
-                None => engine.submit(None, commit).await,
-                Some(Fault::Refused) => Err(CommitError::Engine(EngineError::Unavailable("full".to_owned()))),
-                Some(Fault::UnknownLost) => Err(CommitError::Unknown("lost".to_owned())),
-                Some(Fault::UnknownKept) => {
-                    engine.submit(None, commit).await?;
-                    Err(CommitError::Unknown("kept".to_owned()))
-                }
-            }
-        }
+    async fn begin_pipeline(&self) -> Result<Self::Pipeline, StorageError> {
+        Ok(self.controlled(self.inner.begin_pipeline().await?))
     }
 
-    async fn reclaim(&self, range: KeyRange) -> Result<(), EngineError> {
+    async fn reclaim(&self, range: KeyRange) -> Result<(), StorageError> {
         self.inner.reclaim(range).await
     }
 
-    fn health(&self) -> Result<(), EngineError> {
-        self.inner.health()
+    async fn health(&self) -> Result<(), StorageError> {
+        self.inner.health().await
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
     }
 }
 
-impl Snapshot for TestSnapshot {
-    fn version(&self) -> Version {
-        self.inner.version()
+impl<T> Controlled<T> {
+    fn count_read(&self) -> Result<(), StorageError> {
+        let left = self.reads_left.load(Ordering::Relaxed);
+        if left == 0 {
+            return Err(StorageError::too_old("a test"));
+        }
+        self.reads_left.store(left.saturating_sub(usize::from(left != usize::MAX)), Ordering::Relaxed);
+        Ok(())
     }
+}
 
-    fn catalogue_version(&self) -> Version {
-        self.inner.catalogue_version()
-    }
-
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>, EngineError> {
+impl<T: Snapshot> Snapshot for Controlled<T> {
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
+        self.count_read()?;
         self.inner.get(key).await
     }
 
-    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, EngineError> {
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Value>>, StorageError> {
+        self.count_read()?;
+        self.inner.get_many(keys).await
+    }
+
+    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, StorageError> {
+        self.count_read()?;
         let page = self.inner.scan(range, limit).await?;
-        let mut scanned = self.scanned.lock().unwrap();
+        let mut scanned = self.control.scanned.lock().unwrap();
         scanned.rows += page.rows.len();
         scanned.ranges.push(range.clone());
         Ok(page)
+    }
+}
+
+impl<T: Transaction> Transaction for Controlled<T> {
+    async fn commit(self, commit: Commit) -> Result<(), CommitError> {
+        let delay = self.control.delays.lock().unwrap().pop_front().unwrap_or(0);
+        for _ in 0..delay {
+            tokio::task::yield_now().await;
+        }
+        let fault = self.control.fault.lock().unwrap().take();
+        let writes = u64::from(!commit.writes().is_empty());
+        match fault {
+            Some(Fault::Refused) => return Err(StorageError::unavailable("full").into()),
+            Some(Fault::UnknownLost) => return Err(CommitError::Unknown("lost".to_owned())),
+            Some(Fault::UnknownKept) | None => self.inner.commit(commit).await?,
+        }
+        self.control.commits.fetch_add(writes, Ordering::Relaxed);
+        match fault {
+            Some(_) => Err(CommitError::Unknown("kept".to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: CommitPipeline> CommitPipeline for Controlled<T> {
+    fn submit(&self, commit: Commit) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        self.control.commits.fetch_add(u64::from(!commit.writes().is_empty()), Ordering::Relaxed);
+        let (outcome, is_late) = (self.inner.submit(commit), self.is_late);
+        async move {
+            if is_late {
+                tokio::task::yield_now().await;
+            }
+            outcome.await
+        }
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.inner.is_poisoned()
     }
 }

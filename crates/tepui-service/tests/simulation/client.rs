@@ -118,22 +118,21 @@ impl Services {
             code => Err(code),
         };
         self.tables.execute(ACCOUNT, &table, &KeyBounds::default()).await.map(drop).or_else(is_there)?;
-        self.queues.execute(ACCOUNT, &queue).await.map(drop).or_else(is_there)?;
+        self.queues.execute(ACCOUNT, &queue.into()).await.map(drop).or_else(is_there)?;
         self.blobs.execute(Caller::owner(ACCOUNT), &container, None).await.map(drop).or_else(is_there)
     }
 
     pub(crate) async fn change_entity(self, entity: u8, content: Content) -> Done {
         let change = Change { key: entity_key(entity), action: action(content) };
-        let operation = table::Operation::ChangeEntity { table: TABLE.to_owned(), change };
-        let result = self.tables.execute(ACCOUNT, &operation, &KeyBounds::default()).await;
+        let result = self.tables.change_entity(ACCOUNT, TABLE, &change, &KeyBounds::default()).await;
         Done::Changed { objects: vec![Object::Entity(entity)], content, outcome: outcome(&result) }
     }
 
     pub(crate) async fn change_entities(self, entities: Vec<u8>, number: u32) -> Done {
         let change = |entity: &u8| Change { key: entity_key(*entity), action: action(Some(number)) };
         let set = entities.iter().map(|entity| (TABLE.to_owned(), change(entity))).collect();
-        let operation = table::Operation::EntityGroupTransaction(ChangeSet::new(set).unwrap());
-        let result = self.tables.execute(ACCOUNT, &operation, &KeyBounds::default()).await;
+        let set = ChangeSet::new(set).unwrap();
+        let result = self.tables.transact(ACCOUNT, &set, &KeyBounds::default()).await;
         let objects = entities.into_iter().map(Object::Entity).collect();
         Done::Changed { objects, content: Some(number), outcome: outcome(&result) }
     }
@@ -152,13 +151,13 @@ impl Services {
     }
 
     pub(crate) async fn put_message(self, message: u32) -> Done {
-        let operation = queue::Operation::PutMessage {
+        let operation = queue::SequencedOperation::PutMessage {
             queue: queue_name(),
             text: Bytes::from(format!("{message} {}", "x".repeat(message as usize % 300))),
             visibility: Duration::ZERO,
             lifetime: None,
         };
-        let result = self.queues.execute(ACCOUNT, &operation).await;
+        let result = self.queues.execute(ACCOUNT, &operation.into()).await;
         Done::Put { message, outcome: outcome(&result) }
     }
 
@@ -168,8 +167,8 @@ impl Services {
         count: usize,
         visibility: Duration,
     ) -> Result<Vec<(u32, queue::Claimed)>, ErrorCode> {
-        let operation = queue::Operation::GetMessages { queue: queue_name(), count, visibility };
-        match self.queues.execute(ACCOUNT, &operation).await {
+        let operation = queue::SequencedOperation::GetMessages { queue: queue_name(), count, visibility };
+        match self.queues.execute(ACCOUNT, &operation.into()).await {
             Ok(queue::Reply::Messages(messages)) => {
                 let number = |text: &Bytes| String::from_utf8_lossy(text).split(' ').next()?.parse().ok();
                 Ok(messages
@@ -187,12 +186,12 @@ impl Services {
         let taken = self.clone().take(1, Duration::from_secs(30)).await.unwrap_or_default();
         let Some((message, claimed)) = taken.into_iter().next() else { return Done::Background(Ok(())) };
         deleting.store(message, Ordering::SeqCst);
-        let operation = queue::Operation::DeleteMessage {
+        let operation = queue::SequencedOperation::DeleteMessage {
             queue: queue_name(),
             id: Some(claimed.stamp.id),
             receipt: Some(claimed.receipt),
         };
-        let result = self.queues.execute(ACCOUNT, &operation).await;
+        let result = self.queues.execute(ACCOUNT, &operation.into()).await;
         Done::Consumed { message, outcome: outcome(&result) }
     }
 

@@ -17,7 +17,7 @@ mod model;
 mod world;
 
 use std::time::{Duration, Instant};
-use tepui_files::{CrashOutcome, Failure};
+use tepui_files::{CrashOutcome, Failure, explore_seeds, repeated_seed};
 use world::{Setup, World};
 
 /// Seeds that found something once.
@@ -42,27 +42,9 @@ struct Report {
 }
 
 fn simulate(mode: Mode) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let mut report = Report::default();
-    if let Some(seed) = number("TEPUI_SIM_SEED") {
-        explore(mode, seed, Duration::MAX, &mut report).unwrap_or_else(|failure| panic!("{failure}"));
-        println!("{mode:?}: seed {seed}: {} runs, {} crash states", report.runs, report.crash_states);
-        return;
-    }
-    let limit = number("TEPUI_SIM_SECONDS").map_or(SHORT, Duration::from_secs);
-    let began = Instant::now();
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    let new = u64::from(std::process::id()) << 20 | u64::from(since.subsec_micros());
-    for seed in PAST_SEEDS.iter().copied().chain(new..) {
-        let left = limit.saturating_sub(began.elapsed());
-        if left.is_zero() {
-            break;
-        }
-        // A part for each past seed, and the rest for new ones.
-        let part = if PAST_SEEDS.contains(&seed) { limit / (PAST_SEEDS.len() as u32 + 3) } else { left };
-        explore(mode, seed, part.min(left), &mut report).unwrap_or_else(|failure| panic!("{failure}"));
-    }
-    println!("{mode:?}: seeds from {new}: {} runs, {} crash states", report.runs, report.crash_states);
+    let seeds = explore_seeds(PAST_SEEDS, SHORT, |seed, time| explore(mode, seed, time, &mut report));
+    println!("{mode:?}: {seeds}: {} runs, {} crash states", report.runs, report.crash_states);
 }
 
 /// Tries everything that can go wrong in the run of a seed, or what there is time for.
@@ -154,7 +136,7 @@ fn check(
     act: impl FnOnce(&mut World) -> Result<(), String>,
 ) -> Result<(), String> {
     act(world).map_err(|error| {
-        let lines = if std::env::var_os("TEPUI_SIM_SEED").is_some() { usize::MAX } else { 30 };
+        let lines = if repeated_seed().is_some() { usize::MAX } else { 30 };
         let log = &world.log[world.log.len().saturating_sub(lines)..];
         let failed = world.files.trace().into_iter().filter(|call| call.failed.is_some());
         let failed =

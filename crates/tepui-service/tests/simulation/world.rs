@@ -3,18 +3,21 @@
 use crate::client::{Done, Services, code};
 use crate::model::{Found, Model, Object, Outcome};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tepui_files::{CrashOutcome, DirectWrites, Failure, SimulatedFiles};
-use tepui_local::{DiskEngine, DiskExtents, EngineOptions, Stepper};
+use tepui_local::check::{Damage, DirectoryCheck};
+use tepui_local::{DiskEngine, DiskExtents, EngineOptions, OfflineDirectory, OfflineError, Stepper};
 use tepui_model::blob::Revision;
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, Timestamp};
+use tepui_service::check::RowCheck;
 use tepui_service::{
     BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, TableOptions, TableService,
 };
-use tepui_storage::{EngineError, ExtentError};
+use tepui_storage::StorageErrorKind;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -166,6 +169,7 @@ impl World {
         options.wal_bytes = 256 << 10;
         options.free_space_reserve_bytes = RESERVE;
         options.commit_wait = Duration::from_secs(36_000);
+        options.resident_range = tepui_service::catalogue_versions();
         let is_used = tepui_local::is_initialized(&self.files, std::path::Path::new(DIRECTORY));
         let mut kept = tepui_local::ExtentsOptions::new(format!("{DIRECTORY}/extents"));
         kept.files = Arc::new(self.files.clone());
@@ -175,9 +179,9 @@ impl World {
         self.openings += 1;
         kept.number_seed = Some(self.setup.seed << 16 | self.openings);
         let extents = DiskExtents::open(kept)
-            .map_err(|error| (matches!(error, ExtentError::Corrupt(_)), error.to_string()))?;
+            .map_err(|error| (error.kind() == StorageErrorKind::Corrupt, error.to_string()))?;
         let (engine, stepper) = DiskEngine::open_stepped(options)
-            .map_err(|error| (matches!(error, EngineError::Corrupt(_)), error.to_string()))?;
+            .map_err(|error| (error.kind() == StorageErrorKind::Corrupt, error.to_string()))?;
         drop(entered);
         let (engine, extents) = (Arc::new(engine), Arc::new(extents));
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.clock);
@@ -586,6 +590,7 @@ impl World {
             true => self.stop(),
             false => self.kill(),
         }
+        self.check_offline()?;
         self.restarted()
     }
 
@@ -675,6 +680,43 @@ impl World {
         }
     }
 
+    /// What `tepui check` does: nothing is wrong, whatever has failed.
+    fn check_offline(&self) -> Result<(), String> {
+        let files = Arc::new(self.files.copy());
+        let directory = match OfflineDirectory::open(files, Path::new(DIRECTORY)) {
+            Ok(directory) => directory,
+            Err(OfflineError::Unusable(_)) => return Ok(()),
+            Err(error) => return Err(format!("the offline check: {error}")),
+        };
+        let mut damages = Vec::new();
+        let mut add = |damage: Damage| damages.push(format!("{damage:?}"));
+        let mut check = DirectoryCheck::open(directory, &mut add).unwrap();
+        check.verify_tables(&mut |_| {}, &mut add).unwrap();
+        let mut rows = RowCheck::default();
+        let read = check.rows(&mut |extents, key, value| {
+            let extent = rows.row(&key, &value, &mut |damage| damages.push(format!("{damage:?}")));
+            if let Some(extent) = extent {
+                let damage = extents.verify(extent, &mut |_| {})?;
+                damages.extend(damage.map(|damage| format!("{damage:?}")));
+            }
+            Ok(())
+        });
+        read.unwrap();
+        let (_, mut trace) = rows.finish(&[], &mut |damage| damages.push(format!("{damage:?}")));
+        while trace.needs_pass() {
+            let read = check.rows(&mut |_, key, value| {
+                trace.row(&key, &value);
+                Ok(())
+            });
+            read.unwrap();
+            trace.end_of_pass(&mut |damage| damages.push(format!("{damage:?}")));
+        }
+        match damages.is_empty() {
+            true => Ok(()),
+            false => Err(format!("the offline check finds {damages:#?}")),
+        }
+    }
+
     pub(crate) fn kill_and_restart(&mut self) -> Result<(), String> {
         self.kill();
         self.restarted()
@@ -685,6 +727,7 @@ impl World {
         self.kill();
         self.files = self.files.crash(outcome);
         self.note(|| format!("crashed: {outcome:?}"));
+        self.check_offline()?;
         self.restarted()
     }
 }

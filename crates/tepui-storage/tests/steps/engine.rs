@@ -11,7 +11,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(on, guards, writes)| Step::Commit { on, guards, writes }),
         2 => Just(Step::Keep),
         1 => (0usize..6).prop_map(Step::Release),
-        4 => (0usize..6, key.clone()).prop_map(|(on, key)| Step::Get { on, key }),
+        4 => (0usize..6, proptest::collection::vec(key.clone(), 1..4)).prop_map(|(on, keys)| Step::Get { on, keys }),
         4 => (0usize..6, key.clone(), key, 1usize..8, 0usize..900).prop_map(
             |(on, from, to, max_rows, max_bytes)| Step::Scan { on, from, to, max_rows, max_bytes }
         ),

@@ -238,12 +238,7 @@ fn push_pair(query: &mut String, name: &str, value: &str) {
     }
     query.push_str(name);
     query.push('=');
-    for byte in value.bytes() {
-        match percent::is_unreserved(byte) {
-            true => query.push(char::from(byte)),
-            false => percent::push_escape(byte, query),
-        }
-    }
+    percent::push_encoded(value, query);
 }
 
 #[cfg(test)]

@@ -2,22 +2,23 @@
 
 use super::headers::{self, date, given_list, given_text};
 use super::tag_filter_text;
+use crate::remote::Outgoing;
 use crate::request_headers::RequestHeaders;
 use tepui_model::blob::{
-    AppendConditions, Conditions, EtagMatch, LeaseId, Preconditions, SequenceConditions,
+    AppendConditions, Conditions, EtagMatch, LeaseId, Preconditions, SequenceConditions, etag,
 };
-use tepui_model::{ErrorCode, ServiceError};
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
 
 /// The headers in which one set of conditions comes.
-struct Names {
-    if_match: &'static str,
-    if_none_match: &'static str,
+pub(super) struct Names {
+    pub(super) if_match: &'static str,
+    pub(super) if_none_match: &'static str,
     modified_since: &'static str,
     unmodified_since: &'static str,
     tags: &'static str,
 }
 
-const OF_BLOB: Names = Names {
+pub(super) const OF_BLOB: Names = Names {
     if_match: headers::IF_MATCH,
     if_none_match: headers::IF_NONE_MATCH,
     modified_since: headers::IF_MODIFIED_SINCE,
@@ -25,7 +26,7 @@ const OF_BLOB: Names = Names {
     tags: headers::IF_TAGS,
 };
 
-const OF_SOURCE: Names = Names {
+pub(super) const OF_SOURCE: Names = Names {
     if_match: headers::SOURCE_IF_MATCH,
     if_none_match: headers::SOURCE_IF_NONE_MATCH,
     modified_since: headers::SOURCE_IF_MODIFIED_SINCE,
@@ -34,7 +35,7 @@ const OF_SOURCE: Names = Names {
 };
 
 /// Where tags are what is read and written, the blob has headers of its own.
-const OF_TAGGED_BLOB: Names = Names {
+pub(super) const OF_TAGGED_BLOB: Names = Names {
     if_match: "x-ms-blob-if-match",
     if_none_match: "x-ms-blob-if-none-match",
     modified_since: "x-ms-blob-if-modified-since",
@@ -58,6 +59,30 @@ fn all(headers: &RequestHeaders<'_>, names: &Names) -> Result<Conditions, Servic
         unmodified_since: date(headers, names.unmodified_since)?,
         tags,
     })
+}
+
+/// Writes conditions as a client sends them: the mirror of [`all`].
+pub(super) fn push(out: &mut Outgoing<'_>, conditions: &Conditions, names: &Names) {
+    let Conditions { if_match, if_none_match, modified_since, unmodified_since, tags } = conditions;
+    out.header_if(names.if_match, if_match.as_ref().map(etags));
+    out.header_if(names.if_none_match, if_none_match.as_ref().map(etags));
+    out.header_if(names.modified_since, modified_since.map(|time| time.http_bytes()));
+    out.header_if(names.unmodified_since, unmodified_since.map(|time| time.http_bytes()));
+    out.header_if(names.tags, tags.as_ref().map(tag_filter_text::print));
+}
+
+fn etags(etags: &EtagMatch) -> String {
+    match etags {
+        EtagMatch::Any => "*".to_owned(),
+        EtagMatch::OneOf(moments) => {
+            let text = |moment: &Option<Timestamp>| match moment {
+                Some(moment) => format!("\"{}\"", etag::to_text(*moment)),
+                // One that nothing has.
+                None => "\"none\"".to_owned(),
+            };
+            moments.iter().map(text).collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 fn lease(headers: &RequestHeaders<'_>) -> Result<Option<LeaseId>, ServiceError> {

@@ -67,12 +67,7 @@ fn push_name(element: &'static str, name: &str, version: ServiceVersion, body: &
         return body.leaf(element, name);
     }
     let mut escaped = String::with_capacity(3 * name.len());
-    for byte in name.bytes() {
-        match percent::is_unreserved(byte) {
-            true => escaped.push(char::from(byte)),
-            false => percent::push_escape(byte, &mut escaped),
-        }
-    }
+    percent::push_encoded(name, &mut escaped);
     body.parent_with(element, &[("Encoded", "true")], |body| body.text(&escaped));
 }
 

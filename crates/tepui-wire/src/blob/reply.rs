@@ -1,4 +1,6 @@
-//! Replies as responses.
+//! Replies as responses. The other direction, for clients, is in `read.rs`.
+
+pub mod read;
 
 use super::answer_headers::{
     self, BlobHeaders, name, put, put_changed, put_checksums, put_encryption, put_word, put_written,

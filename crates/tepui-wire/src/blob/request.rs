@@ -8,6 +8,7 @@
 //! | `classify.rs` | which operation it is |
 //! | `writes.rs`, `new_blob.rs`, `pieces.rs` | content: what is written, what is said of it, which bytes |
 //! | `lists.rs`, `lease.rs` | parameters of lists and leases |
+//! | `write.rs` | the other direction: operations as requests of a client |
 
 mod classify;
 mod lease;
@@ -15,6 +16,7 @@ mod lists;
 mod new_blob;
 mod pieces;
 pub mod resource;
+pub mod write;
 mod writes;
 
 pub use pieces::too_large;
@@ -34,10 +36,10 @@ use tepui_digest::Checksum as _;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    BlobPath, BlockListType, Checksums, ContainerEncryption, ContainerName, Crc64Sum, DelegationKeyRequest,
-    DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode, Md5Sum, NotImplemented, Operation,
-    OperationKind, PreviousSnapshot, PublicAccess, Revision, SequenceNumberAction, SetBlobProperties, Tags,
-    TierConditions,
+    BlobPath, BlockListType, Call, Checksums, ContainerEncryption, ContainerName, Crc64Sum,
+    DelegationKeyRequest, DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode, Md5Sum,
+    NotImplemented, Operation, OperationKind, PreviousSnapshot, PublicAccess, Revision, SequenceNumberAction,
+    SetBlobProperties, Tags, TierConditions,
 };
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
@@ -77,7 +79,7 @@ fn body_of(kind: OperationKind) -> BodyUse {
 #[derive(Debug)]
 pub struct Prepared {
     /// Without what the body says.
-    operation: Operation,
+    call: Call,
     version: ServiceVersion,
     /// What the caller says of a body that is read whole.
     checksums: Checksums,
@@ -123,34 +125,34 @@ impl<'a> Request<'a> {
 
     /// Looks at everything but the body: first the names, then the parameters and headers.
     pub fn prepare(&self) -> Result<Prepared, ServiceError> {
-        let operation = without_body(self)?;
+        let call = without_body(self)?;
         let checksums = match self.body() {
             BodyUse::Whole { .. } => pieces::transfer_checksums(&self.headers)?,
             BodyUse::Nothing | BodyUse::Streamed => Checksums::default(),
         };
-        let asks_for_tags = match (&operation, &self.resource) {
-            (Operation::ListBlobs(list), _) => list.include.tags,
+        let asks_for_tags = match (&call, &self.resource) {
+            (Call::List(list), _) => list.include.tags,
             (_, resource) => {
                 let names = [header::IF_TAGS, header::TAGS];
                 matches!(resource, Resource::Blob(..))
                     && names.into_iter().any(|name| header::is_given(&self.headers, name))
             }
         };
-        Ok(Prepared { operation, version: self.head.version, checksums, asks_for_tags })
+        Ok(Prepared { call, version: self.head.version, checksums, asks_for_tags })
     }
 }
 
-fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
+fn without_body(request: &Request<'_>) -> Result<Call, ServiceError> {
     match &request.resource {
         Resource::Service => of_service(request),
         Resource::Container(_) => of_container(request),
-        Resource::Blob(..) => of_blob(request),
+        Resource::Blob(..) => of_blob(request).map(Call::Operation),
     }
 }
 
-fn of_service(request: &Request<'_>) -> Result<Operation, ServiceError> {
+fn of_service(request: &Request<'_>) -> Result<Call, ServiceError> {
     use OperationKind::*;
-    Ok(match request.kind {
+    Ok(Call::Operation(match request.kind {
         GetServiceProperties => Operation::GetServiceProperties,
         SetServiceProperties => Operation::SetServiceProperties(Default::default()),
         GetServiceStats => Operation::GetServiceStats,
@@ -160,19 +162,19 @@ fn of_service(request: &Request<'_>) -> Result<Operation, ServiceError> {
         }
         ListContainers => Operation::ListContainers(lists::containers(request.head.query)?),
         FindBlobsByTags => Operation::FindBlobsByTags(lists::found(request.head.query, None)?),
-        Batch => Operation::Batch { container: None },
+        Batch => return Ok(Call::Batch { container: None }),
         _ => return Err(ErrorCode::InvalidUri.into()),
-    })
+    }))
 }
 
-fn of_container(request: &Request<'_>) -> Result<Operation, ServiceError> {
+fn of_container(request: &Request<'_>) -> Result<Call, ServiceError> {
     use OperationKind::*;
     let (query, headers) = (request.head.query, &request.headers);
     let container = request.resource.container_name()?;
-    Ok(match request.kind {
+    Ok(Call::Operation(match request.kind {
         GetAccountInformation => Operation::GetAccountInformation,
         FindBlobsByTagsInContainer => Operation::FindBlobsByTags(lists::found(query, Some(container))?),
-        ContainerBatch => Operation::Batch { container: Some(container) },
+        ContainerBatch => return Ok(Call::Batch { container: Some(container) }),
         CreateContainer => {
             conditions::of_lease_only(headers)?;
             Operation::CreateContainer {
@@ -218,9 +220,9 @@ fn of_container(request: &Request<'_>) -> Result<Operation, ServiceError> {
             deleted_version: header::required(headers, header::DELETED_CONTAINER_VERSION)?.to_owned(),
         },
         RenameContainer => Operation::NotImplemented(NotImplemented::RenameContainer),
-        ListBlobs => Operation::ListBlobs(lists::blobs(query, container)?),
+        ListBlobs => return Ok(Call::List(lists::blobs(query, container)?)),
         _ => return Err(ErrorCode::InvalidUri.into()),
-    })
+    }))
 }
 
 fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
@@ -347,23 +349,23 @@ fn of_base_blob(request: &Request<'_>, blob: BlobPath) -> Result<Operation, Serv
 
 impl Prepared {
     /// What is asked for, as far as it is known without the body.
-    pub fn operation(&self) -> &Operation {
-        &self.operation
+    pub fn call(&self) -> &Call {
+        &self.call
     }
 
     /// Adds what a body says that is read whole. The bodies of other operations are not looked at.
-    pub fn decode(self, body: &[u8]) -> Result<Operation, ServiceError> {
+    pub fn decode(self, body: &[u8]) -> Result<Call, ServiceError> {
         let mut decoding = self.begin(body)?;
         loop {
-            if let Some(operation) = decoding.step()? {
-                return Ok(operation);
+            if let Some(call) = decoding.step()? {
+                return Ok(call);
             }
         }
     }
 
     /// The same in steps, for a list of blocks may be long.
     pub fn begin(self, body: &[u8]) -> Result<Decoding<'_>, ServiceError> {
-        let Self { operation, version, checksums, .. } = self;
+        let Self { call, version, checksums, .. } = self;
         // Only where it is asked for: most are not.
         let computed = Checksums {
             md5: checksums.md5.map(|_| Md5Sum::of(body)),
@@ -371,6 +373,12 @@ impl Prepared {
         };
         checksums.check(&computed)?;
         let mut blocks = None;
+        let operation = match call {
+            Call::Operation(operation) => operation,
+            whole @ (Call::List(_) | Call::Batch { .. }) => {
+                return Ok(Decoding { call: Some(whole), blocks });
+            }
+        };
         let operation = match operation {
             Operation::SetServiceProperties(_) => {
                 Operation::SetServiceProperties(xml::parse_blob_service_properties(body, version)?)
@@ -395,27 +403,27 @@ impl Prepared {
             }
             whole => whole,
         };
-        Ok(Decoding { operation: Some(operation), blocks })
+        Ok(Decoding { call: Some(Call::Operation(operation)), blocks })
     }
 }
 
 /// What a body says, as far as it was read.
 pub struct Decoding<'a> {
     /// But for the blocks. `None`: it was handed over.
-    operation: Option<Operation>,
+    call: Option<Call>,
     blocks: Option<block_list_xml::Reading<'a>>,
 }
 
 impl Decoding<'_> {
     /// Reads on. `None`: there is more. Not to be called after the end.
-    pub fn step(&mut self) -> Result<Option<Operation>, ServiceError> {
-        let Some(reading) = &mut self.blocks else { return Ok(self.operation.take()) };
+    pub fn step(&mut self) -> Result<Option<Call>, ServiceError> {
+        let Some(reading) = &mut self.blocks else { return Ok(self.call.take()) };
         let Some(blocks) = reading.step()? else { return Ok(None) };
-        let mut operation = self.operation.take();
-        if let Some(Operation::PutBlockList(put)) = &mut operation {
+        let mut call = self.call.take();
+        if let Some(Call::Operation(Operation::PutBlockList(put))) = &mut call {
             put.blocks = blocks;
         }
-        Ok(operation)
+        Ok(call)
     }
 }
 

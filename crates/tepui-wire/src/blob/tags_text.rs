@@ -10,7 +10,11 @@ use tepui_model::{ErrorCode, ServiceError};
 
 /// Reads the body of Set Blob Tags.
 pub fn parse_xml(body: &[u8]) -> Result<Tags, ServiceError> {
-    let mut root = document::parse(body, "Tags")?;
+    read(document::parse(body, "Tags")?)
+}
+
+/// Reads the element of a body or of an entry of a list.
+pub(super) fn read(mut root: Element) -> Result<Tags, ServiceError> {
     let set = root.take("TagSet");
     root.done()?;
     let pairs = set.map(|set| set.children).unwrap_or_default().into_iter().map(read_tag);

@@ -135,6 +135,11 @@ fn forbidden_character(text: &str) -> Option<usize> {
     memchr::memchr_iter(0xEF, text.as_bytes()).find(noncharacter)
 }
 
+/// Whether a text can be that of a message.
+pub(super) fn is_text(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| forbidden_character(text).is_none())
+}
+
 fn invalid(document: &[u8], at: usize, cause: &str) -> ServiceError {
     let read = &document[..at.min(document.len())];
     let line = memchr::memchr_iter(b'\n', read).count() + 1;

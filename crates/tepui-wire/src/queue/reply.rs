@@ -1,4 +1,6 @@
-//! Replies as responses.
+//! Replies as responses. The other direction, for clients, is in `read.rs`.
+
+pub mod read;
 
 use super::{message_xml, receipt};
 use crate::address::Service;

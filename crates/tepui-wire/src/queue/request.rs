@@ -5,9 +5,11 @@
 //! | --- | --- |
 //! | `resource.rs` | what the path names |
 //! | `classify.rs` | which operation it is |
+//! | `write.rs` | the other direction: operations as requests of a client |
 
 mod classify;
 pub(crate) mod resource;
+pub mod write;
 
 use self::resource::Resource;
 use super::{message_xml, receipt};
@@ -23,7 +25,9 @@ use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::grant::Grant;
 use tepui_model::queue::message::{MAX_MESSAGES, MAX_TEXT_BYTES};
-use tepui_model::queue::{ListQueues, MessageId, Operation, OperationKind, PopReceipt, QueueName};
+use tepui_model::queue::{
+    Call, ListQueues, MessageId, Operation, OperationKind, PopReceipt, QueueName, SequencedOperation,
+};
 use tepui_model::service_properties::ServicePropertiesChange;
 use tepui_model::{ErrorCode, ServiceError};
 
@@ -82,7 +86,7 @@ impl<'a> Request<'a> {
 
     /// Looks at everything but the body: first the name, then the parameters and headers.
     pub fn prepare(&self) -> Result<Prepared, ServiceError> {
-        Ok(Prepared { operation: without_body(self)?, version: self.head.version })
+        Ok(Prepared { call: without_body(self)?, version: self.head.version })
     }
 
     /// An error of the service about a parameter, with the text of that parameter. The service knows only
@@ -101,104 +105,85 @@ impl<'a> Request<'a> {
 #[derive(Debug)]
 pub struct Prepared {
     /// Without what the body says.
-    operation: Operation,
+    call: Call,
     version: ServiceVersion,
 }
 
-fn without_body(request: &Request<'_>) -> Result<Operation, ServiceError> {
+fn without_body(request: &Request<'_>) -> Result<Call, ServiceError> {
     use OperationKind::*;
     let Head { query, headers, case, version, .. } = request.head;
     let name = || QueueName::parse(request.queue().unwrap_or_default());
+    let metadata = || metadata::decode(headers, case);
     Ok(match request.kind {
-        ListQueues => Operation::ListQueues(list_queues(query)?),
-        CreateQueue => Operation::CreateQueue { queue: name()?, metadata: metadata::decode(headers, case)? },
-        DeleteQueue => Operation::DeleteQueue { queue: name()? },
-        GetMetadata => Operation::GetMetadata { queue: name()? },
-        SetMetadata => Operation::SetMetadata { queue: name()?, metadata: metadata::decode(headers, case)? },
-        GetAcl => Operation::GetAcl { queue: name()? },
-        SetAcl => Operation::SetAcl { queue: name()?, identifiers: Vec::new() },
+        ListQueues => Operation::ListQueues(list_queues(query)?).into(),
+        CreateQueue => Operation::CreateQueue { queue: name()?, metadata: metadata()? }.into(),
+        DeleteQueue => SequencedOperation::DeleteQueue { queue: name()? }.into(),
+        GetMetadata => Operation::GetMetadata { queue: name()? }.into(),
+        SetMetadata => Operation::SetMetadata { queue: name()?, metadata: metadata()? }.into(),
+        GetAcl => Operation::GetAcl { queue: name()? }.into(),
+        SetAcl => Operation::SetAcl { queue: name()?, identifiers: Vec::new() }.into(),
         PutMessage => {
             let queue = name()?;
             let (visibility, lifetime) = put_times(query, version)?;
-            Operation::PutMessage { queue, text: Bytes::new(), visibility, lifetime }
+            SequencedOperation::PutMessage { queue, text: Bytes::new(), visibility, lifetime }.into()
         }
         GetMessages => {
             let queue = name()?;
             let count = count(query)?;
             let most = if version.has_large_messages() { SECONDS_OF_WEEK } else { SHORT_INVISIBLE_SECONDS };
             let visible = ranged(query, "visibilitytimeout", 1, most)?.unwrap_or(DEFAULT_INVISIBLE_SECONDS);
-            Operation::GetMessages { queue, count, visibility: seconds(visible) }
+            SequencedOperation::GetMessages { queue, count, visibility: seconds(visible) }.into()
         }
-        PeekMessages => Operation::PeekMessages { queue: name()?, count: count(query)? },
+        PeekMessages => Operation::PeekMessages { queue: name()?, count: count(query)? }.into(),
         UpdateMessage => {
             let queue = name()?;
             let receipt = required_receipt(query)?;
             let visibility = ranged(query, "visibilitytimeout", 0, SECONDS_OF_WEEK)?
                 .map(seconds)
                 .ok_or_else(|| missing("visibilitytimeout"))?;
-            Operation::UpdateMessage {
-                queue,
-                id: addressed(&request.resource),
-                receipt,
-                visibility,
-                text: None,
-            }
+            let id = addressed(&request.resource);
+            SequencedOperation::UpdateMessage { queue, id, receipt, visibility, text: None }.into()
         }
         DeleteMessage => {
             let queue = name()?;
             let receipt = required_receipt(query)?;
-            Operation::DeleteMessage { queue, id: addressed(&request.resource), receipt }
+            SequencedOperation::DeleteMessage { queue, id: addressed(&request.resource), receipt }.into()
         }
-        ClearMessages => Operation::ClearMessages { queue: name()? },
-        GetServiceProperties => Operation::GetServiceProperties,
-        SetServiceProperties => Operation::SetServiceProperties(ServicePropertiesChange::default()),
-        GetServiceStats => Operation::GetServiceStats,
+        ClearMessages => SequencedOperation::ClearMessages { queue: name()? }.into(),
+        GetServiceProperties => Operation::GetServiceProperties.into(),
+        SetServiceProperties => Operation::SetServiceProperties(ServicePropertiesChange::default()).into(),
+        GetServiceStats => Operation::GetServiceStats.into(),
     })
 }
 
 impl Prepared {
     /// The queue that the request is about, if it is about one.
     pub fn queue(&self) -> Option<&QueueName> {
-        match &self.operation {
-            Operation::CreateQueue { queue, .. }
-            | Operation::DeleteQueue { queue }
-            | Operation::GetMetadata { queue }
-            | Operation::SetMetadata { queue, .. }
-            | Operation::GetAcl { queue }
-            | Operation::SetAcl { queue, .. }
-            | Operation::PutMessage { queue, .. }
-            | Operation::GetMessages { queue, .. }
-            | Operation::PeekMessages { queue, .. }
-            | Operation::UpdateMessage { queue, .. }
-            | Operation::DeleteMessage { queue, .. }
-            | Operation::ClearMessages { queue } => Some(queue),
-            Operation::ListQueues(_)
-            | Operation::GetServiceProperties
-            | Operation::SetServiceProperties(_)
-            | Operation::GetServiceStats => None,
-        }
+        self.call.queue()
     }
 
     /// Adds what the body says. The bodies of operations that have none are not looked at.
-    pub fn decode(self, body: &[u8]) -> Result<Operation, ServiceError> {
+    pub fn decode(self, body: &[u8]) -> Result<Call, ServiceError> {
         let read_text = || {
             let most = if self.version.has_large_messages() { MAX_TEXT_BYTES } else { SMALL_TEXT_BYTES };
             message_xml::parse(body, most)
         };
-        Ok(match self.operation {
-            Operation::SetAcl { queue, .. } => Operation::SetAcl { queue, identifiers: identifiers(body)? },
-            Operation::PutMessage { queue, visibility, lifetime, .. } => {
-                Operation::PutMessage { queue, text: read_text()?, visibility, lifetime }
+        let mut call = self.call;
+        match &mut call {
+            Call::Operation(Operation::SetAcl { identifiers: policies, .. }) => {
+                *policies = identifiers(body)?
             }
+            Call::Operation(Operation::SetServiceProperties(change)) => {
+                *change = xml::parse_service_properties(body, self.version)?;
+            }
+            Call::Sequenced(SequencedOperation::PutMessage { text, .. }) => *text = read_text()?,
             // Without a body only the visibility moves.
-            Operation::UpdateMessage { queue, id, receipt, visibility, .. } if !body.is_empty() => {
-                Operation::UpdateMessage { queue, id, receipt, visibility, text: Some(read_text()?) }
+            Call::Sequenced(SequencedOperation::UpdateMessage { text, .. }) if !body.is_empty() => {
+                *text = Some(read_text()?);
             }
-            Operation::SetServiceProperties(_) => {
-                Operation::SetServiceProperties(xml::parse_service_properties(body, self.version)?)
-            }
-            whole => whole,
-        })
+            Call::Operation(_) | Call::Sequenced(_) => {}
+        }
+        Ok(call)
     }
 }
 

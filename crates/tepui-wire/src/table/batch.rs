@@ -4,6 +4,12 @@
 //! differ in line ends, boundaries and headers; writing is exact to the byte, because clients search
 //! the text for what they want.
 
+mod read_reply;
+mod write_request;
+
+pub use read_reply::read_reply;
+pub use write_request::write_request;
+
 use super::format::Shape;
 use super::reply::{Context, inserted_body};
 use super::request::presentation::{Prefer, accept};
@@ -375,7 +381,7 @@ fn write_error(
     out.extend_from_slice(b"\r\n");
 }
 
-/// The two boundaries of an answer, from ids that were passed in.
+/// The two boundaries of a batch, or of the answer to one, from ids that were passed in.
 pub struct Boundaries {
     batch: String,
     change_set: String,
@@ -387,6 +393,11 @@ impl Boundaries {
             batch: format!("batchresponse_{batch_id}"),
             change_set: format!("changesetresponse_{change_set_id}"),
         }
+    }
+
+    /// Those of a client's batch.
+    pub fn of_request(batch_id: &str, change_set_id: &str) -> Self {
+        Self { batch: format!("batch_{batch_id}"), change_set: format!("changeset_{change_set_id}") }
     }
 
     fn open(&self, out: &mut Vec<u8>) {

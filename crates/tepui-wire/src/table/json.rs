@@ -6,10 +6,13 @@
 
 mod decode;
 mod reader;
+mod receive;
 mod text;
 mod writer;
 
 pub use decode::{DecodedEntity, KeysIn, decode_entity, decode_table_name};
 pub(super) use decode::{Refusal, unreadable_body};
+pub use receive::{RemoteEntity, receive_entities, receive_entity, receive_tables};
 pub use text::write_json_string;
 pub use writer::{EntityWriter, entity_body, table_body, tables_body, write_entity};
+pub(super) use writer::{entity_request, table_request};

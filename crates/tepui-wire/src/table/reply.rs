@@ -1,4 +1,6 @@
-//! Replies as responses.
+//! Replies as responses. The other direction, for clients, is in `read.rs`.
+
+pub mod read;
 
 use super::atom::{self, FeedWriter};
 use super::format::{Format, Shape};
@@ -16,10 +18,9 @@ use http::header::{
 };
 use http::{Response, StatusCode};
 use tepui_model::table::{
-    Action, Change, EntityKey, EntityPage, EntitySink, EntityView, Operation, Properties, Reply, TablePage,
-    Written,
+    Action, Change, EntityKey, EntityPage, EntitySink, EntityView, Properties, Reply, TablePage, Written,
 };
-use tepui_model::{ErrorCode, ServiceError, Timestamp, etag};
+use tepui_model::{Timestamp, etag};
 
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
@@ -53,50 +54,50 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The answer to an operation that succeeded. Pages of entities come from [`PageWriter::finish`],
-/// those of batches from [`super::batch`].
-pub fn encode(
-    request: &Prepared<'_>,
-    now: Timestamp,
-    operation: &Operation,
-    reply: Reply,
-) -> Result<Response<Vec<u8>>, ServiceError> {
+/// The answer to an operation that succeeded. Pages of entities come from [`PageWriter::finish`], those of batches from
+/// [`super::batch`].
+pub fn encode(request: &Prepared<'_>, now: Timestamp, reply: Reply) -> Response<Vec<u8>> {
     let context = &Context::new(request, now);
-    Ok(match (operation, reply) {
-        (_, Reply::Tables(page)) => tables(context, page),
-        (_, Reply::Table { name }) => {
+    match reply {
+        Reply::Tables(page) => tables(context, page),
+        Reply::Table { name } => {
             let format = context.presentation.format;
             with_body(StatusCode::OK, format, Shape::Entry, table_body(context, &name))
         }
-        (Operation::CreateTable { name }, Reply::TableCreated) => table_created(context, name.as_str()),
-        (_, Reply::TableDeleted) => no_content(),
-        (Operation::GetEntity { table, .. }, Reply::Entity(entity)) => {
-            let body = entity_body(context, &context.links(table), &entity.view());
+        Reply::TableCreated { name } => table_created(context, name.as_str()),
+        Reply::TableDeleted => no_content(),
+        Reply::Entity(entity) => {
+            let links = context.links(request.table().unwrap_or_default());
+            let body = entity_body(context, &links, &entity.view());
             let mut response = with_body(StatusCode::OK, context.presentation.format, Shape::Entry, body);
             response.headers_mut().insert(ETAG, etag_value(entity.timestamp));
             response
         }
-        (Operation::ChangeEntity { table, change }, Reply::Written(written)) => {
-            written_entity(context, &context.links(table), change, written)
-        }
-        (_, Reply::Acl(identifiers)) => {
+        Reply::Acl(identifiers) => {
             xml_body(StatusCode::OK, xml::print_signed_identifiers(&identifiers, Service::Table))
         }
-        (_, Reply::AclSet) => empty(StatusCode::NO_CONTENT),
-        (_, Reply::ServiceProperties(properties)) => {
+        Reply::AclSet => empty(StatusCode::NO_CONTENT),
+        Reply::ServiceProperties(properties) => {
             let body = xml::print_service_properties(&properties, context.version, Service::Table);
             xml_body(StatusCode::OK, body)
         }
-        (_, Reply::ServicePropertiesSet) => empty(StatusCode::ACCEPTED),
-        (_, Reply::ServiceStats { last_sync }) => {
+        Reply::ServicePropertiesSet => empty(StatusCode::ACCEPTED),
+        Reply::ServiceStats { last_sync } => {
             let body = xml::print_service_stats(GeoReplication::Live { last_sync }, Service::Table);
             xml_body(StatusCode::OK, body)
         }
-        (operation, reply) => {
-            let cause = format!("no answer for {operation:?} with {reply:?}");
-            return Err(ServiceError::new(ErrorCode::InternalError).with_cause(cause));
-        }
-    })
+    }
+}
+
+/// The answer to a change that was made alone.
+pub fn encode_change(
+    request: &Prepared<'_>,
+    now: Timestamp,
+    change: &Change,
+    written: Written,
+) -> Response<Vec<u8>> {
+    let context = &Context::new(request, now);
+    written_entity(context, &context.links(request.table().unwrap_or_default()), change, written)
 }
 
 /// Writes a page of entities while the query finds them.

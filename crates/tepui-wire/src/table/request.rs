@@ -6,10 +6,12 @@
 //! | `resource.rs` | what the path names |
 //! | `classify.rs` | which operation it is |
 //! | `presentation.rs` | the formats of the request and of its reply |
+//! | `write.rs` | the other direction: operations as requests of a client |
 
 mod classify;
 pub mod presentation;
 pub mod resource;
+pub mod write;
 
 use self::presentation::Presentation;
 use self::resource::Resource;
@@ -24,8 +26,8 @@ use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use tepui_model::condition::Condition;
 use tepui_model::grant::Grant;
 use tepui_model::table::{
-    Action, Change, EntityKey, Operation, OperationKind, PageSize, Properties, QueryEntities, QueryTables,
-    TableName,
+    Action, Call, Change, EntityKey, Operation, OperationKind, PageSize, Properties, QueryEntities,
+    QueryTables, TableName,
 };
 use tepui_model::{ErrorCode, ServiceError, Stage};
 
@@ -151,17 +153,17 @@ impl<'a> Prepared<'a> {
         &self.presentation
     }
 
-    /// The operation, with what the body says. Batches are decoded by [`super::batch`].
-    pub fn decode(&self, body: &[u8]) -> Result<Operation, ServiceError> {
+    /// What is asked for, with what the body says. Batches are decoded by [`super::batch`].
+    pub fn decode(&self, body: &[u8]) -> Result<Call, ServiceError> {
         use OperationKind::*;
         let Self { request, presentation } = self;
         let table = || request.table().unwrap_or_default().to_owned();
-        Ok(match request.kind {
+        Ok(Call::Operation(match request.kind {
             QueryTables => Operation::QueryTables(query_tables(request.head.query)?),
             GetTable => Operation::GetTable { table: table() },
             DeleteTable => Operation::DeleteTable { table: table() },
             CreateTable => Operation::CreateTable { name: table_name(presentation.body_format, body)? },
-            QueryEntities => Operation::QueryEntities(query_entities(table(), request.head.query)?),
+            QueryEntities => return Ok(Call::Query(query_entities(table(), request.head.query)?)),
             GetEntity => {
                 check_options(request.head.query)?;
                 Operation::GetEntity { table: table(), key: addressed(&request.resource)? }
@@ -171,7 +173,7 @@ impl<'a> Prepared<'a> {
             | MergeEntity
             | InsertOrReplaceEntity
             | InsertOrMergeEntity
-            | DeleteEntity => Operation::ChangeEntity { table: table(), change: self.decode_change(body)? },
+            | DeleteEntity => return Ok(Call::Change { table: table(), change: self.decode_change(body)? }),
             GetTableAcl => Operation::GetTableAcl { table: table() },
             SetTableAcl => {
                 Operation::SetTableAcl { table: table(), identifiers: xml::parse_signed_identifiers(body)? }
@@ -182,7 +184,7 @@ impl<'a> Prepared<'a> {
             }
             GetServiceStats => Operation::GetServiceStats,
             EntityGroupTransaction => return Err(ErrorCode::InvalidInput.into()),
-        })
+        }))
     }
 
     /// Whether an error in decoding is about the body. If not, it is told before anybody looks for the table.

@@ -5,6 +5,29 @@ use base64::engine::general_purpose::STANDARD;
 use tepui_model::table::Continuation;
 use tepui_model::{ErrorCode, ServiceError};
 
+/// Where the next page of a query begins, in the words of the service: opaque to clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PageToken {
+    Table(String),
+    /// Without a row: the start of the partition.
+    Entity {
+        partition: String,
+        row: Option<String>,
+    },
+}
+
+impl PageToken {
+    /// As this service spells it.
+    pub(super) fn of_table(name: &str) -> Self {
+        Self::Table(encode_table(name))
+    }
+
+    /// As this service spells it.
+    pub(super) fn of_entity(from: &Continuation) -> Self {
+        Self::Entity { partition: encode(&from.partition_key), row: Some(encode(&from.row_key)) }
+    }
+}
+
 /// The token for a key: `1!` length `!` base64, with the three characters that URLs mind exchanged.
 pub fn encode(key: &str) -> String {
     let text = STANDARD.encode(key);

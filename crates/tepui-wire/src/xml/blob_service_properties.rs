@@ -14,8 +14,32 @@ pub fn parse_blob_service_properties(
     version: ServiceVersion,
 ) -> Result<BlobServicePropertiesChange, ServiceError> {
     let mut root = document::parse(body, ROOT)?;
+    let change = take_groups(&mut root, version)?;
+    root.done()?;
+    if change == BlobServicePropertiesChange::default() {
+        return Err(invalid("no group at all"));
+    }
+    Ok(change)
+}
+
+/// What the body of Get Blob Service Properties says. Groups that are not known are passed over. `None` if it cannot be
+/// read.
+pub(crate) fn receive_blob_service_properties(
+    body: &[u8],
+    version: ServiceVersion,
+) -> Option<BlobServiceProperties> {
+    let mut root = document::parse(body, ROOT).ok()?;
+    let mut properties = BlobServiceProperties::default();
+    take_groups(&mut root, version).ok()?.apply(&mut properties);
+    Some(properties)
+}
+
+fn take_groups(
+    root: &mut Element,
+    version: ServiceVersion,
+) -> Result<BlobServicePropertiesChange, ServiceError> {
     let mut change = BlobServicePropertiesChange {
-        shared: take_shared(&mut root, version)?,
+        shared: take_shared(root, version)?,
         default_version: root.take("DefaultServiceVersion").map(read_version).transpose()?.flatten(),
         ..Default::default()
     };
@@ -24,10 +48,6 @@ pub fn parse_blob_service_properties(
     }
     if version.has_static_website() {
         change.static_website = root.take("StaticWebsite").map(read_website).transpose()?;
-    }
-    root.done()?;
-    if change == BlobServicePropertiesChange::default() {
-        return Err(invalid("no group at all"));
     }
     Ok(change)
 }

@@ -5,17 +5,29 @@ use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, Event};
 use tepui_model::{ErrorCode, ServiceError};
 
-/// More than any of the documents here can need.
-const MAX_BYTES: usize = 256 * 1024;
-const MAX_ELEMENTS: usize = 2048;
-const MAX_DEPTH: usize = 8;
+/// The most that a document may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    bytes: usize,
+    elements: usize,
+    depth: usize,
+}
 
-/// An element: its name without prefix, and either text or children. Attributes are not kept.
+impl Limits {
+    /// More than any of the documents that requests bring can need.
+    pub(crate) const OF_REQUESTS: Self = Self { bytes: 256 * 1024, elements: 2048, depth: 8 };
+    /// More than the longest list or the largest messages take. Whoever receives a reply limits its bytes as well.
+    pub(crate) const OF_REPLIES: Self = Self { bytes: 64 * 1024 * 1024, elements: 1024 * 1024, depth: 16 };
+}
+
+/// An element: its name without prefix, and either text or children.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Element {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) children: Vec<Element>,
+    /// Whether its text is percent-encoded: the only attribute that is kept.
+    pub(crate) encoded: bool,
 }
 
 pub(crate) fn invalid(cause: &str) -> ServiceError {
@@ -50,13 +62,13 @@ pub(crate) fn text(body: &[u8]) -> Option<&str> {
 
 /// Reads a document whose root has the given name.
 pub(crate) fn parse(body: &[u8], root: &str) -> Result<Element, ServiceError> {
-    let text =
-        text(body).filter(|text| text.len() <= MAX_BYTES).ok_or_else(|| invalid("not UTF-8 or too long"))?;
-    let found = parse_text(text).map_err(invalid)?;
+    let found = parse_any(body, Limits::OF_REQUESTS).map_err(invalid)?;
     if found.name == root { Ok(found) } else { Err(invalid("the root element is another")) }
 }
 
-fn parse_text(text: &str) -> Result<Element, &'static str> {
+/// Reads a document whatever its root is.
+pub(crate) fn parse_any(body: &[u8], limits: Limits) -> Result<Element, &'static str> {
+    let text = text(body).filter(|text| text.len() <= limits.bytes).ok_or("not UTF-8 or too long")?;
     let mut reader = reader(text);
     let mut is_first = true;
     let mut open: Vec<Element> = Vec::new();
@@ -68,11 +80,14 @@ fn parse_text(text: &str) -> Result<Element, &'static str> {
         match event {
             Event::Start(start) => {
                 count += 1;
-                if count > MAX_ELEMENTS || open.len() >= MAX_DEPTH || root.is_some() {
+                if count > limits.elements || open.len() >= limits.depth || root.is_some() {
                     return Err("too many elements");
                 }
                 let name = start.local_name().into_inner().to_owned();
-                open.push(Element { name, text: String::new(), children: Vec::new() });
+                let encoded = start.attributes().flatten().any(|attribute| {
+                    attribute.key.as_ref() == "Encoded" && attribute.value.as_ref() == "true"
+                });
+                open.push(Element { name, text: String::new(), children: Vec::new(), encoded });
             }
             Event::End(_) => {
                 let closed = open.pop().ok_or("an end without a start")?;
@@ -160,7 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn leaf(name: &str, text: &str) -> Element {
-        Element { name: name.to_owned(), text: text.to_owned(), children: Vec::new() }
+        Element { name: name.to_owned(), text: text.to_owned(), children: Vec::new(), encoded: false }
     }
 
     #[test]

@@ -7,8 +7,10 @@ pub(crate) mod document;
 mod service_properties;
 mod signed_identifiers;
 
+pub(crate) use blob_service_properties::receive_blob_service_properties;
 pub use blob_service_properties::{parse_blob_service_properties, print_blob_service_properties};
 pub use service_properties::{parse_service_properties, print_service_properties};
+pub(crate) use service_properties::{print_service_properties_change, receive_service_properties};
 pub use signed_identifiers::{parse_signed_identifiers, print_signed_identifiers};
 
 use crate::address::Service;
@@ -41,6 +43,21 @@ pub fn print_service_stats(replication: GeoReplication, service: Service) -> Vec
         });
     });
     body.finish()
+}
+
+/// What the body of Get Service Stats says. `None` if it cannot be read.
+pub(crate) fn receive_service_stats(body: &[u8]) -> Option<GeoReplication> {
+    let mut root = document::parse(body, "StorageServiceStats").ok()?;
+    let mut replication = root.take("GeoReplication")?;
+    match replication.take("Status")?.text.as_str() {
+        "live" => {
+            let last_sync = Timestamp::parse_http(&replication.take("LastSyncTime")?.text)?;
+            Some(GeoReplication::Live { last_sync })
+        }
+        "bootstrap" => Some(GeoReplication::Bootstrap),
+        "unavailable" => Some(GeoReplication::Unavailable),
+        _ => None,
+    }
 }
 
 /// The tags of a leaf, each in one piece: lists print them thousands of times.

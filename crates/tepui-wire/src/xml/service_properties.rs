@@ -33,6 +33,14 @@ pub fn parse_service_properties(
     if change == ServicePropertiesChange::default() { Err(invalid("no group at all")) } else { Ok(change) }
 }
 
+/// What the body of Get Service Properties says. Groups that are not known are passed over. `None` if it cannot be read.
+pub(crate) fn receive_service_properties(body: &[u8], version: ServiceVersion) -> Option<ServiceProperties> {
+    let mut root = document::parse(body, ROOT).ok()?;
+    let mut properties = ServiceProperties::default();
+    take_shared(&mut root, version).ok()?.apply(&mut properties);
+    Some(properties)
+}
+
 /// Takes the groups out that all services have.
 pub(super) fn take_shared(
     root: &mut Element,
@@ -152,15 +160,51 @@ pub fn print_service_properties(
     body.finish()
 }
 
+/// Prints the body of Set Service Properties. Without a byte order mark, as clients send it.
+pub(crate) fn print_service_properties_change(
+    change: &ServicePropertiesChange,
+    version: ServiceVersion,
+) -> Vec<u8> {
+    let mut body = Printer::new(Service::Blob);
+    body.parent(ROOT, |body| print_shared_change(body, change, version));
+    body.finish()
+}
+
 /// The groups that all services have.
 pub(super) fn print_shared(body: &mut Printer, properties: &ServiceProperties, version: ServiceVersion) {
-    print_logging(body, &properties.logging);
-    if version.has_hour_and_minute_metrics() {
-        print_metrics(body, "HourMetrics", &properties.hour_metrics);
-        print_metrics(body, "MinuteMetrics", &properties.minute_metrics);
-        body.parent("Cors", |body| properties.cors.iter().for_each(|rule| print_rule(body, rule)));
-    } else {
-        print_metrics(body, "Metrics", &properties.hour_metrics);
+    let ServiceProperties { logging, hour_metrics, minute_metrics, cors } = properties;
+    print_groups(body, (Some(logging), Some(hour_metrics), Some(minute_metrics), Some(cors)), version);
+}
+
+/// Those of them that are given.
+pub(super) fn print_shared_change(
+    body: &mut Printer,
+    change: &ServicePropertiesChange,
+    version: ServiceVersion,
+) {
+    let ServicePropertiesChange { logging, hour_metrics, minute_metrics, cors } = change;
+    let groups = (logging.as_ref(), hour_metrics.as_ref(), minute_metrics.as_ref(), cors.as_deref());
+    print_groups(body, groups, version);
+}
+
+type Groups<'a> = (Option<&'a Logging>, Option<&'a Metrics>, Option<&'a Metrics>, Option<&'a [CorsRule]>);
+
+fn print_groups(
+    body: &mut Printer,
+    (logging, hour_metrics, minute_metrics, cors): Groups<'_>,
+    version: ServiceVersion,
+) {
+    if let Some(logging) = logging {
+        print_logging(body, logging);
+    }
+    if !version.has_hour_and_minute_metrics() {
+        return hour_metrics.into_iter().for_each(|metrics| print_metrics(body, "Metrics", metrics));
+    }
+    for (name, metrics) in [("HourMetrics", hour_metrics), ("MinuteMetrics", minute_metrics)] {
+        metrics.into_iter().for_each(|metrics| print_metrics(body, name, metrics));
+    }
+    if let Some(rules) = cors {
+        body.parent("Cors", |body| rules.iter().for_each(|rule| print_rule(body, rule)));
     }
 }
 

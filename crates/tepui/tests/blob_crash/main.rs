@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::blob::{TWO_ACCOUNTS, on_disk, signed_by_beta};
 use support::random::Random;
-use support::{Server, crash_rounds, wait_until};
+use support::{Server, check_healthy, crash_rounds, wait_until};
 use tempfile::TempDir;
 use worker::Worker;
 
@@ -47,6 +47,7 @@ fn blobs_survive_kill_9() {
     let (mut interrupted, mut kept, mut slowest) = (0, 0, Duration::ZERO);
     for round in 0..rounds {
         work(server, &mut workers, Duration::from_millis(50 + random.below(700) as u64));
+        check_healthy(data.path());
         if round % 3 == 2 {
             // Killed again before it has recovered, or just after.
             let after = Duration::from_micros(random.below(30_000) as u64);

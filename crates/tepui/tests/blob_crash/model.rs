@@ -159,13 +159,14 @@ impl Slot {
             (Some(_), None) => return Err("the blob is gone".to_owned()),
             (None, Some(_)) => return Err("a blob is there that should not be".to_owned()),
         }
-        let acknowledged = found.snapshots.keys().find(|moment| !self.snapshots.contains_key(*moment));
+        let acknowledged =
+            found.snapshots.keys().find(|snapshot_id| !self.snapshots.contains_key(*snapshot_id));
         if let (Some(acknowledged), Some(state)) = (acknowledged, known.snapshots.remove(UNACKNOWLEDGED)) {
             known.snapshots.insert(acknowledged.clone(), state);
         }
         if !known.snapshots.keys().eq(found.snapshots.keys()) {
-            let moments: Vec<_> = found.snapshots.keys().collect();
-            return Err(format!("snapshots {moments:?}, not {:?}", known.snapshots.keys()));
+            let snapshot_ids: Vec<_> = found.snapshots.keys().collect();
+            return Err(format!("snapshots {snapshot_ids:?}, not {:?}", known.snapshots.keys()));
         }
         for (state, found) in known.snapshots.values_mut().zip(found.snapshots.values()) {
             state.compare(found).map_err(|error| format!("snapshot: {error}"))?;

@@ -324,10 +324,10 @@ impl Worker {
         let kind = self.slots[&source].base.as_ref()?.kind;
         let key = self.copy_key(kind);
         let slot = self.slots.get_mut(&source)?;
-        let moments: Vec<String> = slot.snapshots.keys().cloned().collect();
-        let moment = moments.get(self.random.below(moments.len() + 1));
-        let state = match moment {
-            Some(moment) => slot.snapshots.get_mut(moment)?,
+        let snapshot_ids: Vec<String> = slot.snapshots.keys().cloned().collect();
+        let snapshot_id = snapshot_ids.get(self.random.below(snapshot_ids.len() + 1));
+        let state = match snapshot_id {
+            Some(snapshot_id) => slot.snapshots.get_mut(snapshot_id)?,
             None => slot.base.as_mut()?,
         };
         let mut copy = state.share();
@@ -338,7 +338,7 @@ impl Worker {
         let mut after = self.slot(&key);
         after.base = Some(copy);
         after.blocks.clear();
-        let query = moment.map(|moment| format!("?snapshot={moment}")).unwrap_or_default();
+        let query = snapshot_id.map(|snapshot_id| format!("?snapshot={snapshot_id}")).unwrap_or_default();
         let mut headers = vec![("x-ms-copy-source", url(&source, &query))];
         let (what, status) = match (kind, self.random.below(3)) {
             (Kind::Block, 0) => {
@@ -367,8 +367,8 @@ impl Worker {
     fn delete(&mut self) -> Option<Request> {
         let key = self.existing()?;
         let mut after = self.slot(&key);
-        if let Some((moment, _)) = after.snapshots.pop_first().filter(|_| self.random.once_in(2)) {
-            let query = format!("?snapshot={moment}");
+        if let Some((snapshot_id, _)) = after.snapshots.pop_first().filter(|_| self.random.once_in(2)) {
+            let query = format!("?snapshot={snapshot_id}");
             return Some(Request {
                 query,
                 method: "DELETE",
@@ -442,8 +442,8 @@ impl Worker {
             for blob in text.split("<Blob>").skip(1) {
                 let name = inside(blob, "Name").unwrap().to_owned();
                 let etag = inside(blob, "Etag").unwrap_or_default().to_owned();
-                let moment = inside(blob, "Snapshot").map(str::to_owned);
-                all.entry((account, name)).or_default().push((moment, etag));
+                let snapshot_id = inside(blob, "Snapshot").map(str::to_owned);
+                all.entry((account, name)).or_default().push((snapshot_id, etag));
             }
         }
         all
@@ -507,13 +507,14 @@ fn acknowledged(reply: &Reply) -> Acknowledged {
 /// The blob and all snapshots of a name.
 fn find(client: &mut Client, key: &Key, listed: Option<&Vec<(Option<String>, String)>>) -> Found {
     let mut found = Found { base: get(client, key, ""), ..Found::default() };
-    for (moment, etag) in listed.into_iter().flatten() {
-        match moment {
-            Some(moment) => {
-                let state = get(client, key, &format!("?snapshot={moment}"));
-                found
-                    .snapshots
-                    .insert(moment.clone(), state.unwrap_or_else(|| panic!("listed: {key:?} {moment}")));
+    for (snapshot_id, etag) in listed.into_iter().flatten() {
+        match snapshot_id {
+            Some(snapshot_id) => {
+                let state = get(client, key, &format!("?snapshot={snapshot_id}"));
+                found.snapshots.insert(
+                    snapshot_id.clone(),
+                    state.unwrap_or_else(|| panic!("listed: {key:?} {snapshot_id}")),
+                );
             }
             None => {
                 let known = found.base.as_ref().map(|base| base.acknowledged.etag.trim_matches('"'));
@@ -525,7 +526,7 @@ fn find(client: &mut Client, key: &Key, listed: Option<&Vec<(Option<String>, Str
             }
         }
     }
-    let is_listed = listed.into_iter().flatten().any(|(moment, _)| moment.is_none());
+    let is_listed = listed.into_iter().flatten().any(|(snapshot_id, _)| snapshot_id.is_none());
     assert!(is_listed || found.base.is_none(), "not listed: {key:?}");
     if key.1.contains("/b") || key.1.contains("/copy-b") {
         let reply = ask(client, key, "GET", "?comp=blocklist&blocklisttype=uncommitted", &[], b"").unwrap();

@@ -1,7 +1,7 @@
 //! A server that holds much is back soon after it was killed.
 
-use crate::support::Server;
 use crate::support::table::{Applied, Change, properties};
+use crate::support::{Server, check_healthy};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -29,6 +29,10 @@ fn a_large_table_is_back_soon_after_kill_9() {
     let loaded_in = begun.elapsed();
     assert_eq!(acknowledged, entities);
     server.kill();
+    let begun = Instant::now();
+    let found = check_healthy(data.path());
+    println!("checked in {:?}: {}", begun.elapsed(), found["live"]);
+    assert_eq!(found["live"]["entities"], entities);
     // The best of some, as the machine may be busy with other things.
     let times: Vec<Duration> = (0..3)
         .map(|_| {

@@ -1,7 +1,7 @@
 //! What survives when the server is killed in the middle of its work.
 //!
 //! Round after round, clients write and read until the process is killed (SIGKILL) at a random
-//! moment. After each restart every acknowledged write must be there as it was acknowledged, every
+//! time. After each restart every acknowledged write must be there as it was acknowledged, every
 //! batch whole or absent, and nothing that anyone has read may have been undone.
 //! A killed process loses nothing that the kernel has: losing power is the matter of the engine's tests.
 #![cfg(unix)]
@@ -22,7 +22,7 @@ use std::time::Duration;
 use support::http::Client;
 use support::random::Random;
 use support::table::Properties;
-use support::{Server, expect_killed};
+use support::{Server, check_healthy, expect_killed};
 use tempfile::TempDir;
 use writer::Writer;
 
@@ -52,6 +52,7 @@ fn what_was_acknowledged_or_read_survives_kill_9() {
         let seeds: Vec<u64> = (0..READERS).map(|_| random.next()).collect();
         let (written, readers) = load(server, writers, &announced, &seeds, load_for);
         writers = written;
+        check_healthy(data.path());
 
         if round % 3 == 2 {
             // Killed again before it has recovered, or just after.

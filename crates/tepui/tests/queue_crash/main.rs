@@ -16,9 +16,9 @@ use messages::{QUEUE, Seen};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::Server;
 use support::http::Client;
 use support::random::Random;
+use support::{Server, check_healthy};
 use tempfile::TempDir;
 
 const ROUNDS: usize = 12;
@@ -48,6 +48,7 @@ fn messages_keep_their_promises_through_kill_9() {
             killed.store(true, Ordering::SeqCst);
             server.kill();
         });
+        check_healthy(data.path());
         server = Server::on_disk(data.path());
     }
     messages::drain(server.queue_port, &seen);

@@ -87,7 +87,7 @@ impl Seen {
             }
             let last = deliveries.last().unwrap();
             let lost = last.dequeue_count as usize - deliveries.len();
-            assert!(lost <= self.interrupted, "taken more often than anybody asked: {deliveries:?}");
+            assert!(lost <= self.interrupted, "taken more often than requested: {deliveries:?}");
             most_deliveries = most_deliveries.max(last.dequeue_count);
             if let Some(deleted) = self.deleted.get(&last.text) {
                 assert!(last.asked <= *deleted, "it came back after its deletion: {last:?}");
@@ -143,7 +143,7 @@ pub(crate) fn take(client: &mut Client, seen: &Mutex<Seen>, random: &mut Random)
         if reply.status == 204 {
             lock(seen).deleted.insert(message.text.clone(), Instant::now());
         } else {
-            // Somebody else has it by now.
+            // Another client has it by now.
             assert_eq!(reply.code(), "MessageNotFound", "{}", reply.text());
         }
     }

@@ -31,6 +31,21 @@ pub(crate) fn tepui(arguments: &[&str], data: &Path) -> Command {
     command
 }
 
+/// Runs `tepui check` on a data directory that no server has open; the exit code, and what it found.
+pub(crate) fn check(directory: &Path) -> (Option<i32>, serde_json::Value) {
+    let output = tepui(&["check", "--json", directory.to_str().unwrap()], directory).output().unwrap();
+    let found = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| serde_json::Value::String(String::from_utf8_lossy(&output.stderr).into_owned()));
+    (output.status.code(), found)
+}
+
+/// The same for one that must be healthy: what it has counted.
+pub(crate) fn check_healthy(directory: &Path) -> serde_json::Value {
+    let (code, found) = check(directory);
+    assert_eq!(code, Some(0), "{found:#}");
+    found
+}
+
 /// Waits for a condition, and fails after a timeout.
 pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -90,6 +105,8 @@ pub(crate) struct Server {
     pub(crate) queue_port: u16,
     /// Where blobs are served.
     pub(crate) blob_port: u16,
+    /// Where metrics are served, or 0.
+    pub(crate) admin_port: u16,
     /// From starting the process to its saying that it listens.
     pub(crate) ready_after: Duration,
     /// Where it prints, and where it says its ports.
@@ -142,6 +159,7 @@ impl Server {
             port: 0,
             queue_port: 0,
             blob_port: 0,
+            admin_port: 0,
             ready_after: Duration::ZERO,
             files,
         };
@@ -151,10 +169,11 @@ impl Server {
             std::thread::sleep(Duration::from_millis(1));
         }
         server.ready_after = begun.elapsed();
-        let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&ports).unwrap()).unwrap();
-        assert_eq!(said["pid"], server.child.id());
-        let port = |service: &str| said[service]["port"].as_u64().unwrap_or_default().try_into().unwrap();
+        let ports: serde_json::Value = serde_json::from_slice(&std::fs::read(&ports).unwrap()).unwrap();
+        assert_eq!(ports["pid"], server.child.id());
+        let port = |service: &str| ports[service]["port"].as_u64().unwrap_or_default().try_into().unwrap();
         (server.port, server.queue_port, server.blob_port) = (port("table"), port("queue"), port("blob"));
+        server.admin_port = port("admin");
         server
     }
 

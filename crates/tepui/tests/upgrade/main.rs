@@ -66,6 +66,7 @@ fn earlier_data_directories_are_read_back_whole() {
                 "finds it upgraded" => server.kill_now(),
                 _ => assert!(server.stop().0.success()),
             }
+            support::check_healthy(directory.path());
         }
         let server = Server::on_disk(directory.path());
         transcript::write(&server, "new", Size::Small);

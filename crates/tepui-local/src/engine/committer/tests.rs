@@ -5,6 +5,7 @@ use crate::blocking::ReadMode;
 use crate::engine::EngineOptions;
 use crate::engine::lsm_store::{LsmStore, Threads};
 use std::sync::mpsc;
+use tepui_storage::{Guard, Key};
 
 /// A real store behind a gate: `write` waits for a verdict.
 struct Gated {
@@ -23,8 +24,8 @@ impl BatchStore for Gated {
         }
     }
 
-    fn view(&self, version: Version, catalogue_version: Version) -> SnapshotView {
-        self.store.view(version, catalogue_version)
+    fn view(&self, version: Version, resident: Arc<ResidentRows>) -> SnapshotView {
+        self.store.view(version, resident)
     }
 
     fn is_stale(&self, published: &PublishedView) -> bool {
@@ -35,9 +36,9 @@ impl BatchStore for Gated {
         Duration::ZERO
     }
 
-    fn check_space(&mut self, purpose: Purpose) -> Result<(), EngineError> {
+    fn check_space(&mut self, purpose: Purpose) -> Result<(), StorageError> {
         match purpose {
-            Purpose::Ordinary if self.is_full => Err(EngineError::Unavailable("full".into())),
+            Purpose::Ordinary if self.is_full => Err(StorageError::unavailable("full")),
             _ => Ok(()),
         }
     }
@@ -46,15 +47,15 @@ impl BatchStore for Gated {
         self.store.on_idle();
     }
 
-    fn check_background(&self) -> Result<(), EngineError> {
+    fn check_background(&self) -> Result<(), StorageError> {
         self.store.check_background()
     }
 
-    fn failure(&self) -> Option<EngineError> {
+    fn failure(&self) -> Option<StorageError> {
         None
     }
 
-    fn recover(&mut self) -> Result<(), EngineError> {
+    fn recover(&mut self) -> Result<(), StorageError> {
         self.store.recover()
     }
 
@@ -82,9 +83,9 @@ impl Bench {
         let (verdicts, gate) = mpsc::channel();
         let (tell, sizes) = mpsc::channel();
         let limits = QueueLimits { commits: 10, bytes: 10_000, stall_after: Duration::from_secs(5) };
-        let queue = Arc::new(CommitQueue::new(store.view(Version(1), Version(1)), limits));
+        let queue = Arc::new(CommitQueue::new(store.view(Version(1), Arc::default()), limits));
         let store = Gated { store, verdicts: gate, sizes: tell, is_full };
-        let committer = Committer::new(Arc::clone(&queue), store, Version(1));
+        let committer = Committer::new(Arc::clone(&queue), store, Version(1), Arc::default());
         std::thread::spawn(move || committer.run());
         Self { queue, verdicts, sizes, _directory: directory }
     }
@@ -106,10 +107,11 @@ impl Bench {
         keys: &[&'static str],
     ) -> oneshot::Receiver<Result<(), CommitError>> {
         let (reply, answer) = oneshot::channel();
-        let guards = guards.iter().map(|key| Key::from_static(key.as_bytes())).collect();
+        let guards = guards.iter().map(|key| Guard::Shared(Key::from_static(key.as_bytes()))).collect();
         let put = |key: &&'static str| Write::Put(Key::from_static(key.as_bytes()), "v".into());
-        let kind = CommitKind::Checked { at: Version(at), guards, pipeline: None };
-        let request = PendingCommit { kind, purpose, writes: keys.iter().map(put).collect(), reply };
+        let kind = CommitKind::Checked { at: Version(at), pipeline: None };
+        let commit = Commit::new(guards, keys.iter().map(put).collect());
+        let request = PendingCommit { kind, purpose, commit, reply };
         self.queue.submit(request).expect("there is room in the queue");
         answer
     }
@@ -171,9 +173,11 @@ fn a_failed_group_is_unknown_and_the_next_is_refused() {
     let group = bench.submit(1, &[], &["a"]);
     bench.at_gate();
     let waiting = bench.submit(1, &[], &["b"]);
-    bench.decide(Some(WriteFailure::Unknown(EngineError::Failed("a test".into()))));
+    bench.decide(Some(WriteFailure::Unknown(StorageError::failed("a test"))));
     assert!(matches!(answer_of(group), Err(CommitError::Unknown(_))));
-    assert!(matches!(answer_of(waiting), Err(CommitError::Engine(EngineError::Unavailable(_)))));
+    assert!(
+        matches!(answer_of(waiting), Err(CommitError::Storage(error)) if error.kind() == StorageErrorKind::Unavailable)
+    );
     assert!(bench.queue.health().is_err());
     assert_eq!(bench.rows(), 0);
     let give_up = Instant::now() + Duration::from_secs(10);
@@ -196,9 +200,13 @@ fn a_full_disk_takes_what_frees_space() {
     bench.decide(None);
     assert_eq!(answer_of(freeing), Ok(()));
     let (reply, _answer) = oneshot::channel();
-    let kind = CommitKind::Checked { at: Version(1), guards: vec![], pipeline: None };
-    let refused =
-        bench.queue.submit(PendingCommit { kind, purpose: Purpose::Ordinary, writes: vec![], reply });
+    let kind = CommitKind::Checked { at: Version(1), pipeline: None };
+    let refused = bench.queue.submit(PendingCommit {
+        kind,
+        purpose: Purpose::Ordinary,
+        commit: Commit::default(),
+        reply,
+    });
     assert!(refused.is_err(), "others are not even queued");
 }
 
@@ -208,16 +216,16 @@ fn many_batches_on_one_snapshot_do_not_conflict() {
     let options = EngineOptions::new(directory.path());
     let mut store = LsmStore::open(options, Threads::Stepped).expect("a directory can be created");
     let limits = QueueLimits { commits: 4096, bytes: 64 << 20, stall_after: Duration::from_secs(5) };
-    let queue = Arc::new(CommitQueue::new(store.view(Version(1), Version(1)), limits));
+    let queue = Arc::new(CommitQueue::new(store.view(Version(1), Arc::default()), limits));
     store.check_space(Purpose::Ordinary).expect("there is space");
-    let mut committer = Committer::new(Arc::clone(&queue), store, Version(1));
+    let mut committer = Committer::new(Arc::clone(&queue), store, Version(1), Arc::default());
     let mut answers = Vec::new();
     for batch in 0..3000 {
         let put = |row| Write::Put(format!("{batch}/{row}").into(), "v".into());
         let (reply, answer) = oneshot::channel();
-        let kind = CommitKind::Checked { at: Version(1), guards: vec![], pipeline: None };
-        let writes = (0..100).map(put).collect();
-        let request = PendingCommit { kind, purpose: Purpose::Ordinary, writes, reply };
+        let kind = CommitKind::Checked { at: Version(1), pipeline: None };
+        let commit = Commit::from((0..100).map(put).collect::<Vec<_>>());
+        let request = PendingCommit { kind, purpose: Purpose::Ordinary, commit, reply };
         queue.submit(request).expect("there is room in the queue");
         answers.push(answer);
     }
@@ -235,10 +243,16 @@ fn a_full_queue_is_busy_and_a_dropped_caller_does_not_matter() {
         drop(bench.submit(1, &[], &["forgotten"]));
     }
     let (reply, _answer) = oneshot::channel();
-    let kind = CommitKind::Checked { at: Version(1), guards: vec![], pipeline: None };
-    let refused =
-        bench.queue.submit(PendingCommit { kind, purpose: Purpose::Ordinary, writes: vec![], reply });
-    assert!(matches!(refused, Err(EngineError::Unavailable(why)) if why.contains("busy")));
+    let kind = CommitKind::Checked { at: Version(1), pipeline: None };
+    let refused = bench.queue.submit(PendingCommit {
+        kind,
+        purpose: Purpose::Ordinary,
+        commit: Commit::default(),
+        reply,
+    });
+    assert!(
+        matches!(refused, Err(error) if error.kind() == StorageErrorKind::Unavailable && error.message().contains("busy"))
+    );
     bench.decide(None);
     bench.at_gate();
     bench.decide(None);

@@ -4,7 +4,7 @@ use super::{VolumeStore, failed};
 use crate::extents::volume::{Volume, open_path};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
-use tepui_storage::ExtentError;
+use tepui_storage::StorageError;
 use twox_hash::XxHash3_64;
 
 pub(super) struct Pool {
@@ -86,7 +86,7 @@ impl VolumeStore {
     }
 
     /// A volume to append to, for one writer.
-    pub(crate) fn acquire(self: &Arc<Self>) -> Result<VolumeGuard, ExtentError> {
+    pub(crate) fn acquire(self: &Arc<Self>) -> Result<VolumeGuard, StorageError> {
         self.check_open()?;
         self.release_failed();
         let number = {
@@ -96,8 +96,7 @@ impl VolumeStore {
                 return Ok(guard);
             }
             let number = self.number_after(pool.highest);
-            let number =
-                number.ok_or_else(|| ExtentError::Failed("no number is left for a volume".into()))?;
+            let number = number.ok_or_else(|| StorageError::failed("no number is left for a volume"))?;
             pool.highest = number;
             number
         };

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use tepui_files::OpenOptions;
-use tepui_storage::{Extent, ExtentError};
+use tepui_storage::{Extent, StorageError};
 
 /// Punching a hole of this size is fast. A large one takes tenths of a second on some file systems.
 pub(super) const FAST_HOLE_BYTES: u64 = 4 << 20;
@@ -36,7 +36,7 @@ impl VolumeStore {
     }
 
     /// Releases the space of extents.
-    pub(crate) fn free(&self, extents: &[Extent]) -> Result<(), ExtentError> {
+    pub(crate) fn free(&self, extents: &[Extent]) -> Result<(), StorageError> {
         let mut ranges: Vec<(u64, Range<u64>)> = Vec::with_capacity(extents.len());
         for extent in extents {
             check_aligned(*extent)?;
@@ -78,14 +78,14 @@ impl VolumeStore {
     }
 
     /// Frees everything in an unsealed volume of an earlier run but `kept`, and seals it.
-    pub(crate) fn sweep(&self, number: u64, kept: &[Extent]) -> Result<(), ExtentError> {
+    pub(crate) fn sweep(&self, number: u64, kept: &[Extent]) -> Result<(), StorageError> {
         if !self.unsealed.lock().contains(&number) {
-            return Err(ExtentError::not_unsealed(number));
+            return Err(StorageError::not_sweepable(number));
         }
         for extent in kept {
             check_aligned(*extent)?;
             if extent.volume != number {
-                return Err(ExtentError::Failed(format!("not in volume {number}: {extent:?}")));
+                return Err(StorageError::failed(format!("not in volume {number}: {extent:?}")));
             }
         }
         let mut kept: Vec<Range<u64>> = kept.iter().map(|extent| frame::disk_range(*extent)).collect();
@@ -180,9 +180,9 @@ pub(super) fn coalesce(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u6
     joined
 }
 
-fn check_aligned(extent: Extent) -> Result<(), ExtentError> {
+fn check_aligned(extent: Extent) -> Result<(), StorageError> {
     match extent.offset.is_multiple_of(SECTOR_BYTES as u64) {
         true => Ok(()),
-        false => Err(ExtentError::Failed(format!("no extent begins there: {extent:?}"))),
+        false => Err(StorageError::failed(format!("no extent begins there: {extent:?}"))),
     }
 }

@@ -4,7 +4,7 @@ use crate::extents::DiskExtents;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tepui_files::{CrashOutcome, SimulatedFiles};
-use tepui_storage::{Extent, ExtentWriter, Extents};
+use tepui_storage::{Extent, ExtentWriter, Extents, StoreId};
 
 async fn write(extents: &DiskExtents, bytes: usize) -> Extent {
     let extent = write_pinned(extents, bytes).await;
@@ -87,11 +87,11 @@ fn with_writer(folder: &Path, writer_timeout: Duration) -> (Arc<VolumeStore>, Vo
 
 /// Much of a volume.
 fn much(guard: &VolumeGuard) -> Extent {
-    Extent { volume: guard.volume.number, offset: 0, bytes: 2 * FAST_HOLE_BYTES }
+    Extent { store: StoreId::LOCAL, volume: guard.volume.number, offset: 0, bytes: 2 * FAST_HOLE_BYTES }
 }
 
 /// Starts to free much in a volume, and returns once that waits for its writer.
-fn free_much(store: &Arc<VolumeStore>, guard: &VolumeGuard) -> JoinHandle<Result<(), ExtentError>> {
+fn free_much(store: &Arc<VolumeStore>, guard: &VolumeGuard) -> JoinHandle<Result<(), StorageError>> {
     let (freeing, much) = (Arc::clone(store), much(guard));
     let free = std::thread::spawn(move || freeing.free(&[much]));
     while store.pool.lock().reserved != [much.volume] {

@@ -93,7 +93,7 @@ impl ReplyBody {
             Poll::Ready(Some(pieces)) => {
                 let bytes = pieces.iter().map(Bytes::len).sum::<usize>() as u64;
                 let Some(left) = unread.bytes.checked_sub(bytes) else {
-                    return broken("there is more than was said");
+                    return broken("there are more bytes than declared");
                 };
                 unread.bytes = left;
                 self.waiting.extend(pieces);

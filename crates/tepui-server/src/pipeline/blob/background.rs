@@ -1,11 +1,11 @@
 //! Copies that go on after the answer: their sources are on other servers.
 //!
-//! The source is asked before the answer, so that one which cannot be read is told of at once. Only so many are
-//! read at a time; the others wait for their turn, and then ask again for what they have found.
+//! The source is requested before the answer, so that the answer reports one that cannot be read. The number of copies
+//! that are read at a time is limited; the others wait, and then request the same source again.
 
 use super::Blobs;
 use super::remote::{Fetched, RemoteCopies};
-use crate::body::ReplyBody;
+use crate::net::body::ReplyBody;
 use crate::pipeline::exchange::Authorized;
 use hyper::http::{HeaderMap, Response};
 use std::collections::HashMap;
@@ -124,19 +124,19 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             headers: headers.clone(),
             operation: copied,
         };
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         // A copy that has begun goes on even if the client goes away meanwhile.
         self.copies.start(async move {
             let caller = Caller { account: &account, allowed, source_allowed };
             match service.start_copy(caller, &job.operation).await {
                 Ok((answer, copy)) => {
-                    let _ = tell.send(Ok(answer));
+                    let _ = sender.send(Ok(answer));
                     job.run(copy, fetched).await;
                 }
-                Err(error) => drop(tell.send(Err(error))),
+                Err(error) => drop(sender.send(Err(error))),
             }
         });
-        let answered = async { told.await.unwrap_or_else(|_| Err(ErrorCode::InternalError.into())) };
+        let answered = async { receiver.await.unwrap_or_else(|_| Err(ErrorCode::InternalError.into())) };
         let answer = authorized.in_time(pin!(answered)).await?;
         self.respond(authorized, &operation, answer).await
     }
@@ -157,7 +157,7 @@ impl<E: Engine, X: Extents> Job<E, X> {
     async fn run(self, copy: CopyUnderWay, fetched: Fetched) {
         let outcome = tokio::select! {
             fetched = self.fetch(&copy, fetched) => fetched.map_err(|error| describe(&error)),
-            () = copy.aborted() => Err("the copy was aborted".to_owned()),
+            () = self.service.keep_copy(&copy) => Err("the copy was aborted".to_owned()),
         };
         self.service.finish_copy(&copy, outcome).await;
     }
@@ -191,11 +191,11 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, ServiceError>>) -> Re
     }
 }
 
-/// What is said of a copy that has failed: status, code and words.
+/// The status description of a failed copy: status, code and message.
 fn describe(error: &ServiceError) -> String {
-    let told =
+    let detail =
         |name: &str| error.details.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str());
-    let status = told("CopySourceStatusCode").map_or_else(|| error.status().to_string(), str::to_owned);
-    let code = told("CopySourceErrorCode").unwrap_or(error.code.name());
+    let status = detail("CopySourceStatusCode").map_or_else(|| error.status().to_string(), str::to_owned);
+    let code = detail("CopySourceErrorCode").unwrap_or(error.code.name());
     format!("{status} {code} \"Copy failed when reading the source.\"")
 }

@@ -1,7 +1,7 @@
 //! Batches: every request inside is checked, carried out and answered as if it came alone.
 
 use super::{Blobs, caller};
-use crate::body::ReplyBody;
+use crate::net::body::ReplyBody;
 use crate::pipeline::authenticate_within;
 use crate::pipeline::exchange::Authorized;
 use crate::pipeline::reply_memory::ReplyMemory;
@@ -10,7 +10,7 @@ use hyper::http::Response;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use tepui_model::blob::ContainerName;
+use tepui_model::blob::{Call, ContainerName};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Engine, Extents};
 use tepui_wire::access::blob as access;
@@ -93,7 +93,10 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         }
         let prepared = request.prepare()?;
         access::check_details(&grant, &prepared, head)?;
-        let operation = prepared.decode(b"")?;
+        // Only deletions and changes of tiers are let in.
+        let Call::Operation(operation) = prepared.decode(b"")? else {
+            return Err(ErrorCode::InvalidInput.into());
+        };
         let answer = self.service.execute(caller(head.target, allowed), &operation, None).await;
         let answer = answer.map_err(|error| access::redact_error(error, &grant, head))?;
         let context = Context { head: *head, overrides: None, may_read_tags: false };

@@ -2,7 +2,7 @@
 
 use super::Blobs;
 use super::remote::Fetched;
-use crate::body::ReplyBody;
+use crate::net::body::ReplyBody;
 use crate::pipeline::authenticate_within;
 use crate::pipeline::exchange::Authorized;
 use hyper::header::AUTHORIZATION;
@@ -13,7 +13,7 @@ use tepui_model::blob::{CopySource, Operation, OperationKind, SourcePlace};
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{BytesOrHole, Caller, Download, Upload, Uploaded};
-use tepui_storage::{Engine, Extents, Snapshot};
+use tepui_storage::{Engine, Extents};
 use tepui_wire::access::blob as access;
 use tepui_wire::address::Service;
 use tepui_wire::blob::source::as_request;
@@ -46,7 +46,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
     }
 
     /// How far the caller may read the source, with its tags if they are needed. It has credentials of its own in
-    /// its URL, or those of the account that it shares with the destination, or is open to everybody.
+    /// its URL, or those of the account that it shares with the destination, or is public.
     async fn allowed_of_source(
         &self,
         authorized: &Authorized<'_>,
@@ -93,7 +93,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         caller: Caller<'_>,
         operation: &Operation,
         source: &CopySource,
-    ) -> Result<Source<E::Snapshot, X>, ServiceError> {
+    ) -> Result<Source<E, X>, ServiceError> {
         let range = operation.source_range();
         match source.place {
             SourcePlace::Here { .. } => {
@@ -109,12 +109,12 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
 }
 
 /// Bytes that are fetched.
-enum Source<S, X: Extents> {
-    Here(Download<S, X>),
+enum Source<E, X: Extents> {
+    Here(Download<E, X>),
     Elsewhere(Box<Fetched>),
 }
 
-impl<S: Snapshot, X: Extents> Source<S, X> {
+impl<E: Engine, X: Extents> Source<E, X> {
     async fn next(&mut self) -> Result<Option<BytesOrHole>, ServiceError> {
         match self {
             Self::Here(download) => download.next_or_hole().await,
@@ -126,10 +126,10 @@ impl<S: Snapshot, X: Extents> Source<S, X> {
 }
 
 /// Fetches all bytes. All of them may take any time, but none of them too long.
-async fn fetch<S: Snapshot, X: Extents>(
+async fn fetch<E: Engine, X: Extents>(
     authorized: &Authorized<'_>,
     mut upload: Upload<X>,
-    mut source: Source<S, X>,
+    mut source: Source<E, X>,
 ) -> Result<Uploaded, ServiceError> {
     while let Some(next) = authorized.in_time(pin!(source.next())).await? {
         match next {
@@ -144,7 +144,7 @@ async fn fetch<S: Snapshot, X: Extents>(
     authorized.in_time(pin!(upload.finish())).await
 }
 
-/// A source that the caller cannot read is told of with the status and the words of its own refusal.
+/// The error for a source that the caller cannot read has the status and the message of the source's own error.
 fn unverified(error: &ServiceError) -> ServiceError {
     match error.code {
         ErrorCode::CannotVerifyCopySource => error.clone(),

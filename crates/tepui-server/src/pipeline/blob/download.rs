@@ -1,7 +1,7 @@
 //! Bytes that follow an answer: read from the store while they are sent.
 
-use crate::body::{BrokenReply, Pieces, ReplyBody};
-use crate::limits::SMALL_BODY_BYTES;
+use crate::net::body::{BrokenReply, Pieces, ReplyBody};
+use crate::net::limits::SMALL_BODY_BYTES;
 use crate::pipeline::exchange::Authorized;
 use crate::pipeline::reply_memory::ReplyMemory;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Download, READ_BYTES};
-use tepui_storage::{Extents, Snapshot};
+use tepui_storage::{Engine, Extents};
 use tepui_wire::blob::structured::{self, Encoder};
 
 /// Room for two large pieces that hyper has queued and another that is read meanwhile. Who comes too late is sent
@@ -21,11 +21,11 @@ use tepui_wire::blob::structured::{self, Encoder};
 const ROOM_BYTES: usize = 3 * READ_BYTES as usize;
 
 /// The answer to Get Blob. What is read at once is sent at once, with the headers.
-pub(super) async fn respond<S: Snapshot + 'static, X: Extents>(
+pub(super) async fn respond<E: Engine, X: Extents>(
     authorized: &Authorized<'_>,
     memory: &ReplyMemory,
     mut response: Response<Vec<u8>>,
-    mut content: Download<S, X>,
+    mut content: Download<E, X>,
 ) -> Result<Response<ReplyBody>, ServiceError> {
     let plain_bytes = declared(response.headers());
     let mut encoder = None;
@@ -65,11 +65,11 @@ fn declared(headers: &HeaderMap) -> u64 {
 }
 
 type Outcome = Result<Option<Vec<Bytes>>, ServiceError>;
-type Reading<S, X> = dyn Future<Output = (Download<S, X>, Outcome)> + Send;
+type Reading<E, X> = dyn Future<Output = (Download<E, X>, Outcome)> + Send;
 
 /// Reads the rest of a blob.
-struct Reader<S, X: Extents> {
-    state: State<S, X>,
+struct Reader<E, X: Extents> {
+    state: State<E, X>,
     /// If the caller wants checksums in between.
     encoder: Option<Encoder>,
     /// For large pieces.
@@ -77,13 +77,13 @@ struct Reader<S, X: Extents> {
     request_id: String,
 }
 
-enum State<S, X: Extents> {
-    Waiting(Download<S, X>),
-    Reading(Pin<Box<Reading<S, X>>>),
+enum State<E, X: Extents> {
+    Waiting(Download<E, X>),
+    Reading(Pin<Box<Reading<E, X>>>),
     Over,
 }
 
-impl<S: Snapshot + 'static, X: Extents> Pieces for Reader<S, X> {
+impl<E: Engine, X: Extents> Pieces for Reader<E, X> {
     fn may_read_ahead(&self) -> bool {
         self.has_room
     }
@@ -111,8 +111,8 @@ impl<S: Snapshot + 'static, X: Extents> Pieces for Reader<S, X> {
     }
 }
 
-impl<S: Snapshot + 'static, X: Extents> Reader<S, X> {
-    fn take(&mut self, content: Download<S, X>, outcome: Outcome) -> Result<Option<Vec<Bytes>>, BrokenReply> {
+impl<E: Engine, X: Extents> Reader<E, X> {
+    fn take(&mut self, content: Download<E, X>, outcome: Outcome) -> Result<Option<Vec<Bytes>>, BrokenReply> {
         let pieces = outcome.map_err(|error| {
             let request_id = &self.request_id;
             match error.code {

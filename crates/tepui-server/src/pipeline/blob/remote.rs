@@ -1,8 +1,8 @@
 //! Sources of copies that are on other servers. Only over plain HTTP, only from hosts that the configuration allows
 //! (see `remote_hosts.rs`), and not more slowly than a client may send.
 
-use crate::body::ReplyBody;
-use crate::limits::Limits;
+use crate::net::body::ReplyBody;
+use crate::net::limits::Limits;
 use crate::remote_hosts::{RemoteHosts, without_brackets};
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
@@ -142,7 +142,7 @@ fn ask(
 
 /// A body on its way from another server.
 pub(super) struct Fetched {
-    /// What the server said before the bytes.
+    /// What the headers of the server say.
     pub(super) head: SourceHead,
     etag: Option<HeaderValue>,
     body: Incoming,
@@ -188,7 +188,7 @@ impl Fetched {
     }
 }
 
-/// A source that nobody may ask for.
+/// A source that may not be requested.
 fn forbidden(why: &str) -> ServiceError {
     ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(403).with_message(why)
 }

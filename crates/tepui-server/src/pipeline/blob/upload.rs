@@ -1,8 +1,8 @@
 //! Bytes that come with a request: streamed into the store, then kept by the operation that wants them.
 
 use super::Blobs;
-use crate::body::{Body, ReplyBody};
-use crate::limits::SMALL_BODY_BYTES;
+use crate::net::body::{Body, ReplyBody};
+use crate::net::limits::SMALL_BODY_BYTES;
 use crate::pipeline::body_error;
 use crate::pipeline::exchange::Authorized;
 use bytes::Bytes;
@@ -35,8 +35,8 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         }
         let is_structured = structured::is_asked(authorized.head.headers)?;
         let decoder = is_structured.then(Decoder::new);
-        let said = operation.upload().and_then(|upload| upload.bytes);
-        let uploaded = receive(authorized, upload, decoder, said, body).await?;
+        let declared = operation.upload().and_then(|upload| upload.bytes);
+        let uploaded = receive(authorized, upload, decoder, declared, body).await?;
         let (operation, answer) = self.keep(authorized, caller, operation, uploaded).await?;
         let mut response = self.respond(authorized, &operation, answer).await?;
         if is_structured {
@@ -52,7 +52,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         caller: Caller<'_>,
         operation: Operation,
         uploaded: Uploaded,
-    ) -> Result<(Operation, Answer<E::Snapshot, X>), ServiceError> {
+    ) -> Result<(Operation, Answer<E, X>), ServiceError> {
         if !uploaded.is_stored() {
             let answer = self.service.execute(caller, &operation, Some(uploaded));
             let answer = authorized.in_time(pin!(answer)).await?;
@@ -82,7 +82,7 @@ async fn receive<X: Extents>(
     authorized: &Authorized<'_>,
     mut upload: Upload<X>,
     mut decoder: Option<Decoder>,
-    said: Option<u64>,
+    declared: Option<u64>,
     body: &mut Option<Body>,
 ) -> Result<Uploaded, ServiceError> {
     if let Some(body) = body {
@@ -101,9 +101,9 @@ async fn receive<X: Extents>(
     if let Some(decoder) = decoder {
         decoder.finish()?;
     }
-    if said.is_some_and(|said| said != bytes) {
+    if declared.is_some_and(|declared| declared != bytes) {
         let error = ServiceError::new(ErrorCode::InvalidInput);
-        return Err(error.with_cause("the body is not as long as was said"));
+        return Err(error.with_cause("the body has another length than declared"));
     }
     authorized.in_time(pin!(upload.finish())).await
 }

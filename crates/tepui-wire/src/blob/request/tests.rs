@@ -16,22 +16,32 @@ const MD5: &str = "sQqNsWTgdUEFt6mb5y4/5Q==";
 const SOURCE: &str = "x-ms-copy-source: http://127.0.0.1:10000/a/c01/s";
 
 /// Decodes `METHOD /path?query`, then a line `name: value` for each header.
-fn decoded(head: &str, version: &str, body: &str) -> Result<Operation, ServiceError> {
+fn decoded(head: &str, version: &str, body: &str) -> Result<Call, ServiceError> {
     let sent = Sent::parse(head);
     let rules = AddressRules::new(Service::Blob);
     let request = Request::read(&sent.head(Service::Blob, version), &rules)?;
     let prepared = request.prepare()?;
-    let operation = prepared.operation();
-    if !matches!(operation, Operation::GetAccountInformation | Operation::NotImplemented(_)) {
-        assert_eq!(operation.container().map(ContainerName::as_str), request.container(), "{head}");
-        assert_eq!(operation.blob().is_some(), matches!(request.resource, Resource::Blob(..)), "{head}");
+    let (call, operation) = (prepared.call(), prepared.call().operation());
+    let says_nothing = |operation: &Operation| {
+        matches!(operation, Operation::GetAccountInformation | Operation::NotImplemented(_))
+    };
+    if !operation.is_some_and(says_nothing) {
+        assert_eq!(call.container().map(ContainerName::as_str), request.container(), "{head}");
+        assert_eq!(
+            operation.and_then(Operation::blob).is_some(),
+            matches!(request.resource, Resource::Blob(..)),
+            "{head}"
+        );
     }
-    assert!(operation.source().is_none() || request.headers.has("x-ms-copy-source"), "{head}");
-    assert!(operation.upload().is_none() || request.body() == BodyUse::Streamed, "{head}");
+    assert!(
+        operation.and_then(Operation::source).is_none() || request.headers.has("x-ms-copy-source"),
+        "{head}"
+    );
+    assert!(operation.and_then(Operation::upload).is_none() || request.body() == BodyUse::Streamed, "{head}");
     prepared.decode(body.as_bytes())
 }
 
-fn newest(head: &str) -> Result<Operation, ServiceError> {
+fn newest(head: &str) -> Result<Call, ServiceError> {
     decoded(head, ServiceVersion::NEWEST.text(), "")
 }
 
@@ -47,10 +57,17 @@ fn blob() -> BlobPath {
 macro_rules! take {
     ($head:expr, $variant:ident) => {
         match newest($head) {
-            Ok(Operation::$variant(inside)) => inside,
+            Ok(Call::Operation(Operation::$variant(inside))) => inside,
             other => panic!("{}: {other:?}", $head),
         }
     };
+}
+
+fn take_list(head: &str) -> tepui_model::blob::ListBlobs {
+    match newest(head) {
+        Ok(Call::List(list)) => list,
+        other => panic!("{head}: {other:?}"),
+    }
 }
 
 #[test]
@@ -209,7 +226,7 @@ fn what_this_service_does_not_do() {
         ),
         ("PUT /c01/b?comp=expiry", NotImplemented::SetBlobExpiry, BlobOperationNotSupported),
     ] {
-        assert_eq!(newest(head), Ok(Operation::NotImplemented(expected)), "{head}");
+        assert_eq!(newest(head), Ok(Operation::NotImplemented(expected).into()), "{head}");
         assert_eq!(expected.code(), told, "{head}");
     }
 }
@@ -372,7 +389,7 @@ fn block_lists_are_put() {
     let list = "<BlockList><Latest>MDAwMQ==</Latest></BlockList>";
     let head = "PUT /c01/b?comp=blocklist\nContent-Length: 1\nContent-Type: application/xml";
     let put = |more: &str| match decoded(&format!("{head}{more}"), ServiceVersion::NEWEST.text(), list) {
-        Ok(Operation::PutBlockList(put)) => Ok(put),
+        Ok(Call::Operation(Operation::PutBlockList(put))) => Ok(put),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.code),
     };
@@ -430,13 +447,13 @@ fn leases() {
     ] {
         let on_blob = newest(&format!("PUT /c01/b?comp=lease\nx-ms-lease-action: {headers}"));
         assert!(
-            matches!(on_blob, Ok(Operation::LeaseBlob { action, .. }) if action == expected),
+            matches!(on_blob, Ok(Call::Operation(Operation::LeaseBlob { action, .. })) if action == expected),
             "{headers}"
         );
         let on_container =
             newest(&format!("PUT /c01?restype=container&comp=lease\nx-ms-lease-action: {headers}"));
         assert!(
-            matches!(on_container, Ok(Operation::LeaseContainer { action, .. }) if action == expected),
+            matches!(on_container, Ok(Call::Operation(Operation::LeaseContainer { action, .. })) if action == expected),
             "{headers}"
         );
     }
@@ -444,7 +461,7 @@ fn leases() {
 
 #[test]
 fn lists_of_blobs() {
-    let list = |query: &str| take!(&format!("GET /c01?restype=container&comp=list{query}"), ListBlobs);
+    let list = |query: &str| take_list(&format!("GET /c01?restype=container&comp=list{query}"));
     let all = list("");
     assert_eq!((all.page_size, all.delimiter, all.from), (5000, None, None));
     let some = list("&prefix=p&delimiter=%2F&maxresults=1&include=metadata,,Tags,tags,deleted&startFrom=x");
@@ -498,7 +515,7 @@ fn policies_have_the_letters_of_containers() {
     };
     assert!(matches!(
         set("racwdl"),
-        Ok(Operation::SetContainerAcl { public_access: Some(PublicAccess::Blob), .. })
+        Ok(Call::Operation(Operation::SetContainerAcl { public_access: Some(PublicAccess::Blob), .. }))
     ));
     assert_eq!(set("rq").map(drop), Err(InvalidXmlDocument));
 }

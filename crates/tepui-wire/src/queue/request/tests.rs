@@ -11,7 +11,7 @@ const ID: &str = "5b1f0b7e-0a0e-4a38-9f6c-2f6f6f0d5a11";
 const TEXT: &str = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
 
 /// Decodes a request of one line, `METHOD /path?query`.
-fn decoded(line: &str, version: &str, body: &str) -> Result<Operation, ServiceError> {
+fn decoded(line: &str, version: &str, body: &str) -> Result<Call, ServiceError> {
     let sent = Sent::parse(&format!("{line}\nx-ms-meta-team: core"));
     let request = Request::read(&sent.head(Service::Queue, version))?;
     let prepared = request.prepare()?;
@@ -19,7 +19,7 @@ fn decoded(line: &str, version: &str, body: &str) -> Result<Operation, ServiceEr
     prepared.decode(body.as_bytes())
 }
 
-fn newest(line: &str, body: &str) -> Result<Operation, ServiceError> {
+fn newest(line: &str, body: &str) -> Result<Call, ServiceError> {
     decoded(line, ServiceVersion::NEWEST.text(), body)
 }
 
@@ -31,15 +31,15 @@ fn jobs() -> QueueName {
 fn requests_become_operations() {
     let metadata = Metadata::new(vec![("team".to_owned(), "core".to_owned())]).unwrap();
     for (line, expected) in [
-        ("PUT /jobs", Operation::CreateQueue { queue: jobs(), metadata: metadata.clone() }),
-        ("DELETE /jobs", Operation::DeleteQueue { queue: jobs() }),
-        ("HEAD /jobs?comp=metadata", Operation::GetMetadata { queue: jobs() }),
-        ("PUT /jobs?comp=metadata", Operation::SetMetadata { queue: jobs(), metadata }),
-        ("GET /jobs?comp=acl", Operation::GetAcl { queue: jobs() }),
-        ("PUT /jobs?comp=acl", Operation::SetAcl { queue: jobs(), identifiers: vec![] }),
-        ("DELETE /jobs/messages", Operation::ClearMessages { queue: jobs() }),
-        ("GET /?restype=service&comp=properties", Operation::GetServiceProperties),
-        ("GET /?restype=service&comp=stats", Operation::GetServiceStats),
+        ("PUT /jobs", Call::from(Operation::CreateQueue { queue: jobs(), metadata: metadata.clone() })),
+        ("DELETE /jobs", Call::from(SequencedOperation::DeleteQueue { queue: jobs() })),
+        ("HEAD /jobs?comp=metadata", Call::from(Operation::GetMetadata { queue: jobs() })),
+        ("PUT /jobs?comp=metadata", Call::from(Operation::SetMetadata { queue: jobs(), metadata })),
+        ("GET /jobs?comp=acl", Call::from(Operation::GetAcl { queue: jobs() })),
+        ("PUT /jobs?comp=acl", Call::from(Operation::SetAcl { queue: jobs(), identifiers: vec![] })),
+        ("DELETE /jobs/messages", Call::from(SequencedOperation::ClearMessages { queue: jobs() })),
+        ("GET /?restype=service&comp=properties", Call::from(Operation::GetServiceProperties)),
+        ("GET /?restype=service&comp=stats", Call::from(Operation::GetServiceStats)),
     ] {
         assert_eq!(newest(line, ""), Ok(expected), "{line}");
     }
@@ -59,13 +59,13 @@ fn lists() {
         ("&maxresults=2147483647", list("", None, 5000, false)),
         ("&marker=%2Facct%2Fjobs-low", list("", Some("jobs-low"), 5000, false)),
     ] {
-        assert_eq!(newest(&format!("GET /?comp=list{query}"), ""), Ok(expected), "{query}");
+        assert_eq!(newest(&format!("GET /?comp=list{query}"), ""), Ok(expected.into()), "{query}");
     }
 }
 
 #[test]
 fn messages_are_put() {
-    let put = |visible, lifetime: Option<u64>| Operation::PutMessage {
+    let put = |visible, lifetime: Option<u64>| SequencedOperation::PutMessage {
         queue: jobs(),
         text: Bytes::from_static(b"x"),
         visibility: Duration::from_secs(visible),
@@ -81,7 +81,7 @@ fn messages_are_put() {
         ("?messagettl=922337203685", put(0, Some(922_337_203_685))),
         ("?messagettl=99999999999999999999", put(0, Some(i64::MAX as u64))),
     ] {
-        assert_eq!(newest(&format!("POST /jobs/messages{query}"), TEXT), Ok(expected), "{query}");
+        assert_eq!(newest(&format!("POST /jobs/messages{query}"), TEXT), Ok(expected.into()), "{query}");
     }
 }
 
@@ -92,24 +92,28 @@ fn messages_are_taken_and_changed() {
     let (id, second) = (MessageId::parse(ID), Duration::from_secs(1));
     let update = |id, receipt, text: Option<&'static str>| {
         let text = text.map(|text| Bytes::from_static(text.as_bytes()));
-        Operation::UpdateMessage { queue: jobs(), id, receipt, visibility: second, text }
+        Call::from(SequencedOperation::UpdateMessage { queue: jobs(), id, receipt, visibility: second, text })
     };
     let empty_text = "<QueueMessage><MessageText/></QueueMessage>";
     for (line, body, expected) in [
         (
             "GET /jobs/messages".to_owned(),
             "",
-            Operation::GetMessages { queue: jobs(), count: 1, visibility: 30 * second },
+            Call::from(SequencedOperation::GetMessages { queue: jobs(), count: 1, visibility: 30 * second }),
         ),
         (
             "GET /jobs/messages?numofmessages=32&visibilitytimeout=604800".to_owned(),
             "",
-            Operation::GetMessages { queue: jobs(), count: 32, visibility: 604_800 * second },
+            Call::from(SequencedOperation::GetMessages {
+                queue: jobs(),
+                count: 32,
+                visibility: 604_800 * second,
+            }),
         ),
         (
             "GET /jobs/messages?peekonly=true&numofmessages=5&visibilitytimeout=0".to_owned(),
             "",
-            Operation::PeekMessages { queue: jobs(), count: 5 },
+            Call::from(Operation::PeekMessages { queue: jobs(), count: 5 }),
         ),
         (
             format!("PUT /jobs/messages/{ID}?popreceipt={printed}&visibilitytimeout=1"),
@@ -129,12 +133,12 @@ fn messages_are_taken_and_changed() {
         (
             format!("DELETE /jobs/messages/{ID}?PopReceipt={printed}"),
             "",
-            Operation::DeleteMessage { queue: jobs(), id, receipt: Some(receipt) },
+            Call::from(SequencedOperation::DeleteMessage { queue: jobs(), id, receipt: Some(receipt) }),
         ),
         (
             format!("DELETE /jobs/messages/{ID}?popreceipt=invalid"),
             "",
-            Operation::DeleteMessage { queue: jobs(), id, receipt: None },
+            Call::from(SequencedOperation::DeleteMessage { queue: jobs(), id, receipt: None }),
         ),
     ] {
         assert_eq!(newest(&line, body), Ok(expected), "{line}");
@@ -263,7 +267,7 @@ fn policies_have_the_letters_of_queues() {
     for letters in ["raup", "p", "ua"] {
         let policy = AccessPolicy { start: None, expiry: None, permission: Some(letters.to_owned()) };
         let identifiers = vec![SignedIdentifier { id: "p1".to_owned(), policy: Some(policy) }];
-        assert_eq!(set(letters), Ok(Operation::SetAcl { queue: jobs(), identifiers }), "{letters}");
+        assert_eq!(set(letters), Ok(Operation::SetAcl { queue: jobs(), identifiers }.into()), "{letters}");
     }
     for letters in ["rwdl", "R", "raud", "r a"] {
         let error = set(letters).unwrap_err();

@@ -80,7 +80,7 @@ struct Member<'a> {
 
 /// The members of an entity's object, sorted by what they mean.
 #[derive(Default)]
-struct Members<'a> {
+pub(super) struct Members<'a> {
     partition_key: Key,
     row_key: Key,
     properties: Vec<Member<'a>>,
@@ -94,7 +94,12 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn add(&mut self, name: Cow<'a, str>, value: Value<'a>, keys: KeysIn) -> Result<(), ServiceError> {
+    pub(super) fn add(
+        &mut self,
+        name: Cow<'a, str>,
+        value: Value<'a>,
+        keys: KeysIn,
+    ) -> Result<(), ServiceError> {
         match &*name {
             "PartitionKey" => self.partition_key.set(value, &mut self.refusal)?,
             "RowKey" => self.row_key.set(value, &mut self.refusal)?,
@@ -180,7 +185,11 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn into_entity(mut self, body_bytes: usize, keys: KeysIn) -> Result<DecodedEntity, ServiceError> {
+    pub(super) fn into_entity(
+        mut self,
+        body_bytes: usize,
+        keys: KeysIn,
+    ) -> Result<DecodedEntity, ServiceError> {
         if keys == KeysIn::Body {
             self.refusal.note_keys(self.partition_key.text.as_deref(), self.row_key.text.as_deref());
         }

@@ -45,11 +45,25 @@ impl<'a> Reader<'a> {
 
     /// The next member; `None` at the end of the object, after which only blanks may follow.
     pub(super) fn next(&mut self) -> Result<Option<(Cow<'a, str>, Value<'a>)>, Malformed> {
+        let Some(name) = self.next_name()? else {
+            self.blanks();
+            return if self.at == self.text.len() { Ok(None) } else { Err(Malformed) };
+        };
+        Ok(Some((name, self.value()?)))
+    }
+
+    /// The next member of an object that others may follow.
+    pub(super) fn next_inner(&mut self) -> Result<Option<(Cow<'a, str>, Value<'a>)>, Malformed> {
+        let Some(name) = self.next_name()? else { return Ok(None) };
+        Ok(Some((name, self.value()?)))
+    }
+
+    /// The name of the next member, whose value must be read next; `None` at the end of the object.
+    pub(super) fn next_name(&mut self) -> Result<Option<Cow<'a, str>>, Malformed> {
         self.blanks();
         if self.peek() == Some(b'}') {
             self.at += 1;
-            self.blanks();
-            return if self.at == self.text.len() { Ok(None) } else { Err(Malformed) };
+            return Ok(None);
         }
         if self.started {
             self.expect(b',')?;
@@ -58,11 +72,46 @@ impl<'a> Reader<'a> {
         self.started = true;
         let name = self.name()?;
         self.blanks();
-        let value = match self.peek() {
-            Some(b'{' | b'[') => self.skip_nested().map(|()| Value::Nested)?,
-            _ => self.scalar()?,
-        };
-        Ok(Some((name, value)))
+        Ok(Some(name))
+    }
+
+    /// The value of a member.
+    pub(super) fn value(&mut self) -> Result<Value<'a>, Malformed> {
+        match self.peek() {
+            Some(b'{' | b'[') => self.skip_nested().map(|()| Value::Nested),
+            _ => self.scalar(),
+        }
+    }
+
+    /// A value that is an array of objects: each is read with [`Reader::next_inner`] up to its end.
+    pub(super) fn objects(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        self.expect(b'[')?;
+        self.blanks();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.blanks();
+            self.expect(b'{')?;
+            self.started = false;
+            read(self)?;
+            self.started = true;
+            self.blanks();
+            if self.peek() == Some(b']') {
+                self.at += 1;
+                return Ok(());
+            }
+            self.expect(b',')?;
+        }
+    }
+
+    /// How far it has read.
+    pub(super) fn position(&self) -> usize {
+        self.at
     }
 
     fn peek(&self) -> Option<u8> {

@@ -10,7 +10,7 @@ use crate::table::number::write_double;
 use crate::table::select::Select;
 use crate::table::value::write_base64;
 use tepui_model::Timestamp;
-use tepui_model::table::{EntitySink, EntityView, ValueRef, properties};
+use tepui_model::table::{EntityKey, EntitySink, EntityView, Properties, ValueRef, properties};
 
 /// The size of the first piece of a set. Each one after it is twice as large, up to the last size: a page
 /// that grows is never copied, and few large pieces take the system less time to send than many small ones.
@@ -113,6 +113,27 @@ pub fn write_entity(
     }
     write_members(out, level, links, select, entity);
     close_object(out);
+}
+
+/// The body of a request that writes an entity.
+pub(in crate::table) fn entity_request(key: &EntityKey, properties: &Properties) -> Vec<u8> {
+    let mut out = Vec::with_capacity(properties.bytes().len() * 2 + 256);
+    out.push(b'{');
+    write_key(&mut out, b"\"PartitionKey\":", &key.partition_key);
+    write_key(&mut out, b"\"RowKey\":", &key.row_key);
+    for (name, value) in properties::iter_bytes(properties.bytes()) {
+        write_property(&mut out, MetadataLevel::Minimal, name, value);
+    }
+    close_object(&mut out);
+    out
+}
+
+/// The body of a request that creates a table.
+pub(in crate::table) fn table_request(name: &str) -> Vec<u8> {
+    let mut out = vec![b'{'];
+    write_text_member(&mut out, "TableName", name);
+    close_object(&mut out);
+    out
 }
 
 /// The body of an answer that lists tables.

@@ -1,6 +1,7 @@
 //! What the path of a request names: the service, a table, entities, a batch.
 
 use crate::percent;
+use tepui_model::table::entity::is_key_character;
 use tepui_model::table::{EntityKey, TableName};
 use tepui_model::{ErrorCode, ServiceError};
 
@@ -150,9 +151,7 @@ fn checked(key: EntityKey) -> Result<EntityKey, ServiceError> {
         if text.contains(['/', '\\']) {
             return Err(syntax_error());
         }
-        if text
-            .contains(|c: char| matches!(c, '#' | '?' | '\u{80}'..='\u{9F}' | '\u{0}'..='\u{1F}' | '\u{7F}'))
-        {
+        if !text.chars().all(is_key_character) {
             return Err(ErrorCode::OutOfRangeInput.into());
         }
     }

@@ -1,0 +1,105 @@
+//! Entities and tables in replies, as clients read them: with the ETag and the timestamp, and without judging them.
+
+use super::decode::{KeysIn, Members};
+use super::reader::{Malformed, Reader, Value};
+use tepui_model::Timestamp;
+use tepui_model::table::Properties;
+
+/// An entity as a reply has it. What was not selected, or is not told at the level of metadata, is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RemoteEntity {
+    pub partition_key: Option<String>,
+    pub row_key: Option<String>,
+    pub timestamp: Option<Timestamp>,
+    /// As the service spells it.
+    pub etag: Option<String>,
+    /// Without those that are null.
+    pub properties: Properties,
+}
+
+/// The entity that is all of a body. `None` if it cannot be read.
+pub fn receive_entity(body: &[u8]) -> Option<RemoteEntity> {
+    let mut reader = Reader::open(body).ok()?;
+    let mut found = Found::default();
+    while let Some((name, value)) = reader.next().ok()? {
+        found.add(name, value).ok()?;
+    }
+    found.into_entity(body.len()).ok()
+}
+
+/// The entities of a page.
+pub fn receive_entities(body: &[u8]) -> Option<Vec<RemoteEntity>> {
+    let mut entities = Vec::new();
+    each(body, |reader| {
+        let start = reader.position();
+        let mut found = Found::default();
+        while let Some((name, value)) = reader.next_inner()? {
+            found.add(name, value)?;
+        }
+        entities.push(found.into_entity(reader.position() - start)?);
+        Ok(())
+    })?;
+    Some(entities)
+}
+
+/// The names of a page of tables.
+pub fn receive_tables(body: &[u8]) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    each(body, |reader| {
+        let mut table = None;
+        while let Some((name, value)) = reader.next_inner()? {
+            if let ("TableName", Value::Text(text)) = (&*name, value) {
+                table = Some(text.into_owned());
+            }
+        }
+        names.push(table.ok_or(Malformed)?);
+        Ok(())
+    })?;
+    Some(names)
+}
+
+/// Reads each object of the array `value`, which must be there.
+fn each<'a>(body: &'a [u8], mut read: impl FnMut(&mut Reader<'a>) -> Result<(), Malformed>) -> Option<()> {
+    let mut reader = Reader::open(body).ok()?;
+    let mut seen = false;
+    while let Some(name) = reader.next_name().ok()? {
+        if name == "value" {
+            seen = true;
+            reader.objects(&mut read).ok()?;
+        } else {
+            reader.value().ok()?;
+        }
+    }
+    seen.then_some(())
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    etag: Option<String>,
+    timestamp: Option<Timestamp>,
+    members: Members<'a>,
+}
+
+impl<'a> Found<'a> {
+    fn add(&mut self, name: std::borrow::Cow<'a, str>, value: Value<'a>) -> Result<(), Malformed> {
+        match (&*name, &value) {
+            ("odata.etag", Value::Text(text)) => self.etag = Some(text.clone().into_owned()),
+            ("Timestamp", Value::Text(text)) => {
+                self.timestamp = Some(Timestamp::parse_iso(text).ok_or(Malformed)?);
+            }
+            _ => self.members.add(name, value, KeysIn::Address).map_err(|_| Malformed)?,
+        }
+        Ok(())
+    }
+
+    fn into_entity(self, bytes: usize) -> Result<RemoteEntity, Malformed> {
+        let entity = self.members.into_entity(bytes, KeysIn::Address).map_err(|_| Malformed)?;
+        Ok(RemoteEntity {
+            partition_key: entity.partition_key,
+            row_key: entity.row_key,
+            timestamp: self.timestamp,
+            etag: self.etag,
+            properties: entity.properties,
+        })
+    }
+}
