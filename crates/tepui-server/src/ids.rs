@@ -44,14 +44,14 @@ pub(crate) fn random_ids() -> RandomIds {
     Arc::new(random)
 }
 
-fn random() -> u128 {
+pub(crate) fn random() -> u128 {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system has random numbers");
     u128::from_ne_bytes(bytes)
 }
 
 /// Spreads a number over all its bits (the finalizer of SplitMix64).
-fn mix(number: u64) -> u64 {
+pub(crate) fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `exchange.rs` | one request and what becomes of it |
 //! | `table.rs`, `batch.rs`, `queue.rs`, `blob.rs` | the handlers of the services |
+//! | `faults.rs` | what a test bench does to requests |
 //! | `browsers.rs` | what pages in a browser must not do |
 //! | `reply_memory.rs` | the memory for answers on their way out |
 //! | `sinks.rs` | the log and metrics, which hear of every request |
@@ -15,6 +16,7 @@ mod batch;
 mod blob;
 mod browsers;
 mod exchange;
+mod faults;
 mod queue;
 mod reply_memory;
 mod sinks;
@@ -29,14 +31,16 @@ use self::browsers::Browsers;
 use self::exchange::{Authorized, Exchange, Outcome, Received};
 use self::sinks::Sinks;
 use crate::config::{Config, Receipts};
+use crate::faults::Faults;
 use crate::ids::RequestIds;
 use crate::metrics::Metrics;
 use crate::net::accept::Peer;
 use crate::net::body::{Body, BodyError, ReplyBody};
 use crate::proxies::TrustedProxies;
+use crate::tail::Tail;
 use crate::telemetry::trace_headers;
 use bytes::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::{HeaderMap, Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -79,6 +83,9 @@ pub struct Front {
     proxies: TrustedProxies,
     sinks: Arc<Sinks>,
     receipts: Receipts,
+    /// Answers tell the time of a clock that can be set, and not that of the machine.
+    tells_date: bool,
+    faults: Option<Arc<Faults>>,
 }
 
 impl Front {
@@ -107,9 +114,22 @@ impl Front {
             secondary: config.secondary,
             browsers: Browsers::new(config, address),
             proxies: TrustedProxies(config.trusted_proxies.clone()),
-            sinks: Arc::new(Sinks { service, metrics }),
+            sinks: Arc::new(Sinks { service, metrics, tail: None }),
             receipts: config.receipts,
+            tells_date: config.test_bench,
+            faults: None,
         }
+    }
+
+    /// With the faults of a test bench.
+    pub(crate) fn with_faults(self, faults: Option<Arc<Faults>>) -> Self {
+        Self { faults, ..self }
+    }
+
+    /// With those who watch requests.
+    pub(crate) fn with_tail(mut self, tail: Option<Arc<Tail>>) -> Self {
+        Arc::make_mut(&mut self.sinks).tail = tail;
+        self
     }
 
     /// Whether an unknown version is reported before the credentials are checked.
@@ -173,7 +193,14 @@ async fn respond(
 ) -> Response<ReplyBody> {
     let mut exchange = receive(service.front(), peer, parts);
     let mut body = Some(body);
-    let answered = service.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
+    let mut answered = service.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
+    if let Some(fault) = exchange.outcome.fault.take() {
+        // Boxed: rare, and the future of every request would be larger.
+        match Box::pin(faults::after_work(fault, answered)).await {
+            Some(after) => answered = after,
+            None => return faults::cut_connection(),
+        }
+    }
     let response = answered.unwrap_or_else(|error| service.error_response(&mut exchange, &error));
     finish(service.front(), service, exchange, response, body).await
 }
@@ -310,7 +337,7 @@ async fn authenticate<'a>(
         case: parts.extensions.get(),
         version: *version.as_ref().unwrap_or(&ServiceVersion::NEWEST),
     };
-    let verifier = verifier(keys, received.peer, received.now);
+    let verifier = verifier(front, keys, received.peer, received.now);
     let credentials = verifier.authenticate(&head)?;
     if matches!(credentials, Credentials::Sas(_)) {
         outcome.version = version.as_ref().ok().copied();
@@ -338,12 +365,13 @@ async fn authenticate_within(
     head: &Head<'_>,
 ) -> Result<Grant, ServiceError> {
     let keys = front.keys.get(&head.target.account).ok_or_else(|| unknown_account(head.target))?;
-    let verifier = verifier(keys, request.peer, request.now);
+    let verifier = verifier(front, keys, request.peer, request.now);
     resolve(settings, verifier.authenticate(head)?, head, &verifier).await
 }
 
-fn verifier(keys: &SigningKeys, peer: Peer, now: Timestamp) -> Verifier<'_> {
-    Verifier { keys, now, peer_ip: peer.address.ip(), secure: peer.tls }
+fn verifier<'a>(front: &Front, keys: &'a SigningKeys, peer: Peer, now: Timestamp) -> Verifier<'a> {
+    let now_of_clients = front.clock.of_machine(now);
+    Verifier { keys, now, now_of_clients, peer_ip: peer.address.ip(), secure: peer.tls }
 }
 
 async fn resolve(
@@ -421,6 +449,11 @@ async fn finish(
     if !matches!(target, Err(AddressError::InvalidUrl { .. })) {
         let headers = response.headers_mut();
         error_body::finish(headers, front.service, outcome.version, request_id, &parts.headers);
+        if front.tells_date
+            && let Ok(date) = HeaderValue::try_from(received.now.to_http())
+        {
+            headers.insert(DATE, date);
+        }
     }
     if let Ok(target) = target
         && !received.is_preflight()
