@@ -65,6 +65,23 @@ impl Cost {
         self.units += units(bytes);
     }
 
+    /// Of a page of a list, before anything is looked at. A page is one request, and counts once however many names it
+    /// looks at.
+    pub fn of_list(ranges: usize) -> Self {
+        Self { ranges: ranges as u64, units: 1, ..Self::default() }
+    }
+
+    /// Adds a name of a list that was looked at, with so many stored bytes.
+    pub fn look_at(&mut self, bytes: usize) {
+        self.scanned += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// The same at the end of a page.
+    pub fn of_page(self, returned: usize, has_more: bool) -> Self {
+        Self { returned: returned as u64, has_more, ..self }
+    }
+
     /// Of a point read; `None`: there is no such entity.
     pub fn of_point_read(entity: Option<&Entity>) -> Self {
         let mut cost = Self { plan: Some(PlanKind::Point), ranges: 1, units: 1, ..Self::default() };
