@@ -65,6 +65,23 @@ impl Cost {
         self.units += units(bytes);
     }
 
+    /// Of a page of a list, before anything is looked at. A page is one request, and counts once however many names it
+    /// looks at.
+    pub fn of_list(ranges: usize) -> Self {
+        Self { ranges: ranges as u64, units: 1, ..Self::default() }
+    }
+
+    /// Adds a name of a list that was looked at, with so many stored bytes.
+    pub fn look_at(&mut self, bytes: usize) {
+        self.scanned += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// The same at the end of a page.
+    pub fn of_page(self, returned: usize, has_more: bool) -> Self {
+        Self { returned: returned as u64, has_more, ..self }
+    }
+
     /// Of a point read; `None`: there is no such entity.
     pub fn of_point_read(entity: Option<&Entity>) -> Self {
         let mut cost = Self { plan: Some(PlanKind::Point), ranges: 1, units: 1, ..Self::default() };
@@ -156,9 +173,8 @@ impl CostHint {
     }
 }
 
-/// As in a receipt, without the time and the hint.
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Cost {
+    fn write_numbers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { plan, ranges, scanned, returned, bytes, units, operations, has_more: _ } = self;
         if let Some(plan) = plan {
             write!(f, "plan={}, ", plan.name())?;
@@ -168,6 +184,24 @@ impl fmt::Display for Cost {
             Some(operations) => write!(f, ", operations={operations}"),
             None => Ok(()),
         }
+    }
+
+    fn write_remarks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.has_more {
+            f.write_str(", more")?;
+        }
+        match self.hint() {
+            Some(hint) => write!(f, ", hint={}", hint.name()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// As in a receipt, without the time.
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_numbers(f)?;
+        self.write_remarks(f)
     }
 }
 
@@ -182,14 +216,9 @@ pub struct Receipt {
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, ms={}.{:03}", self.cost, self.time.as_millis(), self.time.subsec_micros() % 1000)?;
-        if self.cost.has_more {
-            write!(f, ", more")?;
-        }
-        match self.cost.hint() {
-            Some(hint) => write!(f, ", hint={}", hint.name()),
-            None => Ok(()),
-        }
+        self.cost.write_numbers(f)?;
+        write!(f, ", ms={}.{:03}", self.time.as_millis(), self.time.subsec_micros() % 1000)?;
+        self.cost.write_remarks(f)
     }
 }
 
@@ -251,6 +280,7 @@ mod tests {
         let text = "plan=partition, ranges=1, scanned=1000, returned=5, bytes=512000, units=1000, ms=3.217, more, \
                     hint=low-density";
         assert_eq!(receipt.to_string(), text);
+        assert_eq!(cost.to_string(), text.replace("ms=3.217, ", ""));
         assert_eq!(text.parse(), Ok(receipt));
         assert_eq!(format!("{text}, later=(1 2);x").parse(), Ok(receipt));
         assert_eq!("ranges=-1".parse::<Receipt>(), Err(UnreadableReceipt));

@@ -9,6 +9,7 @@
 //! | `table.rs`, `batch.rs`, `queue.rs`, `blob.rs` | the handlers of the services |
 //! | `faults.rs` | what a test bench does to requests |
 //! | `browsers.rs` | what pages in a browser must not do |
+//! | `receipts.rs` | the headers that say what an answer cost |
 //! | `reply_memory.rs` | the memory for answers on their way out |
 //! | `sinks.rs` | the log and metrics, which hear of every request |
 
@@ -18,6 +19,7 @@ mod browsers;
 mod exchange;
 mod faults;
 mod queue;
+mod receipts;
 mod reply_memory;
 mod sinks;
 mod table;
@@ -29,6 +31,7 @@ pub use table::Tables;
 
 use self::browsers::Browsers;
 use self::exchange::{Authorized, Exchange, Outcome, Received};
+use self::receipts::WantedReceipt;
 use self::sinks::Sinks;
 use crate::config::{Config, Receipts};
 use crate::faults::Faults;
@@ -40,21 +43,22 @@ use crate::proxies::TrustedProxies;
 use crate::tail::Tail;
 use crate::telemetry::trace_headers;
 use bytes::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
-use hyper::http::{HeaderMap, Method, Response, request};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::{Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::account::Accounts;
 use tepui_model::blob::BlobServiceProperties;
-use tepui_model::cost::Receipt;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::{CorsRule, ServiceProperties};
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
+use tepui_service::phase::{self, Phase};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, SigningKeys, Verifier};
 use tepui_wire::cors;
@@ -63,9 +67,6 @@ use tepui_wire::head::{BodyUse, Head};
 use tepui_wire::parameters;
 use tepui_wire::query::Query;
 use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
-
-/// The header of receipts. A name without `x-ms-` is in no signature.
-const RECEIPT: HeaderName = HeaderName::from_static("tepui-receipt");
 
 /// The longest that an operation may take, whatever the caller asks for.
 const MAX_TIME: Duration = Duration::from_secs(30);
@@ -140,16 +141,6 @@ impl Front {
     }
 }
 
-impl Receipts {
-    fn are_wanted(self, headers: &HeaderMap) -> bool {
-        match self {
-            Self::Always => true,
-            Self::Asked => headers.get(RECEIPT).is_some_and(|value| value == "want"),
-            Self::Never => false,
-        }
-    }
-}
-
 /// What accounts have settled for a service: it is asked for with every request.
 trait AccountSettings: Sync {
     fn properties(
@@ -192,8 +183,20 @@ async fn respond(
     body: Body,
 ) -> Response<ReplyBody> {
     let mut exchange = receive(service.front(), peer, parts);
+    let wanted = WantedReceipt::of(service.front().receipts, exchange.received.headers());
     let mut body = Some(body);
-    let mut answered = service.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
+    let mut phases = None;
+    let mut answered = {
+        // Pinned, for it is large, and has two ways to go.
+        let mut answer = pin!(service.answer(&exchange.received, &mut exchange.outcome, &mut body));
+        if wanted.timing {
+            let (answered, times) = phase::timed(exchange.received.started, answer.as_mut()).await;
+            phases = Some(times);
+            answered
+        } else {
+            answer.await
+        }
+    };
     if let Some(fault) = exchange.outcome.fault.take() {
         // Boxed: rare, and the future of every request would be larger.
         match Box::pin(faults::after_work(fault, answered)).await {
@@ -201,7 +204,11 @@ async fn respond(
             None => return faults::cut_connection(),
         }
     }
-    let response = answered.unwrap_or_else(|error| service.error_response(&mut exchange, &error));
+    let mut response = answered.unwrap_or_else(|error| service.error_response(&mut exchange, &error));
+    if let Some(cost) = exchange.outcome.cost {
+        // Before the rules for other origins, which look for the headers that scripts may read.
+        wanted.add(response.headers_mut(), cost, exchange.received.started.elapsed(), phases);
+    }
     finish(service.front(), service, exchange, response, body).await
 }
 
@@ -299,6 +306,7 @@ async fn admit<'a>(
     if let Some(body) = body {
         body.charge(&target.account);
     }
+    phase::enter(Phase::Plan);
     let Received { request_id, peer, now, bytes_in, .. } = received;
     Ok(Authorized { head, grant, peer: *peer, request_id, now: *now, time, bytes_in })
 }
@@ -461,14 +469,6 @@ async fn finish(
     {
         cors::apply(properties.cors(), &parts.method, &parts.headers, response.headers_mut());
     }
-    if let Some(cost) = outcome.cost
-        && front.receipts.are_wanted(&parts.headers)
-    {
-        let receipt = Receipt { cost, time: received.started.elapsed() };
-        if let Ok(value) = HeaderValue::try_from(receipt.to_string()) {
-            response.headers_mut().insert(RECEIPT, value);
-        }
-    }
     if let Some(unread) = body {
         if parts.headers.contains_key(EXPECT) {
             // The client waits for "100 Continue", and may or may not send the body without it.
@@ -538,7 +538,9 @@ async fn read_body(
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
     let Some(body) = body.take() else { return Ok(Bytes::new()) };
+    phase::enter(Phase::Body);
     let bytes = body.read_whole(max_bytes).await.map_err(body_error)?;
+    phase::enter(Phase::Plan);
     authorized.count_in(bytes.len());
     Ok(bytes)
 }

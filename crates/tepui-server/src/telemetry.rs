@@ -114,7 +114,7 @@ impl fmt::Debug for LoggedCost {
         if f.alternate() {
             return fmt::Display::fmt(&self.0, f);
         }
-        let Cost { plan, ranges, scanned, returned, bytes, units, operations, has_more: _ } = self.0;
+        let Cost { plan, ranges, scanned, returned, bytes, units, operations, has_more } = self.0;
         f.write_str("{")?;
         if let Some(plan) = plan {
             write!(f, r#""plan":"{plan}","#)?;
@@ -125,6 +125,12 @@ impl fmt::Debug for LoggedCost {
         )?;
         if let Some(operations) = operations {
             write!(f, r#","operations":{operations}"#)?;
+        }
+        if has_more {
+            f.write_str(r#","more":true"#)?;
+        }
+        if let Some(hint) = self.0.hint() {
+            write!(f, r#","hint":"{}""#, hint.name())?;
         }
         f.write_str("}")
     }

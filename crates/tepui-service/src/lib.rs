@@ -10,6 +10,7 @@ pub mod check;
 mod coop;
 mod gc;
 mod keyspace;
+pub mod phase;
 pub mod queue;
 mod record;
 mod settings;

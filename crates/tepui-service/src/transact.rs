@@ -1,5 +1,6 @@
 //! Optimistic concurrency: begin a transaction, decide, commit, and the one loop that retries after a conflict.
 
+use crate::phase::{self, Phase};
 use crate::{catalogue, keyspace};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{
@@ -151,7 +152,9 @@ pub(crate) async fn commit<E: Engine, T>(
     let proof = proof(&writes);
     catalogue::add_versions(&transaction, &mut writes).await?;
     let commit = Commit::new(guards, writes).with_frees_space(space == SpaceUse::Frees);
+    phase::enter(Phase::Commit);
     let outcome = transaction.commit(commit).await;
+    phase::enter(Phase::Read);
     attempt(engine, outcome, proof, reply).await
 }
 

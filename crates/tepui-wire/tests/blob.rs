@@ -444,6 +444,7 @@ fn containers() {
     let page = ContainerPage {
         containers: vec![listed("c01", &properties, None), listed("gone", &private, Some(gone))],
         next: Some(ContainerMarker { name: "d01".to_owned(), deleted_version: None }),
+        ..ContainerPage::default()
     };
     let policy = AccessPolicy {
         start: Some(moment("2026-01-02T03:04:05Z")),
@@ -541,7 +542,7 @@ fn the_service() {
             "found by tags",
             &answer(
                 "GET /?comp=blobs&where=%22env%22%3D%27prod%27&maxresults=1",
-                Reply::Found(FoundPage { blobs: vec![found], next: Some(next) }),
+                Reply::Found(FoundPage { blobs: vec![found], next: Some(next), ..FoundPage::default() }),
             ),
         )
         .check("blob_service");

@@ -72,7 +72,11 @@ fn stamp() -> Stamp {
 #[test]
 fn queues() {
     let listed = |name: &str, metadata| ListedQueue { name: name.to_owned(), metadata };
-    let page = QueuePage { queues: vec![listed("jobs", None)], next: Some("jobs-low".to_owned()) };
+    let page = QueuePage {
+        queues: vec![listed("jobs", None)],
+        next: Some("jobs-low".to_owned()),
+        ..QueuePage::default()
+    };
     let described = QueuePage {
         queues: vec![
             listed(
@@ -81,7 +85,7 @@ fn queues() {
             ),
             listed("plain", Some(Metadata::default())),
         ],
-        next: None,
+        ..QueuePage::default()
     };
     let asked = "comp=list&prefix=jo%26&MaxResults=1&marker=%2Ftepuiacct%2Fjobs";
     let old = |version, page| answer_in(version, "comp=list", Reply::Queues(page));

@@ -130,8 +130,11 @@ fn answer(sent: &Sent, reply: Reply) -> Response<Vec<u8>> {
 
 #[test]
 fn tables() {
-    let page =
-        TablePage { names: vec!["Orders".to_owned(), "People".to_owned()], next: Some("zebras".to_owned()) };
+    let page = TablePage {
+        names: vec!["Orders".to_owned(), "People".to_owned()],
+        next: Some("zebras".to_owned()),
+        ..TablePage::default()
+    };
     let mut snapshot = Snapshot::default();
     for level in LEVELS {
         let created = at_level(CREATE_TABLE, level);

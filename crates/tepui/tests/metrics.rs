@@ -145,7 +145,11 @@ fn receipts_say_what_queries_cost() {
         assert_eq!(reply.status, 200, "{options}: {}", reply.text());
         let cost = receipt(&reply).cost;
         assert_eq!((cost.plan, cost.ranges), (Some(plan), ranges), "{options}");
-        assert_eq!((cost.scanned, cost.returned, cost.units), (scanned, returned, scanned), "{options}");
+        assert_eq!(
+            (cost.scanned, cost.returned, cost.units),
+            (scanned, returned, scanned.max(1)),
+            "{options}"
+        );
         assert_eq!(cost.has_more, has_more, "{options}");
         assert_eq!(cost.bytes > 0, scanned > 0, "{options}");
     }

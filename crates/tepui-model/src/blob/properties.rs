@@ -2,10 +2,12 @@
 
 use super::checksum::ContentMd5;
 use super::lease::LeaseView;
+use super::list::BlobMarker;
 use super::name::Revision;
 use super::tags::Tags;
 use super::tier::{TierView, words};
 use crate::Timestamp;
+use crate::cost::Cost;
 use crate::metadata::Metadata;
 use std::fmt;
 
@@ -221,6 +223,14 @@ pub trait BlobSink: Send {
 
     /// The size of what was accepted so far; a page ends when it gets large.
     fn bytes(&self) -> usize;
+}
+
+/// The end of a page of blobs; they themselves went to the [`BlobSink`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobPage {
+    /// Where the next page begins, if there is one.
+    pub next: Option<BlobMarker>,
+    pub cost: Cost,
 }
 
 /// One entry of a list of blobs.

@@ -14,6 +14,7 @@ use super::settings::BlobServiceProperties;
 use super::tags::Tags;
 use crate::Timestamp;
 use crate::access_policy::SignedIdentifier;
+use crate::cost::Cost;
 
 /// The answer to an [`Operation`](super::Operation) that succeeded.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,6 +135,7 @@ pub struct ContainerPage {
     pub containers: Vec<ListedContainer>,
     /// Where the next page begins, if there is one.
     pub next: Option<ContainerMarker>,
+    pub cost: Cost,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,6 +156,7 @@ pub struct DeletedContainer {
 pub struct FoundPage {
     pub blobs: Vec<FoundBlob>,
     pub next: Option<FoundMarker>,
+    pub cost: Cost,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use super::message::{Claimed, Peeked, PopReceipt};
 use crate::Timestamp;
 use crate::access_policy::SignedIdentifier;
+use crate::cost::Cost;
 use crate::metadata::Metadata;
 use crate::service_properties::ServiceProperties;
 
@@ -42,6 +43,7 @@ pub struct QueuePage {
     pub queues: Vec<ListedQueue>,
     /// The first name of the next page, if there is one.
     pub next: Option<String>,
+    pub cost: Cost,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

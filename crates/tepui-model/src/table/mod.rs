@@ -3,6 +3,7 @@
 pub mod change_set;
 pub mod edm;
 pub mod entity;
+pub mod explain;
 pub mod filter;
 pub mod name;
 pub mod operation;
@@ -14,6 +15,7 @@ pub mod reply;
 pub use change_set::{Action, Change, ChangeSet};
 pub use edm::{EdmType, Guid, TextRef, ValueRef};
 pub use entity::{Entity, EntityKey, EntityView};
+pub use explain::{EntityRange, Explanation, KeyEdge, Side, explain};
 pub use filter::{Comparison, Filter, Literal};
 pub use name::TableName;
 pub use operation::{Call, Operation, OperationKind, PageSize, QueryEntities, QueryTables};

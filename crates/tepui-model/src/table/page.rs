@@ -34,6 +34,7 @@ pub struct TablePage {
     pub names: Vec<String>,
     /// The name, in lower case, from which the next page goes on.
     pub next: Option<String>,
+    pub cost: Cost,
 }
 
 /// How a query is carried out, from the cheapest to the dearest.

@@ -4,14 +4,14 @@
 //! second (`RowKey`). Servers turn boxes into ranges of keys; clients and tools explain with them what a query costs.
 
 use super::{Comparison, Filter, Literal, PlanKind, ValueRef};
+use crate::cost::CostHint;
 use crate::text::utf16_cmp;
 use std::cmp::Ordering;
+use std::fmt;
 use std::ops::Bound;
 
 /// More boxes than this are not worth telling apart.
 const MAX_BOXES: usize = 1000;
-/// More points than this are worth a hint.
-const MANY_POINTS: usize = 10;
 
 /// A union of boxes that holds every match of a filter, and nothing else if it is exact.
 ///
@@ -40,10 +40,25 @@ pub enum QueryHint {
     EveryPartition,
     SeveralPartitions,
     FiltersWhatIsRead,
-    ManyPoints,
+    SeveralPoints,
 }
 
 impl QueryHint {
+    /// As it is written in the receipt of a query that ran.
+    pub fn name(self) -> &'static str {
+        self.in_receipt().name()
+    }
+
+    /// The hint that the receipt has, if what was read makes it worth one.
+    pub fn in_receipt(self) -> CostHint {
+        match self {
+            Self::EveryPartition => CostHint::FullScan,
+            Self::SeveralPartitions => CostHint::RowKeyRange,
+            Self::FiltersWhatIsRead => CostHint::LowDensity,
+            Self::SeveralPoints => CostHint::UsePoint,
+        }
+    }
+
     pub fn message(self) -> &'static str {
         match self {
             Self::EveryPartition => {
@@ -58,9 +73,9 @@ impl QueryHint {
                 "Only keys are indexed: what else the filter asks for is looked for in every entity that is read. Put it \
                  into the RowKey if it is asked for often."
             }
-            Self::ManyPoints => {
-                "The filter names many single entities: each is looked up on its own. Entities that are read together \
-                 cost less if their keys follow each other."
+            Self::SeveralPoints => {
+                "The filter names several single entities: each is looked up on its own, one after the other. Ask for each \
+                 by its keys, several at a time; entities that are read together cost less if their keys follow each other."
             }
         }
     }
@@ -100,7 +115,7 @@ impl QueryPlan {
         match self.kind() {
             PlanKind::Table => hints.push(QueryHint::EveryPartition),
             PlanKind::PartitionRange => hints.push(QueryHint::SeveralPartitions),
-            PlanKind::Point if self.boxes.len() > MANY_POINTS => hints.push(QueryHint::ManyPoints),
+            PlanKind::Point if self.boxes.len() > 1 => hints.push(QueryHint::SeveralPoints),
             PlanKind::Nothing | PlanKind::Point | PlanKind::RowRange | PlanKind::Partition => {}
         }
         if !self.is_exact_in_ranges() {
@@ -219,6 +234,11 @@ impl Interval {
         let above = |low| Self { low, high: Bound::Unbounded };
         let below = |high| Self { low: Bound::Unbounded, high };
         match how {
+            // No text is less than the empty one.
+            Comparison::Less if text.is_empty() => Vec::new(),
+            Comparison::GreaterOrEqual if text.is_empty() => vec![Self::ALL],
+            Comparison::NotEqual if text.is_empty() => vec![above(excluded())],
+            Comparison::LessOrEqual if text.is_empty() => vec![Self { low: included(), high: included() }],
             Comparison::Equal => vec![Self { low: included(), high: included() }],
             Comparison::NotEqual => vec![below(excluded()), above(excluded())],
             Comparison::Greater => vec![above(excluded())],
@@ -254,6 +274,26 @@ impl Interval {
             }
         };
         (!empty).then_some(Self { low, high })
+    }
+}
+
+/// As people write it: `>= '2026'`, `in ['a', 'c')`.
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(point) = self.point() {
+            return write!(f, "= '{point}'");
+        }
+        match (&self.low, &self.high) {
+            (Bound::Unbounded, Bound::Unbounded) => f.write_str("any"),
+            (Bound::Included(low), Bound::Unbounded) => write!(f, ">= '{low}'"),
+            (Bound::Excluded(low), Bound::Unbounded) => write!(f, "> '{low}'"),
+            (Bound::Unbounded, Bound::Included(high)) => write!(f, "<= '{high}'"),
+            (Bound::Unbounded, Bound::Excluded(high)) => write!(f, "< '{high}'"),
+            (Bound::Included(low), Bound::Included(high)) => write!(f, "in ['{low}', '{high}']"),
+            (Bound::Included(low), Bound::Excluded(high)) => write!(f, "in ['{low}', '{high}')"),
+            (Bound::Excluded(low), Bound::Included(high)) => write!(f, "in ('{low}', '{high}']"),
+            (Bound::Excluded(low), Bound::Excluded(high)) => write!(f, "in ('{low}', '{high}')"),
+        }
     }
 }
 
@@ -306,8 +346,8 @@ mod tests {
             ("a property", Some(other()), &[EveryPartition, FiltersWhatIsRead]),
             ("a property of a partition", Some(Filter::And(vec![pk(), other()])), &[FiltersWhatIsRead]),
             ("a range of partitions", Some(compare("PartitionKey", Greater, "a")), &[SeveralPartitions]),
-            ("few points", Some(points(3)), &[]),
-            ("many points", Some(points(30)), &[ManyPoints]),
+            ("a point", Some(points(1)), &[]),
+            ("two points", Some(points(2)), &[SeveralPoints]),
             ("nothing", Some(Filter::Constant(false)), &[]),
         ] {
             assert_eq!(QueryPlan::of_entities(filter.as_ref()).hints(), expected, "{case}");

@@ -8,6 +8,7 @@ use tepui_model::cost::Cost;
 use tepui_model::grant::Grant;
 use tepui_model::table::{Change, ChangeSet, OperationKind};
 use tepui_model::{ErrorCode, ServiceError, Stage};
+use tepui_service::phase::{self, Phase};
 use tepui_storage::Engine;
 use tepui_wire::access::table::bounds;
 use tepui_wire::head::Head;
@@ -90,6 +91,7 @@ impl<E: Engine> Tables<E> {
         }
         let set = ChangeSet::new(changes)?;
         let written = self.service.transact(authorized.account(), &set, bounds(grant)).await?;
+        phase::enter(Phase::Reply);
         outcome.cost = Some(Cost::of_changes(set.changes()));
         let answers: Vec<_> = set
             .changes()
@@ -119,7 +121,11 @@ impl<E: Engine> Tables<E> {
         request.check_name()?;
         let request = request.prepare_part(&batch::part_accept(head), None)?;
         let call = request.decode(&[])?;
-        let response = self.carry_out(authorized, outcome, &request, &call).await?;
+        let answered = self.carry_out(authorized, outcome, &request, &call).await;
+        if let Some(cost) = &mut outcome.cost {
+            cost.operations = Some(1);
+        }
+        let response = answered?;
         Ok(response.map(Payload::into_whole))
     }
 }

@@ -37,6 +37,7 @@ use tepui_model::blob::{Call, ContainerName, HttpProperties, ListBlobs, Operatio
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller};
+use tepui_service::phase::{self, Phase};
 use tepui_service::{BlobService, CoopBudget};
 use tepui_storage::{Engine, Extents};
 use tepui_wire::access::blob as access;
@@ -130,6 +131,12 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             }
             // Both are released before waiting for more: requests that hold some and wait for more would deadlock.
         };
+        phase::enter(Phase::Reply);
+        outcome.cost = match &answer.reply {
+            Reply::Containers(page) => Some(page.cost),
+            Reply::Found(page) => Some(page.cost),
+            _ => None,
+        };
         let response = match answer.reply {
             Reply::BlockList(list) => encode_in_turns(BlockListWriter::new(list)).await,
             reply => encode(&context(authorized, None), operation, reply)?,
@@ -147,9 +154,11 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
     ) -> Result<Response<ReplyBody>, ServiceError> {
         let memory = self.memory.reserve_page(authorized.account()).await?;
         let mut writer = BlobListWriter::new(&context(authorized, None), query);
-        let next = self.service.list_blobs(caller, query, &mut writer);
-        let next = authorized.in_time(pin!(next)).await?;
-        let response = writer.finish(next.as_ref());
+        let page = self.service.list_blobs(caller, query, &mut writer);
+        let page = authorized.in_time(pin!(page)).await?;
+        phase::enter(Phase::Reply);
+        let response = writer.finish(page.next.as_ref());
+        outcome.cost = Some(page.cost);
         outcome.memory = ReplyMemory::keep(memory, response.body().len());
         Ok(response.map(ReplyBody::from))
     }

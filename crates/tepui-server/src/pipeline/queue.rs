@@ -16,9 +16,10 @@ use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::cost::Cost;
 use tepui_model::queue::message::MAX_TEXT_BYTES;
-use tepui_model::queue::{Call, Operation, QueueName, SequencedOperation};
+use tepui_model::queue::{Call, Operation, QueueName, Reply, SequencedOperation};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::QueueService;
+use tepui_service::phase::{self, Phase};
 use tepui_storage::Engine;
 use tepui_wire::auth::SasToken;
 use tepui_wire::queue::reply::encode;
@@ -91,8 +92,12 @@ impl<E: Engine> ServiceHandler for Queues<E> {
                 bytes => Some(self.replies.reserve(authorized.account(), bytes).await?),
             };
             let reply = self.service.execute(authorized.account(), &call).await;
+            phase::enter(Phase::Reply);
             let reply = reply.map_err(|error| request.quoted(error))?;
-            outcome.cost = Cost::of_messages(&reply, call.text_bytes());
+            outcome.cost = match &reply {
+                Reply::Queues(page) => Some(page.cost),
+                reply => Cost::of_messages(reply, call.text_bytes()),
+            };
             let response = encode(head, reply)?;
             let memory = memory.and_then(|memory| ReplyMemory::keep(memory, response.body().len()));
             Ok((response.map(ReplyBody::from), memory))

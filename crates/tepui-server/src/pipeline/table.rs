@@ -18,8 +18,9 @@ use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::cost::Cost;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::table::{Call, Operation, OperationKind, Reply};
-use tepui_model::{ServiceError, Stage};
+use tepui_model::{ErrorCode, ServiceError, Stage};
 use tepui_service::TableService;
+use tepui_service::phase::{self, Phase};
 use tepui_storage::Engine;
 use tepui_wire::access::table::bounds;
 use tepui_wire::address::Target;
@@ -54,17 +55,20 @@ impl<E: Engine> Tables<E> {
         let (account, now) = (authorized.account(), authorized.now);
         match call {
             Call::Operation(operation) => {
-                if matches!(operation, Operation::GetEntity { .. }) {
-                    outcome.cost = Some(Cost::of_point_read(None));
-                }
-                let reply = self.service.execute(account, operation, bounds).await?;
-                if let Reply::Entity(entity) = &reply {
-                    outcome.cost = Some(Cost::of_point_read(Some(entity)));
-                }
+                let reply = self.service.execute(account, operation, bounds).await;
+                phase::enter(Phase::Reply);
+                outcome.cost = match &reply {
+                    Ok(Reply::Entity(entity)) => Some(Cost::of_point_read(Some(entity))),
+                    Ok(Reply::Tables(page)) => Some(page.cost),
+                    Err(error) if is_missing_entity(operation, error) => Some(Cost::of_point_read(None)),
+                    _ => None,
+                };
+                let reply = reply?;
                 Ok(encode(request, now, reply).map(Payload::from))
             }
             Call::Change { table, change } => {
                 let written = self.service.change_entity(account, table, change, bounds).await?;
+                phase::enter(Phase::Reply);
                 outcome.cost = Some(Cost::of_change(change));
                 Ok(encode_change(request, now, change, written).map(Payload::from))
             }
@@ -73,6 +77,7 @@ impl<E: Engine> Tables<E> {
                 let mut writer = PageWriter::new(request, now, &query.table);
                 let page =
                     self.service.query_entities(account, query, bounds, authorized.time, &mut writer).await?;
+                phase::enter(Phase::Reply);
                 let response = writer.finish(&page);
                 outcome.cost = Some(page.cost);
                 outcome.memory = ReplyMemory::keep(memory, response.body().len());
@@ -95,6 +100,11 @@ impl<E: Engine> Tables<E> {
             _ => error,
         }
     }
+}
+
+/// Whether an entity was looked for that does not exist. There is a receipt for that, other than for refusals.
+fn is_missing_entity(operation: &Operation, error: &ServiceError) -> bool {
+    matches!(operation, Operation::GetEntity { .. }) && error.code == ErrorCode::ResourceNotFound
 }
 
 /// Fidelity: a refusal by the store says too which preference was heard. scenario: insert-conflict-keeps-preference

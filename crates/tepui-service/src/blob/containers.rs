@@ -20,6 +20,7 @@ use tepui_model::blob::{
     ContainerProperties, DeletedContainer, LeaseAction, ListContainers, ListedContainer, Operation,
     Preconditions, PublicAccess, Reply, SoftDeleted, Tags, Unmet, Validators,
 };
+use tepui_model::cost::Cost;
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_storage::{Key, Snapshot};
@@ -374,8 +375,10 @@ pub(super) async fn list<S: Snapshot>(
         range.start = range.start.max(start);
     }
     let mut rows = RowCursor::new(context.snapshot, range, query.page_size + 1);
-    let (mut page, mut bytes) = (ContainerPage::default(), 0);
+    let mut page = ContainerPage { cost: Cost::of_list(1), ..ContainerPage::default() };
+    let mut bytes = 0;
     while let Some((key, value)) = rows.next().await? {
+        page.cost.look_at(key.len() + value.len());
         let Some((name, incarnation)) = keyspace::container_name(context.account, &key) else { continue };
         if incarnation.is_some() && !query.with_deleted {
             rows.skip_to(&keyspace::container_edge(context.account, &name, Edge::After));
@@ -408,6 +411,7 @@ pub(super) async fn list<S: Snapshot>(
         page.containers.push(ListedContainer { name: name.into_owned(), properties, deleted });
     }
     add_logs(context, query, &mut page);
+    page.cost = page.cost.of_page(page.containers.len(), page.next.is_some());
     Ok(page)
 }
 

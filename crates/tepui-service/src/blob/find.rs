@@ -16,6 +16,7 @@ use tepui_model::ServiceError;
 use tepui_model::blob::{
     FindBlobsByTags, FoundBlob, FoundMarker, FoundPage, Revision, TagComparison, TagFilter, Tags,
 };
+use tepui_model::cost::Cost;
 use tepui_storage::{Key, KeyRange, Snapshot};
 
 /// Rows examined for one page. A page that is not full then has a continuation marker.
@@ -31,32 +32,17 @@ pub(super) async fn find<S: Snapshot>(
     context: &Context<'_, S>,
     query: &FindBlobsByTags,
 ) -> Result<FoundPage, ServiceError> {
-    let mut search = TagSearch { context, query, page: FoundPage::default(), examined: 0 };
-    if let Some(name) = &query.container {
-        let (_, container) = containers::find(context, name).await?;
-        search.search_container(name.as_str(), container.incarnation).await?;
-        return Ok(search.page);
-    }
-    let mut range = keyspace::containers(context.account, "");
-    if let Some(from) = &query.from {
-        range.start = keyspace::container(context.account, &from.container);
-    }
-    let mut rows = RowCursor::new(context.snapshot, range, 100);
-    while search.page.next.is_none()
-        && let Some((key, row)) = rows.next().await?
-    {
-        let Some((name, None)) = keyspace::container_name(context.account, &key) else { continue };
-        if !may_be_in(&query.filter, &name) {
-            continue;
+    let page = FoundPage { cost: Cost::of_list(0), ..FoundPage::default() };
+    let mut search = TagSearch { context, query, page, examined: 0 };
+    match &query.container {
+        Some(name) => {
+            let (_, container) = containers::find(context, name).await?;
+            search.search_container(name.as_str(), container.incarnation).await?;
         }
-        if search.is_exhausted() {
-            search.end_at(&name, "", Revision::Base);
-            break;
-        }
-        search.examined += 1;
-        search.search_container(&name, StoredContainer::decode(&row)?.incarnation).await?;
+        None => search.search_account().await?,
     }
-    Ok(search.page)
+    let FoundPage { blobs, next, cost } = search.page;
+    Ok(FoundPage { cost: cost.of_page(blobs.len(), next.is_some()), blobs, next })
 }
 
 /// Whether a container can match the filter by its name.
@@ -95,6 +81,33 @@ struct TagSearch<'a, S> {
 }
 
 impl<S: Snapshot> TagSearch<'_, S> {
+    /// Adds the matches of all containers.
+    async fn search_account(&mut self) -> Result<(), ServiceError> {
+        let account = self.context.account;
+        let mut range = keyspace::containers(account, "");
+        if let Some(from) = &self.query.from {
+            range.start = keyspace::container(account, &from.container);
+        }
+        self.page.cost.ranges += 1;
+        let mut rows = RowCursor::new(self.context.snapshot, range, 100);
+        while self.page.next.is_none()
+            && let Some((key, row)) = rows.next().await?
+        {
+            self.page.cost.look_at(key.len() + row.len());
+            let Some((name, None)) = keyspace::container_name(account, &key) else { continue };
+            if !may_be_in(&self.query.filter, &name) {
+                continue;
+            }
+            if self.is_exhausted() {
+                self.end_at(&name, "", Revision::Base);
+                break;
+            }
+            self.examined += 1;
+            self.search_container(&name, StoredContainer::decode(&row)?.incarnation).await?;
+        }
+        Ok(())
+    }
+
     /// Adds the matches of one container.
     async fn search_container(&mut self, name: &str, container: Incarnation) -> Result<(), ServiceError> {
         let from = self.query.from.as_ref().filter(|from| from.container == name);
@@ -130,9 +143,11 @@ impl<S: Snapshot> TagSearch<'_, S> {
         if let Some((blob, revision)) = from.as_deref().and_then(keyspace::blob_of) {
             range.start = keyspace::tag(container, (key, value), &blob, revision);
         }
+        self.page.cost.ranges += 1;
         let mut rows = RowCursor::new(self.context.snapshot, range, 1000);
         loop {
             let page = rows.take(self.read_ahead()).await?;
+            page.iter().for_each(|(row, value)| self.page.cost.look_at(row.len() + value.len()));
             let tagged = page.iter().filter_map(|(row, _)| keyspace::tagged_blob(row));
             let keys: Vec<Key> =
                 tagged.map(|(blob, revision)| keyspace::blob(container, &blob, revision)).collect();
@@ -172,12 +187,14 @@ impl<S: Snapshot> TagSearch<'_, S> {
         from: Option<&Key>,
     ) -> Result<Option<Vec<Key>>, ServiceError> {
         let (mut keys, mut bytes) = (Vec::new(), 0);
+        self.page.cost.ranges += 1;
         let mut rows = RowCursor::new(self.context.snapshot, range, 1000);
         for _ in 0..=MAX_SORTED {
-            let Some((row, _)) = rows.next().await? else {
+            let Some((row, value)) = rows.next().await? else {
                 keys.sort_unstable();
                 return Ok(Some(keys));
             };
+            self.page.cost.look_at(row.len() + value.len());
             let Some((blob, revision)) = keyspace::tagged_blob(&row) else { continue };
             let key = keyspace::blob(container, &blob, revision);
             self.context.coop.spend(ROW_COST).await;
@@ -201,8 +218,10 @@ impl<S: Snapshot> TagSearch<'_, S> {
     ) -> Result<(), ServiceError> {
         let mut range = keyspace::blobs(container);
         range.start = from.map_or(range.start.clone(), |from| from.max(range.start));
+        self.page.cost.ranges += 1;
         let mut rows = RowCursor::new(self.context.snapshot, range, 256);
         while let Some((key, row)) = rows.next().await? {
+            self.page.cost.look_at(key.len() + row.len());
             let Some((blob, revision)) = keyspace::blob_of(&key) else { continue };
             if self.is_exhausted() {
                 self.end_at(name, &blob, revision);
@@ -269,6 +288,8 @@ impl<S: Snapshot> TagSearch<'_, S> {
                 return Ok(Capacity::Full);
             }
             self.examined += 1;
+            // It was counted with its entry of the index.
+            self.page.cost.bytes += row.as_ref().map_or(0, |row| (key.len() + row.len()) as u64);
             let is_wanted = revision == Revision::Base || self.query.with_versions;
             if let Some(row) = row.filter(|_| is_wanted)
                 && let Some(found) = self.matching(container, &blob, revision, &StoredBlob::decode(&row)?)

@@ -10,9 +10,10 @@ use crate::transact::storage_error;
 use crate::{MAX_PAGE_BYTES, MAX_PAGE_TIME};
 use std::ops::ControlFlow;
 use tepui_model::blob::{
-    BlobEntry, BlobInclude, BlobMarker, BlobName, BlobSink, LeaseView, ListBlobs, ListedBlob, ListedContent,
-    Revision,
+    BlobEntry, BlobInclude, BlobMarker, BlobName, BlobPage, BlobSink, LeaseView, ListBlobs, ListedBlob,
+    ListedContent, Revision,
 };
+use tepui_model::cost::Cost;
 use tepui_model::text::utf16_cmp;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Key, KeyRange, Snapshot, Value};
@@ -24,8 +25,8 @@ const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
 
 /// How far a page was listed.
 pub(super) enum Listed {
-    /// To its end. Where the next one begins.
-    Page(Option<BlobMarker>),
+    /// To its end.
+    Page(BlobPage),
     /// Until the transaction became too old: to be continued in another. `None`: nothing was listed.
     Outdated(Option<Box<ListProgress>>),
 }
@@ -54,7 +55,10 @@ pub(super) async fn list_blobs<S: Snapshot>(
         }
         match listing.step().await {
             Ok(ControlFlow::Continue(())) => {}
-            Ok(ControlFlow::Break(next)) => return Ok(Listed::Page(next)),
+            Ok(ControlFlow::Break(next)) => {
+                let cost = listing.cost.of_page(listing.count, next.is_some());
+                return Ok(Listed::Page(BlobPage { next, cost }));
+            }
             Err(error) if error.is_outdated => {
                 return Ok(Listed::Outdated(Some(Box::new(listing.into_progress()))));
             }
@@ -92,6 +96,7 @@ struct Listing<'s, S> {
     pending_version: Option<PendingVersion>,
     /// Bytes of the rows read so far.
     bytes: usize,
+    cost: Cost,
     /// The time for the page is over.
     is_late: bool,
 }
@@ -106,6 +111,7 @@ pub(super) struct ListProgress {
     next_block: Option<String>,
     pending_version: Option<PendingVersion>,
     bytes: usize,
+    cost: Cost,
 }
 
 struct PendingVersion {
@@ -161,6 +167,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             next_block: None,
             pending_version: None,
             bytes: 0,
+            cost: Cost::of_list(if include.uncommitted { 2 } else { 1 }),
         };
         let progress = progress.map_or_else(begin, |progress| *progress);
         Self {
@@ -176,6 +183,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             next_block: progress.next_block,
             pending_version: progress.pending_version,
             bytes: progress.bytes,
+            cost: progress.cost,
             is_late: false,
         }
     }
@@ -190,6 +198,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             next_block: self.next_block,
             pending_version: self.pending_version,
             bytes: self.bytes,
+            cost: self.cost,
         }
     }
 
@@ -286,12 +295,16 @@ impl<'s, S: Snapshot> Listing<'s, S> {
     async fn fill(&mut self) -> Result<(), ServiceError> {
         if self.next_blob.is_none() {
             self.next_blob = self.blobs.next().await?;
+            if let Some((key, row)) = &self.next_blob {
+                self.cost.look_at(key.len() + row.len());
+            }
         }
         if self.next_block.is_none()
             && let Some(blocks) = &mut self.blocks
-            && let Some((key, _)) = blocks.next().await?
+            && let Some((key, row)) = blocks.next().await?
             && let Some((name, _)) = keyspace::block_of(&key)
         {
+            self.cost.look_at(key.len() + row.len());
             blocks.skip_to(&keyspace::blocks(self.container, &name).end);
             self.next_block = Some(name.into_owned());
         }

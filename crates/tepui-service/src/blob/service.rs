@@ -10,6 +10,7 @@ use super::{append, blocks, change, containers, copy, delete, find, list, pages,
 use crate::catalogue::CatalogueCache;
 use crate::coop::{CoopBudget, CoopSnapshot};
 use crate::keyspace::ContentId;
+use crate::phase::{self, Phase};
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
 use crate::transact::{
@@ -23,7 +24,7 @@ use tepui_digest::{ChecksumHasher, Digester};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    self, BlobMarker, BlobServiceProperties, BlobSink, ByteRange, Changed, Checksums, ContainerName,
+    self, BlobPage, BlobServiceProperties, BlobSink, ByteRange, Changed, Checksums, ContainerName,
     CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
@@ -263,19 +264,20 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Err(failure.error)
     }
 
-    /// Lists blobs into the sink. Returns where the next page begins.
+    /// Lists a page of blobs into the sink.
     pub async fn list_blobs(
         &self,
         caller: Caller<'_>,
         query: &ListBlobs,
         sink: &mut dyn BlobSink,
-    ) -> Result<Option<BlobMarker>, ServiceError> {
+    ) -> Result<BlobPage, ServiceError> {
+        phase::enter(Phase::Read);
         let mut progress = None;
         for _ in 0..=MAX_RESTARTS {
             let snapshot = self.begin().await?;
             let context = self.context(&snapshot, caller);
             match list::list_blobs(&context, query, sink, progress).await? {
-                Listed::Page(next) => return Ok(next),
+                Listed::Page(page) => return Ok(page),
                 Listed::Outdated(listed) => progress = listed,
             }
         }
@@ -291,6 +293,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     ) -> Result<Answer<E, X>, CommitFailure> {
         let space = SpaceUse::frees_if(operation.frees_space());
         retry(|merged: Option<Merged>| async move {
+            phase::enter(Phase::Read);
             // Before the transaction: what it sees stays readable.
             let reading = self.extents.read_guard();
             let snapshot = self.begin().await?;

@@ -5,6 +5,7 @@ use crate::catalogue::{CatalogueCache, next_incarnation};
 use crate::keyspace;
 use crate::record::{self, StoredQueue};
 use crate::transact::{Outcome, storage_error};
+use tepui_model::cost::Cost;
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::{ListQueues, ListedQueue, QueuePage, Reply};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
@@ -76,17 +77,18 @@ pub(super) async fn list<S: Snapshot>(
     if let Some(from) = &query.from {
         range.start = range.start.max(keyspace::queue(account, from));
     }
-    let mut page = QueuePage::default();
+    let mut page = QueuePage { cost: Cost::of_list(1), ..QueuePage::default() };
     let mut bytes = 0;
-    while range.start < range.end {
+    'page: while range.start < range.end {
         let max_rows = query.page_size + 1 - page.queues.len();
         let limit = ScanLimit { max_rows, max_bytes: 1024 * 1024 };
         let rows = snapshot.scan(&range, limit).await.map_err(storage_error)?;
         for (key, value) in &rows.rows {
+            page.cost.look_at(key.len() + value.len());
             let Some(name) = keyspace::queue_name(account, key) else { continue };
             if page.queues.len() == query.page_size || bytes >= MAX_PAGE_BYTES {
                 page.next = Some(name.into_owned());
-                return Ok(page);
+                break 'page;
             }
             let metadata = match query.with_metadata {
                 true => Some(StoredQueue::decode(value)?.metadata),
@@ -98,5 +100,6 @@ pub(super) async fn list<S: Snapshot>(
         let Some(next) = rows.next else { break };
         range.start = next;
     }
+    page.cost = page.cost.of_page(page.queues.len(), page.next.is_some());
     Ok(page)
 }

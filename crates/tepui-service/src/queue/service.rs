@@ -8,6 +8,7 @@ use crate::catalogue::CatalogueCache;
 use crate::coop::CoopSnapshot;
 use crate::gc::GarbageCollector;
 use crate::keyspace;
+use crate::phase::{self, Phase};
 use crate::record::{QueueState, StoredQueue};
 use crate::settings::Settings;
 use crate::transact::{Attempt, Outcome, SpaceUse, attempt, commit, restart, retry, storage_error};
@@ -87,6 +88,7 @@ impl<E: Engine> QueueService<E> {
     /// Executes an operation that changes no message.
     async fn execute_unsequenced(&self, account: &str, operation: &Operation) -> Result<Reply, ServiceError> {
         let reply = retry(|()| async move {
+            phase::enter(Phase::Read);
             let snapshot = self.begin().await?;
             let outcome = self.decide(&snapshot, account, operation).await?;
             let transaction = snapshot.into_inner();
@@ -173,6 +175,7 @@ impl<E: Engine> QueueService<E> {
         sequencer: &QueueSequencer<E::Pipeline>,
         command: Command<'_>,
     ) -> Result<Attempt<Result<CommandReply, ServiceError>>, ServiceError> {
+        phase::enter(Phase::Read);
         let mut pending = sequencer.pending.lock().await;
         let now = self.clock.tick();
         // Taken out while the step is decided, so that one that is cancelled half-way is never continued.
@@ -196,7 +199,10 @@ impl<E: Engine> QueueService<E> {
         let (outcome, proof) = commits.submit(command.space());
         *pending = Some(commits);
         drop(pending);
-        Ok(attempt(&*self.engine, outcome.await, proof, reply).await?)
+        phase::enter(Phase::Commit);
+        let outcome = outcome.await;
+        phase::enter(Phase::Read);
+        Ok(attempt(&*self.engine, outcome, proof, reply).await?)
     }
 
     /// Begins a new pipeline, whose state contains all that was decided before.

@@ -165,6 +165,8 @@ proptest! {
         for pair in plan.ranges.windows(2) {
             prop_assert!(pair[0].end < pair[1].start);
         }
+        let explained = tepui_model::table::explain(Some(&filter));
+        prop_assert_eq!((explained.plan, explained.ranges.len()), (plan.kind, plan.ranges.len()));
         for p in ["", "a", "aa", "ab", "b", "c", "😀", "\u{E000}"] {
             for r in ["", "a", "aa", "ab", "b", "c", "😀", "\u{E000}"] {
                 let view = EntityView { partition_key: p, row_key: r, timestamp: Timestamp::MIN, packed: &[] };

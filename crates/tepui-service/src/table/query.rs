@@ -78,7 +78,10 @@ impl<'a> PageQuery<'a> {
     /// Reads the page, or what is left of it after a failure.
     pub(super) async fn run<S: Snapshot>(&mut self, snapshot: &S) -> Result<EntityPage, ServiceError> {
         let next = self.read(snapshot).await?;
-        Ok(EntityPage { cost: Cost { has_more: next.is_some(), ..self.page.cost }, next })
+        // A query that finds nothing is a request nevertheless.
+        let cost = self.page.cost;
+        let cost = Cost { has_more: next.is_some(), units: cost.units.max(1), ..cost };
+        Ok(EntityPage { cost, next })
     }
 
     async fn read<S: Snapshot>(&mut self, snapshot: &S) -> Result<Option<Continuation>, ServiceError> {

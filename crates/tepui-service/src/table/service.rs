@@ -6,6 +6,7 @@ use super::{plan, tables};
 use crate::catalogue::CatalogueCache;
 use crate::gc::GarbageCollector;
 use crate::keyspace::{self, Incarnation};
+use crate::phase::{self, Phase};
 use crate::record::{StoredEntity, StoredTable};
 use crate::settings::Settings;
 use crate::transact::{MAX_RESTARTS, Outcome, SpaceUse, commit, restart, retry, storage_error};
@@ -57,6 +58,7 @@ impl<E: Engine> TableService<E> {
     ) -> Result<Reply, ServiceError> {
         let space = SpaceUse::frees_if(operation.frees_space());
         let reply = retry(|()| async move {
+            phase::enter(Phase::Read);
             let transaction = self.begin().await?;
             let outcome = self.decide(&transaction, account, operation, bounds).await?;
             commit(&*self.engine, transaction, outcome, space).await.map_err(ServiceError::from)
@@ -136,6 +138,7 @@ impl<E: Engine> TableService<E> {
     ) -> Result<Written, ServiceError> {
         let space = SpaceUse::frees_if(change.frees_space());
         retry(|()| async move {
+            phase::enter(Phase::Read);
             let transaction = self.begin().await?;
             let outcome = self.change(&transaction, account, table, change, bounds).await?;
             commit(&*self.engine, transaction, outcome, space).await.map_err(ServiceError::from)
@@ -152,6 +155,7 @@ impl<E: Engine> TableService<E> {
     ) -> Result<Vec<Written>, ServiceError> {
         let space = SpaceUse::frees_if(set.frees_space());
         retry(|()| async move {
+            phase::enter(Phase::Read);
             let transaction = self.begin().await?;
             let outcome = self.change_all(&transaction, account, set, bounds).await?;
             commit(&*self.engine, transaction, outcome, space).await.map_err(ServiceError::from)
@@ -169,13 +173,16 @@ impl<E: Engine> TableService<E> {
         sink: &mut dyn EntitySink,
     ) -> Result<EntityPage, ServiceError> {
         let budget = self.options.budget.within(time);
+        phase::enter(Phase::Read);
         let find = || async {
             let transaction = self.begin().await?;
             let (_, table) = self.table(&transaction, account, &query.table).await?;
             Ok((transaction, table))
         };
         let (mut transaction, table) = restart(find).await?;
+        phase::enter(Phase::Plan);
         let plan = plan::entities(table, query.filter.as_ref(), bounds);
+        phase::enter(Phase::Read);
         let from = query.from.as_ref().map(|from| keyspace::continued_at(table, from));
         let page_size = query.page_size.get();
         let mut page = PageQuery::new(plan, query.filter.as_ref(), page_size, from, budget, sink);

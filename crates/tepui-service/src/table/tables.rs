@@ -8,6 +8,7 @@ use crate::keyspace;
 use crate::record::{self, StoredTable};
 use crate::transact::{Outcome, storage_error};
 use tepui_model::access_policy::SignedIdentifier;
+use tepui_model::cost::Cost;
 use tepui_model::table::{
     EntityView, Filter, Literal, PropertiesBuilder, QueryTables, Reply, TableName, TablePage, ValueRef,
 };
@@ -90,16 +91,29 @@ pub(super) async fn query<S: Snapshot>(
     account: &str,
     query: &QueryTables,
 ) -> Result<TablePage, ServiceError> {
+    let mut page = TablePage::default();
+    read_page(snapshot, account, query, &mut page).await?;
+    page.cost = page.cost.of_page(page.names.len(), page.next.is_some());
+    Ok(page)
+}
+
+async fn read_page<S: Snapshot>(
+    snapshot: &S,
+    account: &str,
+    query: &QueryTables,
+    page: &mut TablePage,
+) -> Result<(), ServiceError> {
     let filter = query.filter.as_ref().map(by_lower_name).transpose()?;
     let page_size = query.page_size.get();
-    let mut page = TablePage::default();
+    let ranges = plan::tables(account, filter.as_ref());
+    page.cost = Cost::of_list(ranges.len());
     let coop = CoopBudget::default();
     let work_per_row = ROW_COST + filter.as_ref().map_or(0, Filter::comparisons);
     let from = query.from.as_deref().map(|name| keyspace::table(account, name));
     if page_size == 0 {
-        return Ok(page);
+        return Ok(());
     }
-    for mut range in plan::tables(account, filter.as_ref()) {
+    for mut range in ranges {
         if let Some(from) = &from {
             range.start = range.start.max(from.clone());
         }
@@ -107,9 +121,10 @@ pub(super) async fn query<S: Snapshot>(
             let limit = ScanLimit { max_rows: page_size + 1, max_bytes: 1024 * 1024 };
             let rows = snapshot.scan(&range, limit).await.map_err(storage_error)?;
             for (key, value) in &rows.rows {
+                page.cost.look_at(key.len() + value.len());
                 if coop.charge(work_per_row) && coop.yield_if_due().await >= MAX_PAGE_TIME {
                     page.next = keyspace::table_name(account, key).map(|name| name.into_owned());
-                    return Ok(page);
+                    return Ok(());
                 }
                 let table = StoredTable::decode(value)?;
                 if !filter.as_ref().is_none_or(|filter| matches_name(filter, &table.name)) {
@@ -117,7 +132,7 @@ pub(super) async fn query<S: Snapshot>(
                 }
                 if page.names.len() == page_size {
                     page.next = keyspace::table_name(account, key).map(|name| name.into_owned());
-                    return Ok(page);
+                    return Ok(());
                 }
                 page.names.push(table.name);
             }
@@ -125,7 +140,7 @@ pub(super) async fn query<S: Snapshot>(
             range.start = next;
         }
     }
-    Ok(page)
+    Ok(())
 }
 
 /// The same filter with its texts in lower case; names are compared so. Tables have no other property.

@@ -39,7 +39,7 @@ async fn a_list_goes_on_when_its_transaction_is_too_old() {
     let query = ListBlobs { include: all, ..lists::query("", None, 100) };
     let list = async || {
         let mut page = lists::BlobPage::default();
-        page.next = bench.service().list_blobs(Caller::owner(ACCOUNT), &query, &mut page).await?;
+        page.next = bench.service().list_blobs(Caller::owner(ACCOUNT), &query, &mut page).await?.next;
         Ok::<_, ServiceError>(page.blobs)
     };
     let expected = list().await.unwrap();

@@ -44,7 +44,7 @@ pub(crate) async fn page_as(
 ) -> Result<BlobPage, ServiceError> {
     let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
     let mut page = BlobPage::default();
-    page.next = bench.service().list_blobs(caller, &query, &mut page).await?;
+    page.next = bench.service().list_blobs(caller, &query, &mut page).await?.next;
     Ok(page)
 }
 
@@ -219,7 +219,7 @@ async fn a_page_ends_when_enough_was_read() {
     assert_eq!(pages.concat(), names);
     let mut large = BlobPage { entry_bytes: 4096, ..BlobPage::default() };
     let caller = Caller::owner(ACCOUNT);
-    let next = bench.service().list_blobs(caller, &query("", None, 5000), &mut large).await.unwrap();
+    let next = bench.service().list_blobs(caller, &query("", None, 5000), &mut large).await.unwrap().next;
     assert_eq!(large.blobs.len(), 1024, "4 MiB");
     assert_eq!(next, Some(BlobMarker::At(BlobName::parse("1024").unwrap(), Revision::Base)));
     // What is skipped counts, too: these have old versions of every name in between.

@@ -9,13 +9,28 @@ mod printer;
 
 use lexer::{Lexer, Token, Word};
 pub use printer::print;
-use tepui_model::table::{Comparison, Filter, Literal};
+use tepui_model::table::{self, Comparison, Explanation, Filter, Literal};
 use tepui_model::{ErrorCode, ServiceError, Stage};
 
 /// The longest text. A URL can hardly be longer.
 const MAX_BYTES: usize = 32 * 1024;
 /// How deep parentheses and negations may nest.
 const MAX_DEPTH: usize = 100;
+
+/// Says what a query with this `$filter` would read, without running it. A blank one is none.
+///
+/// ```
+/// use tepui_wire::table::filter_text::explain;
+/// let explanation = explain("PartitionKey eq 'berlin' and (RowKey eq '7' or RowKey eq '9')").unwrap();
+/// assert_eq!(explanation.plan.name(), "point");
+/// let ranges: Vec<String> = explanation.ranges.iter().map(ToString::to_string).collect();
+/// assert_eq!(ranges, ["PartitionKey = 'berlin', RowKey = '7'", "PartitionKey = 'berlin', RowKey = '9'"]);
+/// assert_eq!(explanation.hint().map(|hint| hint.name()), Some("use-point"));
+/// assert!(explain("PartitionKey equals 7").is_err());
+/// ```
+pub fn explain(text: &str) -> Result<Explanation, ServiceError> {
+    Ok(table::explain(parse(text)?.as_ref()))
+}
 
 /// The filter that a text stands for; `None` for a blank one.
 ///

@@ -380,7 +380,7 @@ proptest! {
         });
         let listed = names.iter().map(|name| ListedContainer { name: name.to_string(), properties: properties.clone(), deleted: deleted.clone() });
         let next = ContainerMarker { name: "zzz".to_owned(), deleted_version: None };
-        let page = ContainerPage { containers: listed.collect(), next: Some(next.clone()) };
+        let page = ContainerPage { containers: listed.collect(), next: Some(next.clone()), ..ContainerPage::default() };
         let list = Operation::ListContainers(ListContainers {
             prefix: String::new(),
             from: None,
@@ -549,7 +549,7 @@ proptest! {
             ),
             (
                 Operation::FindBlobsByTags(FindBlobsByTags { container: None, filter, from: None, page_size: 5000, with_deleted: false, with_versions: false }),
-                Reply::Found(FoundPage { blobs: vec![found], next: None }),
+                Reply::Found(FoundPage { blobs: vec![found], ..FoundPage::default() }),
                 RemoteReply::Found {
                     blobs: vec![RemoteFound {
                         container: container.to_string(),

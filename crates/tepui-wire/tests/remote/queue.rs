@@ -222,7 +222,7 @@ proptest! {
             })
             .collect();
         let marker = next.as_ref().map(|next| format!("/{ACCOUNT}/{next}"));
-        let page = QueuePage { queues: queues.clone(), next: next.map(|next| next.to_string()) };
+        let page = QueuePage { queues: queues.clone(), next: next.map(|next| next.to_string()), ..QueuePage::default() };
         let list = ListQueues { prefix: String::new(), from: None, page_size: 5000, with_metadata: true };
         let create = Operation::CreateQueue { queue: queue.clone(), metadata: metadata.clone() };
         for (call, reply, expected) in [

@@ -421,7 +421,7 @@ proptest! {
         for (operation, reply, expected) in [
             (
                 Operation::QueryTables(QueryTables::default()),
-                Reply::Tables(TablePage { names: names.clone(), next }),
+                Reply::Tables(TablePage { names: names.clone(), next, ..TablePage::default() }),
                 RemoteReply::Tables { names, next: token },
             ),
             (
