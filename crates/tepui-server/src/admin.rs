@@ -17,8 +17,13 @@ impl Admin {
         Self { metrics }
     }
 
-    fn metrics(&self) -> Response<ReplyBody> {
-        let mut response = Response::new(ReplyBody::from(self.metrics.render()));
+    async fn metrics(&self) -> Response<ReplyBody> {
+        let metrics = Arc::clone(&self.metrics);
+        // The sizes of files and disks are asked for, which may wait for the disk.
+        let Ok(text) = tokio::task::spawn_blocking(move || metrics.render()).await else {
+            return refusal(StatusCode::INTERNAL_SERVER_ERROR, "Metrics cannot be read now.");
+        };
+        let mut response = Response::new(ReplyBody::from(text));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Metrics::CONTENT_TYPE));
         response
     }
@@ -30,7 +35,7 @@ impl Handler for Admin {
     async fn handle(&self, _: Peer, head: request::Parts, body: Body) -> Response<ReplyBody> {
         body.discard().await;
         match (&head.method, head.uri.path()) {
-            (&Method::GET | &Method::HEAD, "/metrics") => self.metrics(),
+            (&Method::GET | &Method::HEAD, "/metrics") => self.metrics().await,
             (_, "/metrics") => {
                 let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "This path is for GET.");
                 response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));

@@ -142,12 +142,13 @@ impl Server {
             let data = data.clone();
             tokio::spawn(async move { control.serve(&data, stopped).await })
         });
+        let ports = (listeners, admin);
         match &data {
             Data::Memory(engine, extents) => {
-                run_all(listeners, admin, engine, extents, &config, shared, shutdown).await;
+                run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
             }
             Data::Disk(engine, extents, _) => {
-                run_all(listeners, admin, engine, extents, &config, shared, shutdown).await;
+                run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
             }
         }
         let _ = stop.send(true);
@@ -160,10 +161,9 @@ impl Server {
 
 /// Serves all listeners on one engine until `shutdown`.
 async fn run_all<E: Engine, X: Extents>(
-    listeners: Vec<(ServiceName, Listener)>,
-    admin: Option<Listener>,
-    engine: &Arc<E>,
-    extents: &Arc<X>,
+    (listeners, admin): (Vec<(ServiceName, Listener)>, Option<Listener>),
+    data: &Data,
+    (engine, extents): (&Arc<E>, &Arc<X>),
     config: &Config,
     shared: Arc<Shared>,
     shutdown: impl Future<Output = ()>,
@@ -204,12 +204,20 @@ async fn run_all<E: Engine, X: Extents>(
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
+    // What the listener of a port counts, for whoever asks.
+    let counts = |port| match &metrics {
+        Some(metrics) => metrics.watch_listener(port),
+        None => Arc::default(),
+    };
     if let (Some(listener), Some(metrics)) = (admin, &metrics) {
+        metrics.watch_data(data, &shared, blobs.stats());
+        metrics.watch_queues(queues.stats());
         let handler = Arc::new(Admin::new(Arc::clone(metrics)));
-        accepting.spawn(net::accept::serve(listener.socket, handler, Arc::clone(&shared)));
+        let counts = counts("admin");
+        accepting.spawn(net::accept::serve_counted(listener.socket, handler, Arc::clone(&shared), counts));
     }
     for (service, listener) in listeners {
-        let shared = Arc::clone(&shared);
+        let (shared, counts) = (Arc::clone(&shared), counts(service.name()));
         let front =
             |service| Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone());
         match service {
@@ -218,15 +226,25 @@ async fn run_all<E: Engine, X: Extents>(
                 let front = front(Service::Blob);
                 let blobs =
                     Blobs::new(front, Arc::clone(&blobs), remote, Arc::clone(&copies), &config.limits);
-                accepting.spawn(net::accept::serve(listener.socket, Arc::new(blobs), shared));
+                accepting.spawn(net::accept::serve_counted(listener.socket, Arc::new(blobs), shared, counts));
             }
             ServiceName::Queue => {
                 let queues = Queues::new(front(Service::Queue), Arc::clone(&queues), &config.limits);
-                accepting.spawn(net::accept::serve(listener.socket, Arc::new(queues), shared));
+                accepting.spawn(net::accept::serve_counted(
+                    listener.socket,
+                    Arc::new(queues),
+                    shared,
+                    counts,
+                ));
             }
             ServiceName::Table => {
                 let tables = Tables::new(front(Service::Table), Arc::clone(&tables), &config.limits);
-                accepting.spawn(net::accept::serve(listener.socket, Arc::new(tables), shared));
+                accepting.spawn(net::accept::serve_counted(
+                    listener.socket,
+                    Arc::new(tables),
+                    shared,
+                    counts,
+                ));
             }
         }
     }
