@@ -61,7 +61,7 @@ impl Admin {
         self.guard.check_origin(head)?;
         let path = head.uri.path();
         if path == "/metrics" {
-            return self.metrics(&head.method);
+            return self.metrics(&head.method).await;
         }
         let Some(path) = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'))
         else {
@@ -89,11 +89,16 @@ impl Admin {
         area.answer(Call { route, parts, query, body }).await
     }
 
-    fn metrics(&self, method: &Method) -> Result<Response<ReplyBody>, AdminError> {
+    async fn metrics(&self, method: &Method) -> Result<Response<ReplyBody>, AdminError> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Err(AdminError::method_not_allowed("GET, HEAD"));
         }
-        let mut response = Response::new(ReplyBody::from(self.metrics.render()));
+        let metrics = Arc::clone(&self.metrics);
+        // The sizes of files and disks are asked for, which may wait for the disk.
+        let text = tokio::task::spawn_blocking(move || metrics.render()).await.map_err(|_| {
+            AdminError::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "Metrics cannot be read now.")
+        })?;
+        let mut response = Response::new(ReplyBody::from(text));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Metrics::CONTENT_TYPE));
         Ok(response)
     }

@@ -27,6 +27,7 @@ mod table;
 pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
 pub use exchange::{Caller, FinishedExchange, OperationKind};
 pub use queue::Queues;
+pub(crate) use reply_memory::ReplyMemory;
 pub use table::Tables;
 
 use self::browsers::Browsers;
@@ -39,6 +40,7 @@ use crate::ids::RequestIds;
 use crate::metrics::Metrics;
 use crate::net::accept::Peer;
 use crate::net::body::{Body, BodyError, ReplyBody};
+use crate::net::limits::Limits;
 use crate::proxies::TrustedProxies;
 use crate::tail::Tail;
 use crate::telemetry::trace_headers;
@@ -57,7 +59,7 @@ use tepui_model::blob::BlobServiceProperties;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::{CorsRule, ServiceProperties};
-use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
+use tepui_model::{Clock, ErrorCode, ServiceError, Throttle, Timestamp};
 use tepui_service::phase::{self, Phase};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, SigningKeys, Verifier};
@@ -131,6 +133,15 @@ impl Front {
     pub(crate) fn with_tail(mut self, tail: Option<Arc<Tail>>) -> Self {
         Arc::make_mut(&mut self.sinks).tail = tail;
         self
+    }
+
+    /// The memory for answers of this port, which metrics watch.
+    fn reply_memory(&self, limits: &Limits) -> Arc<ReplyMemory> {
+        let replies = Arc::new(ReplyMemory::new(limits));
+        if let Some(metrics) = &self.sinks.metrics {
+            metrics.watch_replies(self.service, &replies);
+        }
+        replies
     }
 
     /// Whether an unknown version is reported before the credentials are checked.
@@ -431,6 +442,8 @@ fn error_response(
         return error_body::invalid_url_page(close);
     }
     outcome.error_code = Some(error.code.name());
+    outcome.throttle = error.throttle();
+    outcome.auth_failure = error.auth_failure();
     tracing::debug!(request_id, %error, "refused");
     if error.code == ErrorCode::InternalError {
         tracing::error!(request_id, %error, "internal error");
@@ -550,6 +563,8 @@ fn body_error(error: BodyError) -> ServiceError {
         BodyError::TooLarge => ErrorCode::RequestBodyTooLarge.into(),
         BodyError::TimedOut => ErrorCode::OperationTimedOut.into(),
         BodyError::Broken => ErrorCode::InvalidInput.into(),
-        BodyError::Busy => ServiceError::new(ErrorCode::ServerBusy).with_cause(error),
+        BodyError::Busy => {
+            ServiceError::new(ErrorCode::ServerBusy).with_cause(error).with_throttle(Throttle::Memory)
+        }
     }
 }

@@ -14,6 +14,7 @@ pub mod phase;
 pub mod queue;
 mod record;
 mod settings;
+mod stats;
 pub mod table;
 mod transact;
 mod work_lease;
@@ -23,6 +24,7 @@ pub use catalogue::catalogue_versions;
 pub use coop::CoopBudget;
 pub use gc::GarbageCollector;
 pub use queue::{QueueOptions, QueueService};
+pub use stats::{BlobStats, QueueStats};
 pub use table::{QueryBudget, TableOptions, TableService};
 pub use work_lease::{StoreAccess, WorkLeases};
 

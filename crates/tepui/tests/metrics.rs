@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use support::http::{Client, Reply};
 use support::table::{Change, batch_body, entity_path, properties};
 use support::{Server, wait_until};
@@ -21,7 +21,10 @@ struct Series(BTreeMap<String, f64>);
 impl Series {
     fn scrape(server: &Server) -> Self {
         let mut client = Client::connect(server.admin_port).unwrap();
-        let reply = client.unsigned("GET", "/metrics", &[], b"").unwrap();
+        Self::parse(&client.unsigned("GET", "/metrics", &[], b"").unwrap())
+    }
+
+    fn parse(reply: &Reply) -> Self {
         assert_eq!(reply.status, 200);
         assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4"));
         let text = reply.text();
@@ -89,6 +92,158 @@ fn counters_equal_what_clients_did() {
     assert_eq!(grown("tepui_response_bytes_total", &[table]), received as f64);
     assert_eq!(after.sum("tepui_build_info", &[]), 1.0);
     assert!(after.sum("process_open_fds", &[]) > 0.0);
+}
+
+#[test]
+fn commits_and_messages_are_counted() {
+    const QUEUE: &str = "counted";
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::on_disk_with(directory.path(), &["--admin-port", "0"]);
+    let mut client = Client::connect(server.queue_port).unwrap();
+    client.create_queue(QUEUE);
+    for text in ["one", "two", "three"] {
+        assert_eq!(client.put_message(QUEUE, text).unwrap().status, 201);
+    }
+    let hidden = client.get_messages(QUEUE, 4, 1000).unwrap();
+    assert_eq!(hidden.len(), 3);
+    for message in &hidden[..2] {
+        let receipt = message.receipt.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+        let path = format!("/{QUEUE}/messages/{}?popreceipt={receipt}&visibilitytimeout=0", message.id);
+        assert_eq!(client.request("PUT", &path, &[("Content-Length", "0")], b"").unwrap().status, 204);
+    }
+    let again = client.get_messages(QUEUE, 4, 1000).unwrap();
+    assert_eq!(again.iter().map(|message| message.dequeue_count).collect::<Vec<_>>(), [2, 2]);
+    assert_eq!(client.delete_message(QUEUE, &again[0]).unwrap().status, 204);
+    let body = b"<QueueMessage><MessageText>short</MessageText></QueueMessage>";
+    let path = format!("/{QUEUE}/messages?messagettl=1");
+    assert_eq!(client.request("POST", &path, &[], body).unwrap().status, 201);
+    wait_until("the short message expires", || {
+        let path = format!("/{QUEUE}/messages?peekonly=true");
+        !client.request("GET", &path, &[], b"").unwrap().text().contains("short")
+    });
+    assert!(client.get_messages(QUEUE, 4, 1000).unwrap().is_empty(), "which removes it");
+    let messages = "tepui_queue_messages_total";
+    let series = at_rest(&server);
+    for (event, count) in [
+        ("put", 4.0),
+        ("got", 5.0),
+        ("redelivered", 2.0),
+        ("updated", 2.0),
+        ("deleted", 1.0),
+        ("expired", 1.0),
+    ] {
+        assert_eq!(series.sum(messages, &[&format!("event=\"{event}\"")]), count, "{event}");
+    }
+    // Whatever a commit is for, it was in a group, and every group that writes was synced.
+    let commits = series.sum("tepui_commits_total", &[]);
+    assert!(commits >= 10.0, "{commits}");
+    assert_eq!(series.sum("tepui_commit_group_size_sum", &[]), commits);
+    assert_eq!(series.sum("tepui_commit_wait_seconds_count", &[]), commits);
+    let groups = series.sum("tepui_commit_group_size_count", &[]);
+    let syncs = series.sum("tepui_commit_sync_seconds_count", &[]);
+    assert!((10.0..=groups).contains(&syncs), "{syncs} of {groups}");
+    assert!(series.sum("tepui_commit_sync_seconds_sum", &[]) > 0.0);
+    assert_eq!(series.sum("tepui_ready", &[]), 1.0);
+    assert!(series.sum("tepui_engine_bytes", &["kind=\"memtables\""]) > 0.0);
+    assert!(series.sum("tepui_disk_total_bytes", &[]) > series.sum("tepui_disk_free_bytes", &[]));
+}
+
+#[test]
+fn connections_are_counted() {
+    let server = Server::in_memory(&["--admin-port", "0", "--max-connections-per-address", "2"]);
+    let connect = || Client::connect(server.queue_port).unwrap();
+    let mut open = [connect(), connect()];
+    for client in &mut open {
+        assert_eq!(client.unsigned("GET", "/health", &[], b"").unwrap().status, 200);
+    }
+    assert_eq!(connect().rest(), b"", "the address has all that it may");
+    drop(open);
+    // Not before the server has seen that they are closed can the address ask for metrics.
+    let queue = "service=\"queue\"";
+    let ask = || Client::connect(server.admin_port).unwrap().unsigned("GET", "/metrics", &[], b"");
+    wait_until("the connections are closed", || {
+        ask().is_ok_and(|reply| reply.text().contains("tepui_connections{service=\"queue\"} 0"))
+    });
+    let mut answer = None;
+    wait_until("the last one that asked has gone, too", || {
+        answer = ask().ok();
+        answer.is_some()
+    });
+    let series = Series::parse(&answer.unwrap());
+    assert_eq!(series.sum("tepui_connections_accepted_total", &[queue]), 2.0);
+    assert_eq!(series.sum("tepui_requests_throttled_total", &[queue, "reason=\"connections\""]), 1.0);
+}
+
+#[test]
+fn failed_credentials_are_counted_by_reason() {
+    let server = Server::in_memory(&["--admin-port", "0"]);
+    let mut client = server.client();
+    let sas = support::SAS;
+    let cases = [
+        ("missing", String::new(), None),
+        ("malformed", String::new(), Some("SharedKey nothing")),
+        ("signature", sas.replace("sig=V", "sig=W"), None),
+        ("sas", sas.replace("sv=2019-02-02", "sv=soon"), None),
+        (
+            "time",
+            String::new(),
+            Some("SharedKey devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="),
+        ),
+        ("token", String::new(), Some("Bearer x")),
+    ];
+    for (reason, query, authorization) in &cases {
+        let headers: Vec<_> = authorization.iter().map(|value| ("Authorization", *value)).collect();
+        let reply =
+            client.unsigned("GET", &format!("/devstoreaccount1/Tables?{query}"), &headers, b"").unwrap();
+        assert!((400..500).contains(&reply.status), "{reason}: {}", reply.status);
+    }
+    let series = at_rest(&server);
+    for (reason, ..) in &cases {
+        let count =
+            series.sum("tepui_auth_failures_total", &["service=\"table\"", &format!("reason=\"{reason}\"")]);
+        assert_eq!(count, 1.0, "{reason}");
+    }
+    assert_eq!(series.sum("tepui_auth_failures_total", &[]), cases.len() as f64);
+}
+
+/// The names of families in a text: whole words that begin as they do.
+fn named(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|other: char| !other.is_ascii_alphanumeric() && other != '_');
+    words.filter(|word| word.starts_with("tepui_") || word.starts_with("process_")).collect()
+}
+
+#[test]
+fn the_dashboard_the_alerts_and_the_documentation_name_what_there_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::on_disk_with(directory.path(), &["--admin-port", "0"]);
+    // Some series begin with their first request.
+    let mut client = server.client();
+    client.create_table(TABLE);
+    assert_eq!(client.request("GET", &format!("/{TABLE}()"), &[ACCEPT], b"").unwrap().status, 200);
+    assert_eq!(client.request("GET", "/Missing()", &[ACCEPT], b"").unwrap().status, 404);
+    let reply = Client::connect(server.admin_port).unwrap().unsigned("GET", "/metrics", &[], b"").unwrap();
+    let text = reply.text();
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let families: BTreeMap<&str, &str> = types.collect();
+    assert!(families.len() > 45, "{families:?}");
+    let family = |name: &str| {
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        families.contains_key(name) || base.is_some_and(|base| families.get(base) == Some(&"histogram"))
+    };
+    for (file, text, some) in [
+        ("dashboard", include_str!("../../../packaging/grafana-dashboard.json"), 30),
+        ("alerts", include_str!("../../../packaging/prometheus-alerts.yml"), 10),
+        ("documentation", include_str!("../../../docs/insight.md"), 40),
+    ] {
+        let names = named(text);
+        assert!(names.len() >= some, "{file}: {names:?}");
+        let wrong: Vec<_> = names.iter().filter(|name| **name != "process_" && !family(name)).collect();
+        assert!(wrong.is_empty(), "{file}: there is no {wrong:?}");
+    }
+    let documented = named(include_str!("../../../docs/insight.md"));
+    let own = families.keys().filter(|name| name.starts_with("tepui_"));
+    let missing: Vec<_> = own.filter(|name| !documented.contains(*name)).collect();
+    assert!(missing.is_empty(), "the documentation does not say what they are: {missing:?}");
 }
 
 /// The receipt of an answer.
