@@ -26,7 +26,7 @@ pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use admin::Admin;
-use analytics::Analytics;
+use analytics::{Analytics, LogRetention, LogWriter};
 use config::ServiceName;
 use control::ControlSocket;
 use metrics::Metrics;
@@ -204,6 +204,18 @@ async fn run_all<E: Engine, X: Extents>(
     chores.spawn(async move { sweeper.sweep(&of_queues).await });
     chores.spawn(async move { cleaner.collect_garbage(&leases).await });
     let analytics = Arc::new(Analytics::default());
+    let (stop_analytics, stopped) = watch::channel(false);
+    let flush_after = Duration::from_secs(config.analytics_flush_seconds);
+    let log_writer = LogWriter::new(Arc::clone(&analytics), Arc::clone(&blobs), flush_after);
+    let log_writer = tokio::spawn(log_writer.run(stopped));
+    let retention = LogRetention {
+        blobs: Arc::clone(&blobs),
+        queues: Arc::clone(&queues),
+        tables: Arc::clone(&tables),
+        clock: Arc::clone(&clock),
+        accounts: config.effective_accounts().into_iter().map(|account| account.name).collect(),
+    };
+    chores.spawn(retention.run());
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
@@ -242,6 +254,9 @@ async fn run_all<E: Engine, X: Extents>(
     }
     accepting.join_all().await;
     copies.stop().await;
+    // After the last request.
+    let _ = stop_analytics.send(true);
+    let _ = log_writer.await;
     chores.shutdown().await;
 }
 
