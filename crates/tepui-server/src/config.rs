@@ -149,6 +149,11 @@ pub struct Config {
     #[arg(long, help_heading = "Insight")]
     pub test_bench: bool,
 
+    /// Write analytics logs, where an account has switched them on, when their first line has waited for so long; 60 at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = value_parser!(u64).range(1..=60),
+        help_heading = "Insight")]
+    pub analytics_flush_seconds: u64,
+
     /// Write the log as text or as json, one object a line
     #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = "Log")]
     pub log_format: LogFormat,

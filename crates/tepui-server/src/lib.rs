@@ -5,6 +5,7 @@
 //! understood.
 
 mod admin;
+mod analytics;
 pub mod config;
 mod control;
 mod faults;
@@ -32,6 +33,7 @@ use admin::faults::FaultsArea;
 use admin::messages::MessagesArea;
 use admin::requests::RequestsArea;
 use admin::{Admin, Area, Guard};
+use analytics::{Analytics, LogRetention, LogWriter};
 use config::{AdminToken, ServiceName};
 use control::ControlSocket;
 use faults::Faults;
@@ -234,6 +236,19 @@ async fn run_all<E: Engine, X: Extents>(
     chores.spawn(async move { cleaner.collect_garbage(&leases).await });
     let faults = config.test_bench.then(|| Arc::new(Faults::default()));
     let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
+    let analytics = Arc::new(Analytics::default());
+    let (stop_analytics, stopped) = watch::channel(false);
+    let flush_after = Duration::from_secs(config.analytics_flush_seconds);
+    let log_writer = LogWriter::new(Arc::clone(&analytics), Arc::clone(&blobs), flush_after);
+    let log_writer = tokio::spawn(log_writer.run(stopped));
+    let retention = LogRetention {
+        blobs: Arc::clone(&blobs),
+        queues: Arc::clone(&queues),
+        tables: Arc::clone(&tables),
+        clock: Arc::clone(&clock),
+        accounts: config.effective_accounts().into_iter().map(|account| account.name).collect(),
+    };
+    chores.spawn(retention.run());
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
@@ -260,7 +275,8 @@ async fn run_all<E: Engine, X: Extents>(
     for (service, listener) in listeners {
         let (shared, counts) = (Arc::clone(&shared), counts(service.name()));
         let front = |service| {
-            Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone())
+            let (metrics, analytics) = (metrics.clone(), Arc::clone(&analytics));
+            Front::new(service, Arc::clone(&clock), config, listener.address, metrics, analytics)
                 .with_faults(faults.clone())
                 .with_tail(tail.clone())
         };
@@ -302,6 +318,9 @@ async fn run_all<E: Engine, X: Extents>(
     }
     accepting.join_all().await;
     copies.stop().await;
+    // After the last request.
+    let _ = stop_analytics.send(true);
+    let _ = log_writer.await;
     chores.shutdown().await;
 }
 

@@ -89,6 +89,7 @@ impl<E: Engine> Tables<E> {
                 }
             }
         }
+        outcome.named_table = changes.first().map(|(table, _)| table.clone());
         let set = ChangeSet::new(changes)?;
         let written = self.service.transact(authorized.account(), &set, bounds(grant)).await?;
         phase::enter(Phase::Reply);

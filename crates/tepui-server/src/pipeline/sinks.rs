@@ -1,6 +1,7 @@
-//! What hears of requests: the log, metrics, those who watch. Sinks are cheap and never block.
+//! What hears of requests: the log, metrics, analytics, those who watch. Sinks are cheap and never block.
 
 use super::exchange::FinishedExchange;
+use crate::analytics::Analytics;
 use crate::metrics::Metrics;
 use crate::tail::Tail;
 use crate::telemetry;
@@ -13,10 +14,11 @@ pub(crate) struct Sinks {
     pub(crate) service: Service,
     pub(crate) metrics: Option<Arc<Metrics>>,
     pub(crate) tail: Option<Arc<Tail>>,
+    pub(crate) analytics: Arc<Analytics>,
 }
 
 impl Sinks {
-    /// Whether any sink wants to hear of requests.
+    /// Whether any sink wants to hear of all requests. Analytics wants those whose account has asked for it.
     pub(super) fn are_active(&self) -> bool {
         self.metrics.is_some() || self.tail().is_some() || telemetry::logs_exchanges()
     }
@@ -40,6 +42,9 @@ impl Sinks {
         }
         if let Some(tail) = self.tail() {
             tail.publish(self.service, exchange);
+        }
+        if exchange.settings.is_some() {
+            self.analytics.record(exchange);
         }
         telemetry::log_exchange(exchange);
     }

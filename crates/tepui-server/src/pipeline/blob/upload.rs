@@ -62,7 +62,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let (service, account) = (Arc::clone(&self.service), caller.account.to_owned());
         let (allowed, source_allowed) = (caller.allowed, caller.source_allowed);
         let task = tokio::spawn(async move {
-            let caller = Caller { account: &account, allowed, source_allowed };
+            let caller = Caller { allowed, source_allowed, ..Caller::owner(&account) };
             let answer = service.execute(caller, &operation, Some(uploaded)).await;
             answer.map(|answer| (operation, answer))
         });
@@ -89,8 +89,8 @@ async fn receive<X: Extents>(
         body.begin_stream(BUFFER_BYTES).await.map_err(body_error)?;
     }
     let mut bytes = 0;
-    while let Some(piece) = next(body).await? {
-        authorized.count_in(piece.len());
+    while let Some(piece) = authorized.body.waiting(next(authorized, body)).await? {
+        authorized.body.count(piece.len());
         let plain = match &mut decoder {
             Some(decoder) => unwrapped(decoder, &piece)?,
             None => piece,
@@ -109,7 +109,7 @@ async fn receive<X: Extents>(
 }
 
 /// The next bytes of the body, which is gone once it is read or broken.
-async fn next(body: &mut Option<Body>) -> Result<Option<Bytes>, ServiceError> {
+async fn next(authorized: &Authorized<'_>, body: &mut Option<Body>) -> Result<Option<Bytes>, ServiceError> {
     let Some(reading) = body else { return Ok(None) };
     match reading.next().await {
         Ok(Some(piece)) => Ok(Some(piece)),
@@ -119,7 +119,7 @@ async fn next(body: &mut Option<Body>) -> Result<Option<Bytes>, ServiceError> {
         }
         Err(error) => {
             *body = None;
-            Err(body_error(error))
+            Err(authorized.body.failed(error))
         }
     }
 }
