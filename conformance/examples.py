@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the examples of README.md as they stand there, twice each, against a server that is listening.
+"""Runs the examples of README.md and docs/insight.md as they stand there, twice each, against a server that is listening.
 
     conformance/examples.py --endpoint http://127.0.0.1:PORT/devstoreaccount1 \\
         --queue-endpoint http://127.0.0.1:PORT/devstoreaccount1 \\
@@ -26,7 +26,8 @@ BLOBS_IN_README = "http://127.0.0.1:10000/devstoreaccount1"
 
 
 def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+    text = "\n".join((ROOT / name).read_text() for name in ("README.md", "docs/insight.md"))
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)
 
 
 def block(language, beginning):
@@ -69,7 +70,7 @@ def shell(code, folder):
     return run(["bash", "-euo", "pipefail", "-c", code], folder)
 
 
-# The language's tool, its mark in README.md, how the block with that mark begins, how to run it, what it must print.
+# The language's tool, its mark, how the block with that mark begins, how to run it, what it must print.
 EXAMPLES = [
     ("python3", "python", "from azure.data.tables", python, "Ada 36"),
     ("python3", "python", r".*QueueClient\b", queue_python, "resize photo 7"),
@@ -77,6 +78,9 @@ EXAMPLES = [
     ("node", "js", "", javascript, "Ada 36"),
     ("go", "go", "", go, '"Name":"Ada"'),
     ("curl", "sh", "SAS=", shell, '"Name":"Ada","Age":36'),
+    ("curl", "sh", "URL=.*tepui-receipt", shell, "tepui-receipt: plan=partition, ranges=1, scanned=0"),
+    ("python3", "python", ".*raw_response_hook", python, "plan=partition, ranges=1, scanned=0"),
+    ("node", "js", ".*onResponse", javascript, "plan=partition, ranges=1, scanned=0"),
 ]
 
 

@@ -123,8 +123,9 @@ pub struct Config {
     #[arg(long, default_value_t = true, help_heading = "Protocol")]
     pub secondary: bool,
 
-    /// Say in the header tepui-receipt what a read, a query, a list or a batch has cost: always, never, or when it was
-    /// asked for by the request header `tepui-receipt: want`
+    /// Say in the header tepui-receipt what a read, a query, a list, a change or a batch has cost: always, never, or when
+    /// it was asked for by the request header `tepui-receipt: want`. Unless never, `tepui-receipt: timing` asks for
+    /// Server-Timing
     #[arg(long, value_name = "WHEN", default_value = "always", help_heading = "Insight")]
     pub receipts: Receipts,
 

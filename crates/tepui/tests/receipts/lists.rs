@@ -202,7 +202,7 @@ fn blobs_by_tags() {
         ledger.done("PUT", &format!("/{name}?restype=container"), &[], b"");
     }
     // Twenty blobs with two tags, in one of three containers.
-    let color = |number: usize| if number % 2 == 0 { "red" } else { "blue" };
+    let color = |number: usize| if number.is_multiple_of(2) { "red" } else { "blue" };
     for number in 0..20 {
         let tags = format!("color={}&size={number:02}", color(number));
         ledger.done("PUT", &format!("/tagged/b{number:02}"), &[BLOCK_BLOB, ("x-ms-tags", &tags)], b"x");

@@ -40,7 +40,7 @@ fn write(ledger: &mut Ledger, things: &[Thing]) {
     for partition in things.chunk_by(|a, b| a.partition == b.partition) {
         let change = |thing: &Thing| {
             let text = "x".repeat(thing.text_bytes);
-            let even = thing.number % 2 == 0;
+            let even = thing.number.is_multiple_of(2);
             let stored = json!({"Number": thing.number, "Even": even, "Text": text});
             Change::new("POST", &thing.row, properties(stored))
         };
@@ -150,7 +150,7 @@ const QUERIES: &[Query] = &[
         read: |thing| thing.partition == "p11" && thing.number <= 4, matches: ALL,
         receipt: "plan=row-range, ranges=1, scanned=5, returned=5, units=15" },
     Query { case: "rows and a property", filter: "PartitionKey eq 'p00' and RowKey lt '050' and Even", top: None,
-        page: 1, read: |thing| FIRST(thing) && thing.number < 50, matches: |thing| thing.number % 2 == 0,
+        page: 1, read: |thing| FIRST(thing) && thing.number < 50, matches: |thing| thing.number.is_multiple_of(2),
         receipt: "plan=row-range, ranges=1, scanned=50, returned=25, units=50" },
     Query { case: "two ranges of rows",
         filter: "PartitionKey eq 'p00' and (RowKey lt '005' or RowKey ge '095')", top: None, page: 1,
@@ -183,7 +183,7 @@ const QUERIES: &[Query] = &[
     Query { case: "a partition that is missing", filter: "PartitionKey eq 'none'", top: None, page: 1,
         read: NONE, matches: ALL, receipt: "plan=partition, ranges=1, scanned=0, returned=0, units=1" },
     Query { case: "half of a partition", filter: "PartitionKey eq 'p00' and Even", top: None, page: 1,
-        read: FIRST, matches: |thing| thing.number % 2 == 0,
+        read: FIRST, matches: |thing| thing.number.is_multiple_of(2),
         receipt: "plan=partition, ranges=1, scanned=100, returned=50, units=100" },
     Query { case: "one of a partition", filter: "PartitionKey eq 'p00' and Number eq 7", top: None, page: 1,
         read: FIRST, matches: SEVEN,
