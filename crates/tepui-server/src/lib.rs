@@ -13,6 +13,7 @@ mod net;
 pub mod pipeline;
 mod proxies;
 mod remote_hosts;
+pub mod targets;
 pub mod telemetry;
 
 pub use config::{Config, ConfigError};
@@ -28,7 +29,7 @@ use admin::Admin;
 use config::ServiceName;
 use control::ControlSocket;
 use metrics::Metrics;
-use pipeline::{BackgroundCopies, Blobs, Front, Queues, RemoteCopies, Tables};
+use pipeline::{BackgroundCopies, Blobs, Front, Load, Queues, RemoteCopies, Tables};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -36,6 +37,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use targets::Targets;
 use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
@@ -208,10 +210,16 @@ async fn run_all<E: Engine, X: Extents>(
         let handler = Arc::new(Admin::new(Arc::clone(metrics)));
         accepting.spawn(net::accept::serve(listener.socket, handler, Arc::clone(&shared)));
     }
+    let load = Load {
+        targets: config.targets.figures().map(|figures| Arc::new(Targets::new(figures))),
+        heat: (metrics.is_some() || config.targets.figures().is_some()).then(Arc::default),
+    };
     for (service, listener) in listeners {
         let shared = Arc::clone(&shared);
-        let front =
-            |service| Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone());
+        let front = |service| {
+            Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone())
+                .with_load(load.clone())
+        };
         match service {
             ServiceName::Blob => {
                 let remote = RemoteCopies::new(config.remote_hosts(), &config.limits);

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `requests.rs` | what clients asked for, and what they got |
 //! | `connections.rs` | connections and the memory of bodies |
+//! | `throttled.rs` | requests that were refused because there were too many |
 //! | `process.rs` | the process and its build |
 //!
 //! Series are looked up once and then reached by an index, so that a request costs some atomic additions: no lock, no
@@ -12,6 +13,7 @@
 mod connections;
 mod process;
 mod requests;
+mod throttled;
 
 pub(crate) use requests::RequestMetrics;
 
@@ -25,6 +27,7 @@ use std::sync::Arc;
 pub struct Metrics {
     registry: Registry,
     pub(crate) requests: RequestMetrics,
+    pub(crate) throttled: throttled::ThrottledMetrics,
 }
 
 impl Metrics {
@@ -33,7 +36,8 @@ impl Metrics {
         process::register(&registry, build);
         register(&registry, connections::Connections::new(shared));
         let requests = RequestMetrics::register(&registry);
-        Self { registry, requests }
+        let throttled = throttled::ThrottledMetrics::register(&registry);
+        Self { registry, requests, throttled }
     }
 
     /// The media type of [`Metrics::render`].

@@ -7,10 +7,12 @@
 //! | --- | --- |
 //! | `exchange.rs` | one request and what becomes of it |
 //! | `table.rs`, `batch.rs`, `queue.rs`, `blob.rs` | the handlers of the services |
+//! | `admission.rs` | targets, and partition heat |
 //! | `browsers.rs` | what pages in a browser must not do |
 //! | `reply_memory.rs` | the memory for answers on their way out |
 //! | `sinks.rs` | the log and metrics, which hear of every request |
 
+mod admission;
 mod batch;
 mod blob;
 mod browsers;
@@ -20,6 +22,7 @@ mod reply_memory;
 mod sinks;
 mod table;
 
+pub use admission::Load;
 pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
 pub use exchange::{Caller, FinishedExchange, OperationKind};
 pub use queue::Queues;
@@ -34,6 +37,7 @@ use crate::metrics::Metrics;
 use crate::net::accept::Peer;
 use crate::net::body::{Body, BodyError, ReplyBody};
 use crate::proxies::TrustedProxies;
+use crate::targets::Throttled;
 use crate::telemetry::trace_headers;
 use bytes::Bytes;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
@@ -79,6 +83,7 @@ pub struct Front {
     proxies: TrustedProxies,
     sinks: Arc<Sinks>,
     receipts: Receipts,
+    load: Load,
 }
 
 impl Front {
@@ -109,6 +114,7 @@ impl Front {
             proxies: TrustedProxies(config.trusted_proxies.clone()),
             sinks: Arc::new(Sinks { service, metrics }),
             receipts: config.receipts,
+            load: Load::default(),
         }
     }
 
@@ -399,8 +405,12 @@ fn error_response(
     if error.code == ErrorCode::InternalError {
         tracing::error!(request_id, %error, "internal error");
     }
-    let format = if received.is_preflight() { ErrorFormat::Xml } else { format };
+    let is_front_door = outcome.throttled.is_some_and(Throttled::is_of_account);
+    let format = if received.is_preflight() || is_front_door { ErrorFormat::Xml } else { format };
     let mut response = error_body::encode(error, format, front.service, request_id, *now);
+    if is_front_door {
+        admission::mark_front_door(&mut response, error);
+    }
     if parts.method == Method::HEAD {
         error_body::remove_body(&mut response);
     }
@@ -436,6 +446,7 @@ async fn finish(
             response.headers_mut().insert(RECEIPT, value);
         }
     }
+    front.settle(received, outcome, response.body().len());
     if let Some(unread) = body {
         if parts.headers.contains_key(EXPECT) {
             // The client waits for "100 Continue", and may or may not send the body without it.

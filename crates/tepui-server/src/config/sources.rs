@@ -6,9 +6,11 @@
 
 use super::{Config, ConfigError, accounts};
 use crate::net::limits::Limits;
+use crate::targets::TargetSetting;
 use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use serde::Deserialize;
 use std::any::TypeId;
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -86,6 +88,11 @@ impl Config {
         for (key, value) in table.get_ref() {
             let (section, entries) = match (key.get_ref().as_ref(), value.get_ref()) {
                 ("account", _) => continue,
+                ("targets", DeValue::Table(_)) => {
+                    let file: TargetsOfFile = toml::from_str(text).map_err(explained)?;
+                    config.targets = file.targets;
+                    continue;
+                }
                 (section, DeValue::Table(entries)) => (Some(section), entries.iter().collect()),
                 _ => (None, vec![(key, value)]),
             };
@@ -99,6 +106,12 @@ impl Config {
         apply(matches.map_err(|error| ConfigError(error.to_string()))?, &mut config)?;
         Ok(config)
     }
+}
+
+/// The part of the configuration file that has a table of targets.
+#[derive(Deserialize)]
+struct TargetsOfFile {
+    targets: TargetSetting,
 }
 
 /// Puts what was given by arguments, their defaults aside, on top of a configuration.

@@ -1,5 +1,6 @@
 //! Entity group transactions: every part goes through the same checks as a lone request.
 
+use super::admission::scope_of;
 use super::exchange::{Authorized, Outcome};
 use super::{Tables, check_secondary};
 use hyper::header::CONTENT_TYPE;
@@ -33,6 +34,8 @@ impl<E: Engine> Tables<E> {
                 let answered = self.answer_inner_query(authorized, outcome, &inner).await;
                 Ok(match answered {
                     Ok(response) => batch::encode_query(ids, &response),
+                    // Outside, where clients look for what can be tried again.
+                    Err(error) if outcome.throttled.is_some() => return Err(error),
                     Err(error) => {
                         outcome.error_code = Some(error.code.name());
                         batch::encode_query_refusal(ids, &error.at_change(0), request_id, *now)
@@ -42,6 +45,9 @@ impl<E: Engine> Tables<E> {
             Batch::ChangeSet(parts) => {
                 check_secondary(&self.front, target, OperationKind::EntityGroupTransaction)?;
                 let answered = self.apply(authorized, outcome, &parts, body, ids).await;
+                if outcome.throttled.is_some() {
+                    return answered;
+                }
                 Ok(answered.unwrap_or_else(|error| {
                     outcome.error_code = Some(error.code.name());
                     log_failure(request_id, &error);
@@ -89,8 +95,13 @@ impl<E: Engine> Tables<E> {
             }
         }
         let set = ChangeSet::new(changes)?;
+        let cost = Cost::of_changes(set.changes());
+        let partition = set.changes().first().map(|change| &*change.key.partition_key);
+        let scope = scope_of(set.table(), partition);
+        self.front.admit_to(authorized, outcome, scope, cost.units)?;
         let written = self.service.transact(authorized.account(), &set, bounds(grant)).await?;
-        outcome.cost = Some(Cost::of_changes(set.changes()));
+        outcome.cost = Some(cost);
+        self.front.record_changes(authorized, scope, set.changes(), cost.units);
         let answers: Vec<_> = set
             .changes()
             .iter()

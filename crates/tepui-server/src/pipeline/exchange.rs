@@ -3,6 +3,7 @@
 use super::sinks::Sinks;
 use crate::net::accept::Peer;
 use crate::net::body::ReplyBody;
+use crate::targets::{Admission, Throttled};
 use hyper::http::{HeaderMap, Method, Request, request};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -71,6 +72,10 @@ pub(super) struct Outcome {
     pub(super) operation: Option<OperationKind>,
     pub(super) error_code: Option<&'static str>,
     pub(super) cost: Option<Cost>,
+    /// What was paid for it, if there are targets.
+    pub(super) admission: Option<Admission>,
+    /// The target that it was refused for.
+    pub(super) throttled: Option<Throttled>,
     /// What the answer holds of the memory for replies.
     pub(super) memory: Option<OwnedSemaphorePermit>,
 }

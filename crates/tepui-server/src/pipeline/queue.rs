@@ -9,11 +9,12 @@ use super::{
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
 use crate::net::limits::{Limits, PAGE_BYTES};
+use crate::targets::Scope;
 use hyper::http::{Response, request};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::cost::Cost;
+use tepui_model::cost::{Cost, units};
 use tepui_model::queue::message::MAX_TEXT_BYTES;
 use tepui_model::queue::{Call, Operation, QueueName, SequencedOperation};
 use tepui_model::{ErrorCode, ServiceError};
@@ -71,6 +72,7 @@ impl<E: Engine> ServiceHandler for Queues<E> {
         let Authorized { head, grant, .. } = &authorized;
         let request = Request::read(head)?;
         outcome.operation = Some(exchange::OperationKind::Queue(request.kind()));
+        self.front.admit_request(&authorized, outcome, body.as_ref())?;
         check_secondary(&self.front, head.target, request.kind())?;
         request.check_access(grant)?;
         let prepared = request.prepare()?;
@@ -83,6 +85,10 @@ impl<E: Engine> ServiceHandler for Queues<E> {
                     return Err(self.queue_first(authorized.account(), queue.as_ref(), error).await);
                 }
             };
+            let scope = call.queue().map(|queue| Scope::Queue(queue.as_str()));
+            if let Some(scope) = scope {
+                self.front.admit_to(&authorized, outcome, scope, units(call.text_bytes()))?;
+            }
             // Before anything is done: messages that cannot be sent must not be taken.
             let memory = match most_bytes(&call) {
                 0 => None,
@@ -91,6 +97,9 @@ impl<E: Engine> ServiceHandler for Queues<E> {
             let reply = self.service.execute(authorized.account(), &call).await;
             let reply = reply.map_err(|error| request.quoted(error))?;
             outcome.cost = Cost::of_messages(&reply, call.text_bytes());
+            if let Some(scope) = scope {
+                self.front.record(&authorized, scope, outcome.cost.map_or(1, |cost| cost.units));
+            }
             let response = encode(head, reply)?;
             let memory = memory.and_then(|memory| ReplyMemory::keep(memory, response.body().len()));
             Ok((response.map(ReplyBody::from), memory))
