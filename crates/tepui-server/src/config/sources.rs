@@ -374,10 +374,35 @@ mod tests {
             ("a large limit", "[limits]\nmax-connections = 1_000_001", "(must be at most 1000000)"),
             ("no time", "[limits]\nidle-timeout-seconds = 0", "not a number of seconds above 0: 0"),
             ("a host", "remote-copy-hosts = ['http://a']", "a host to copy from is HOST"),
+            ("targets", "targets = 'seed-2017'", "targets are off, seed-2016, azure-2026 or a TOML file"),
+            ("a number of targets", "targets = 1", "expected a string, found integer: targets"),
+            ("a target", "[targets]\nqueue-unit = 1", "unknown key `queue-unit`"),
+            ("its line", "[targets]\nqueue-unit = 1", "(line 2)"),
+            ("a figure", "\n[targets]\nqueue-units = -1", "queue-units must be from 1"),
             ("no TOML", "\n\n=", "(line 3)"),
         ] {
             let error = Config::from_text(text).unwrap_err().to_string();
             assert!(error.contains(says), "{case}: {error}");
+        }
+    }
+
+    #[test]
+    fn targets_are_named_or_a_table() {
+        use crate::targets::{AZURE_2026, Figures, SEED_2016};
+        for (file, flags, expected) in [
+            ("", &[][..], TargetSetting::Off),
+            ("targets = 'seed-2016'", &[], TargetSetting::On(SEED_2016)),
+            (
+                "[targets]\nbase = 'seed-2016'\nqueue-units = 7",
+                &[],
+                TargetSetting::On(Figures { queue_units: Some(7.0), ..SEED_2016 }),
+            ),
+            ("[targets]\nqueue-units = 7", &["--targets=azure-2026"], TargetSetting::On(AZURE_2026)),
+            ("targets = 'seed-2016'", &["--targets=off"], TargetSetting::Off),
+        ] {
+            let mut config = Config::from_text(file).unwrap();
+            Given(without_environment().get_matches_from(flags)).apply_to(&mut config).unwrap();
+            assert_eq!(config.targets, expected, "{file} {flags:?}");
         }
     }
 
