@@ -26,6 +26,14 @@ pub use system::SystemFiles;
 /// Work that waits for the disk.
 pub type BlockingWork = Box<dyn FnOnce() + Send + 'static>;
 
+/// How large a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSize {
+    pub length: u64,
+    /// What it takes on the disk: less than its length if it has holes.
+    pub allocated: u64,
+}
+
 /// A file system.
 pub trait FileSystem: Send + Sync + 'static {
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Box<dyn File>>;
@@ -48,6 +56,11 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// How many bytes are free for us on the disk that holds `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
+
+    /// How many bytes that disk has, in use or not. `None`: that is not known on this system.
+    fn total_space(&self, path: &Path) -> io::Result<Option<u64>>;
+
+    fn file_size(&self, path: &Path) -> io::Result<FileSize>;
 
     /// Locks a file against other processes, and creates it if need be.
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError>;

@@ -11,7 +11,7 @@ mod seeds;
 
 pub use seeds::{explore_seeds, repeated_seed};
 
-use crate::{BlockingWork, Create, File, FileSystem, Lock, LockError, OpenOptions};
+use crate::{BlockingWork, Create, File, FileSize, FileSystem, Lock, LockError, OpenOptions};
 use content::{Change, Content, PAGE_BYTES, SECTOR_BYTES};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -687,6 +687,20 @@ impl FileSystem for SimulatedFiles {
         let mut state = self.state();
         state.enter(Call::FreeSpace, path)?;
         Ok(state.capacity.saturating_sub(state.used) * PAGE_BYTES)
+    }
+
+    fn total_space(&self, path: &Path) -> io::Result<Option<u64>> {
+        let mut state = self.state();
+        state.enter(Call::FreeSpace, path)?;
+        Ok(Some(state.capacity * PAGE_BYTES))
+    }
+
+    fn file_size(&self, path: &Path) -> io::Result<FileSize> {
+        let mut state = self.state();
+        state.enter(Call::Length, path)?;
+        let inode = state.file(path)?;
+        let content = &state.inodes[&inode].content;
+        Ok(FileSize { length: content.length(), allocated: content.pages() * PAGE_BYTES })
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {

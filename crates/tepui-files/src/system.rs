@@ -1,6 +1,6 @@
 //! The file system of the operating system.
 
-use crate::{BlockingWork, Create, File, FileSystem, Lock, LockError, OpenOptions};
+use crate::{BlockingWork, Create, File, FileSize, FileSystem, Lock, LockError, OpenOptions};
 use std::ffi::OsString;
 use std::fs::TryLockError;
 use std::io;
@@ -103,6 +103,26 @@ impl FileSystem for SystemFiles {
     #[cfg(not(unix))]
     fn free_space(&self, _: &Path) -> io::Result<u64> {
         Ok(u64::MAX)
+    }
+
+    #[cfg(unix)]
+    fn total_space(&self, path: &Path) -> io::Result<Option<u64>> {
+        let stat = rustix::fs::statvfs(path)?;
+        Ok(Some(stat.f_blocks.saturating_mul(stat.f_frsize)))
+    }
+
+    #[cfg(not(unix))]
+    fn total_space(&self, _: &Path) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn file_size(&self, path: &Path) -> io::Result<FileSize> {
+        let metadata = std::fs::metadata(path)?;
+        #[cfg(unix)]
+        let allocated = std::os::unix::fs::MetadataExt::blocks(&metadata).saturating_mul(512);
+        #[cfg(not(unix))]
+        let allocated = metadata.len();
+        Ok(FileSize { length: metadata.len(), allocated })
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {

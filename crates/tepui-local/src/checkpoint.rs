@@ -86,9 +86,10 @@ fn failed(error: StorageError) -> io::Error {
     let kind = match error.kind() {
         StorageErrorKind::NoSpace => io::ErrorKind::StorageFull,
         StorageErrorKind::Corrupt => io::ErrorKind::InvalidData,
-        StorageErrorKind::Unavailable | StorageErrorKind::TooOld | StorageErrorKind::Failed => {
-            io::ErrorKind::Other
-        }
+        StorageErrorKind::Unavailable
+        | StorageErrorKind::Busy
+        | StorageErrorKind::TooOld
+        | StorageErrorKind::Failed => io::ErrorKind::Other,
     };
     io::Error::new(kind, error.to_string())
 }

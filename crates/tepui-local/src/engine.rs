@@ -18,14 +18,15 @@ mod reclaim;
 mod resident_rows;
 mod transaction;
 
-use crate::lsm::WriteLoad;
+use crate::lsm::{LsmTree, WriteLoad};
+use crate::stats::{DiskSpace, EngineStats};
 use committer::{CommitKind, CommitQueue, Committer, QueueLimits};
 use lsm_store::{BatchStore, LsmStore, Purpose, Threads};
 use parking_lot::Mutex;
 use published_view::SnapshotView;
 use resident_rows::ResidentRows;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tepui_files::{FileSystem, SystemFiles};
@@ -132,6 +133,9 @@ struct EngineInner {
     queue: Arc<CommitQueue>,
     commit_wait: Duration,
     committer: Mutex<Option<JoinHandle<()>>>,
+    tree: Weak<LsmTree>,
+    directory: PathBuf,
+    files: Arc<dyn FileSystem>,
 }
 
 impl DiskEngine {
@@ -164,21 +168,63 @@ impl DiskEngine {
         };
         let commit_wait = options.commit_wait;
         let resident_range = options.resident_range.clone();
+        let (directory, files) = (options.path.clone(), Arc::clone(&options.files));
         let version = Version(1);
         let store = LsmStore::open(options, threads)?;
         let mut view = store.view(version, Arc::default());
         // If they cannot be read, those who need them are told why.
         view.resident = ResidentRows::read(resident_range, &view).map_or_else(|_| Arc::default(), Arc::new);
         let resident = Arc::clone(&view.resident);
+        let tree = Arc::downgrade(&view.tree);
         let queue = Arc::new(CommitQueue::new(view, limits));
         let committer = Committer::new(Arc::clone(&queue), store, version, resident);
-        let inner = EngineInner { queue, commit_wait, committer: Mutex::new(None) };
+        let inner = EngineInner { queue, commit_wait, committer: Mutex::new(None), tree, directory, files };
         Ok((Self { inner: Arc::new(inner) }, committer))
     }
 
     /// Finishes the queued commits and closes the directory. Blocks until that is done.
     pub fn close(&self) {
         self.inner.close();
+    }
+
+    /// Whether writes are accepted now; `Err` says why not.
+    pub fn status(&self) -> Result<(), StorageError> {
+        self.inner.queue.health()
+    }
+
+    /// The figures of now. Cheap, but not free: it looks at every table of the tree.
+    pub fn stats(&self) -> EngineStats {
+        let queue = &self.inner.queue;
+        let counters = queue.counters();
+        let size = self.inner.tree.upgrade().map(|tree| tree.size());
+        EngineStats {
+            commits_ok: counters.commits.ok.get(),
+            commits_conflict: counters.commits.conflict.get(),
+            commits_unknown: counters.commits.unknown.get(),
+            commits_failed: counters.commits.failed.get(),
+            group_size: counters.group_size.snapshot(),
+            queue_length: queue.length() as u64,
+            commit_wait: counters.commit_wait.snapshot(),
+            sync: counters.sync.snapshot(),
+            stalls: counters.stalls.snapshot(),
+            slowdowns: counters.slowdowns.snapshot(),
+            wal_bytes: counters.wal_bytes.get(),
+            table_bytes: size.map_or(0, |size| size.table_bytes),
+            memtable_bytes: size.map_or(0, |size| size.memtable_bytes),
+            compaction_read_bytes: counters.compaction_read_bytes.get(),
+            compaction_written_bytes: counters.compaction_written_bytes.get(),
+            obsolete_bytes: size.map_or(0, |size| size.obsolete_bytes),
+            corrupt_reads: counters.corrupt_reads.get(),
+            lost_ranges: size.map_or(0, |size| size.lost_ranges as u64),
+        }
+    }
+
+    /// The disk of the data directory, if the system tells. May wait for the disk.
+    pub fn disk_space(&self) -> Option<DiskSpace> {
+        let EngineInner { directory, files, .. } = &*self.inner;
+        let free_bytes = files.free_space(directory).ok()?;
+        let total_bytes = files.total_space(directory).ok()??;
+        Some(DiskSpace { free_bytes, total_bytes })
     }
 
     /// What snapshots show now.
@@ -234,7 +280,7 @@ impl Engine for DiskEngine {
     }
 
     async fn health(&self) -> Result<(), StorageError> {
-        self.inner.queue.health()
+        self.status()
     }
 
     fn limits(&self) -> Limits {

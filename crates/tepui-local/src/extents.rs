@@ -25,6 +25,7 @@ pub(crate) mod volume;
 mod volume_store;
 mod writer;
 
+use crate::stats::ExtentStats;
 use bytes::Bytes;
 use checkpoint::FreeGate;
 use frame::FrameRange;
@@ -137,6 +138,11 @@ impl DiskExtents {
 
     pub(crate) fn folder(&self) -> (&Arc<dyn FileSystem>, &Path) {
         (self.store.file_system(), self.store.folder())
+    }
+
+    /// The figures of now. Asks for the size of every volume, so it may wait for the disk.
+    pub fn stats(&self) -> ExtentStats {
+        self.store.stats()
     }
 
     /// The volumes that an earlier run did not seal, and that were not swept since.

@@ -13,6 +13,7 @@
 //! | `checkpoint.rs` | its contents at one point in time |
 //! | `backup/` | checkpoints as files, and back |
 //! | `blocking.rs` | work that may wait for the disk |
+//! | `stats.rs` | what both count of themselves |
 //! | `io_error.rs` | errors of the operating system as errors of storage |
 //!
 //! Everything is read and written through `tepui-files`, so that tests can fail and crash it.
@@ -28,6 +29,7 @@ mod extents;
 mod io_error;
 mod lsm;
 mod offline;
+mod stats;
 mod upgrade;
 mod wal;
 
@@ -36,3 +38,4 @@ pub use directory::is_initialized;
 pub use engine::{DiskEngine, DiskPipeline, DiskTransaction, EngineOptions, Stepper};
 pub use extents::{DiskExtents, DiskWriter, ExtentsOptions};
 pub use offline::{OfflineDirectory, OfflineError};
+pub use stats::{DelayStats, DiskSpace, EngineStats, ExtentStats};

@@ -38,6 +38,7 @@ mod tests;
 mod verify;
 
 use crate::io_error::io_error;
+use crate::stats::EngineCounters;
 pub(crate) use checkpoint::TablesCheckpoint;
 pub(crate) use compaction::WriteLoad;
 use compaction::shadows_much;
@@ -127,6 +128,18 @@ pub(crate) struct LsmTree {
     obsolete: Mutex<Obsolete>,
     /// Compactions end early.
     stop: AtomicBool,
+    /// Of the whole engine.
+    counters: Arc<EngineCounters>,
+}
+
+/// How large the tree is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TreeSize {
+    pub(crate) table_bytes: u64,
+    pub(crate) memtable_bytes: u64,
+    /// Of tables that were replaced and that readers may still hold.
+    pub(crate) obsolete_bytes: u64,
+    pub(crate) lost_ranges: usize,
 }
 
 /// What the manifest says, except for the tables, which are in the [`ReadView`].
@@ -219,12 +232,30 @@ impl LsmTree {
             next_id: AtomicU64::new(highest + 1),
             obsolete: Mutex::default(),
             stop: AtomicBool::new(false),
+            counters: Arc::default(),
         };
         Ok((tree, RecoveredState { flushed, wal }))
     }
 
     pub(crate) fn files(&self) -> &Arc<dyn FileSystem> {
         &self.files
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<EngineCounters> {
+        &self.counters
+    }
+
+    pub(crate) fn size(&self) -> TreeSize {
+        let view = self.read_view();
+        let tables = |tables: &mut dyn Iterator<Item = &Arc<SortedTable>>| -> u64 {
+            tables.map(|table| table.meta.bytes).sum()
+        };
+        TreeSize {
+            table_bytes: tables(&mut view.levels.tables().map(|(_, table)| table)),
+            memtable_bytes: view.active.bytes() + view.sealed.iter().map(|table| table.bytes()).sum::<u64>(),
+            obsolete_bytes: tables(&mut self.obsolete.lock().tables.iter()),
+            lost_ranges: view.levels.lost().len(),
+        }
     }
 
     pub(crate) fn read_view(&self) -> Arc<ReadView> {

@@ -192,6 +192,14 @@ impl Wal {
         self.current.as_ref().map_or(0, |current| current.end)
     }
 
+    /// The bytes of all its files, those kept for reuse as well.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let files = self.sealed.iter().map(|(_, file)| file);
+        let files = files.chain(self.current.iter().map(|current| &current.file));
+        let files = files.chain(&self.released).chain(&self.spare).chain(&self.uncertain);
+        files.map(|file| file.length).sum()
+    }
+
     /// How many segments are needed.
     pub(crate) fn segments(&self) -> usize {
         self.sealed.len() + 1

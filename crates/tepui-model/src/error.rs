@@ -1,6 +1,7 @@
 //! The error catalogue: every error that the protocol knows, one row each, and [`ServiceError`],
 //! which carries one of them to the caller.
 
+use crate::{AuthFailure, Throttle};
 use std::fmt;
 
 /// Who raised an error. The answers of the Table service differ by it, and so do messages in batches.
@@ -212,6 +213,10 @@ pub struct ServiceError {
     pub cause: Option<String>,
     /// What it was decided on was too old to be read on: to be decided again, as often as is reasonable.
     pub is_outdated: bool,
+    /// What was too much, if that is why: for metrics.
+    pub throttle: Option<Throttle>,
+    /// What is wrong with the credentials, if the code does not say so: for metrics.
+    pub auth_failure: Option<AuthFailure>,
 }
 
 impl ServiceError {
@@ -226,6 +231,8 @@ impl ServiceError {
             details: Vec::new(),
             cause: None,
             is_outdated: false,
+            throttle: None,
+            auth_failure: None,
         }
     }
 
@@ -276,6 +283,40 @@ impl ServiceError {
     pub fn with_cause(mut self, cause: impl fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
+    }
+
+    /// Tells metrics what was too much.
+    pub fn with_throttle(mut self, throttle: Throttle) -> Self {
+        self.throttle = Some(throttle);
+        self
+    }
+
+    /// Tells metrics what is wrong with the credentials.
+    pub fn with_auth_failure(mut self, failure: AuthFailure) -> Self {
+        self.auth_failure = Some(failure);
+        self
+    }
+
+    /// What was too much, if the request was refused for that.
+    pub fn throttle(&self) -> Option<Throttle> {
+        self.throttle.or((self.code == ErrorCode::ServerBusy).then_some(Throttle::Storage))
+    }
+
+    /// What is wrong with the credentials, if the request was refused for that.
+    pub fn auth_failure(&self) -> Option<AuthFailure> {
+        self.auth_failure.or(match self.code {
+            ErrorCode::NoAuthenticationInformation => Some(AuthFailure::Missing),
+            ErrorCode::InvalidAuthenticationInfo => Some(AuthFailure::Malformed),
+            ErrorCode::AuthenticationFailed => Some(AuthFailure::Signature),
+            ErrorCode::AuthorizationSourceIPMismatch | ErrorCode::AuthorizationProtocolMismatch => {
+                Some(AuthFailure::Sas)
+            }
+            ErrorCode::AuthorizationFailure
+            | ErrorCode::AuthorizationPermissionMismatch
+            | ErrorCode::AuthorizationResourceTypeMismatch
+            | ErrorCode::AuthorizationServiceMismatch => Some(AuthFailure::Permission),
+            _ => None,
+        })
     }
 
     pub fn at_stage(mut self, stage: Stage) -> Self {

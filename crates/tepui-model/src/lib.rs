@@ -18,10 +18,12 @@ pub mod metadata;
 pub mod operation;
 pub mod permissions;
 pub mod queue;
+pub mod refusal;
 pub mod service_properties;
 pub mod table;
 pub mod text;
 pub mod time;
 
 pub use error::{ErrorCode, ServiceError, Stage};
+pub use refusal::{AuthFailure, Throttle};
 pub use time::{Clock, Timestamp};

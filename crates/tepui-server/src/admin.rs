@@ -6,6 +6,7 @@
 //! | `guard.rs` | hosts, origins and the token |
 //! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
 //! | `clock.rs` | the clock of a test bench |
+//! | `partitions.rs` | the hottest partitions |
 //!
 //! An area is added in [`Admin::new`]'s caller, in one line. The order of checks: host and origin, token, route, test bench,
 //! body; what an area refuses comes last.
@@ -13,6 +14,7 @@
 mod call;
 pub(crate) mod clock;
 mod guard;
+pub(crate) mod partitions;
 
 pub(crate) use call::Area;
 pub(crate) use guard::Guard;
@@ -56,7 +58,7 @@ impl Admin {
         self.guard.check_origin(head)?;
         let path = head.uri.path();
         if path == "/metrics" {
-            return self.metrics(&head.method);
+            return self.metrics(&head.method).await;
         }
         let Some(path) = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'))
         else {
@@ -84,11 +86,15 @@ impl Admin {
         area.answer(Call { route, parts, query, body }).await
     }
 
-    fn metrics(&self, method: &Method) -> Result<Response<ReplyBody>, AdminError> {
+    async fn metrics(&self, method: &Method) -> Result<Response<ReplyBody>, AdminError> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Err(AdminError::method_not_allowed("GET, HEAD"));
         }
-        let mut response = Response::new(ReplyBody::from(self.metrics.render()));
+        let metrics = Arc::clone(&self.metrics);
+        // The sizes of files and disks are asked for, which may wait for the disk.
+        let text = tokio::task::spawn_blocking(move || metrics.render()).await;
+        let text = text.map_err(|error| AdminError::internal(&error))?;
+        let mut response = Response::new(ReplyBody::from(text));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Metrics::CONTENT_TYPE));
         Ok(response)
     }

@@ -27,6 +27,7 @@ pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use admin::clock::ClockArea;
+use admin::partitions::PartitionsArea;
 use admin::{Admin, Area, Guard};
 use config::{AdminToken, ServiceName};
 use control::ControlSocket;
@@ -164,12 +165,13 @@ impl Server {
             let data = data.clone();
             tokio::spawn(async move { control.serve(&data, stopped).await })
         });
+        let ports = (listeners, admin);
         match &data {
             Data::Memory(engine, extents) => {
-                run_all(listeners, admin, engine, extents, &config, shared, shutdown).await;
+                run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
             }
             Data::Disk(engine, extents, _) => {
-                run_all(listeners, admin, engine, extents, &config, shared, shutdown).await;
+                run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
             }
         }
         let _ = stop.send(true);
@@ -182,10 +184,9 @@ impl Server {
 
 /// Serves all listeners on one engine until `shutdown`.
 async fn run_all<E: Engine, X: Extents>(
-    listeners: Vec<(ServiceName, Listener)>,
-    admin: Option<AdminPort>,
-    engine: &Arc<E>,
-    extents: &Arc<X>,
+    (listeners, admin): (Vec<(ServiceName, Listener)>, Option<AdminPort>),
+    data: &Data,
+    (engine, extents): (&Arc<E>, &Arc<X>),
     config: &Config,
     shared: Arc<Shared>,
     shutdown: impl Future<Output = ()>,
@@ -235,15 +236,26 @@ async fn run_all<E: Engine, X: Extents>(
         // Only the admin API tells.
         heat: metrics.is_some().then(Arc::default),
     };
+    // What the listener of a port counts, for whoever asks.
+    let counts = |port| match &metrics {
+        Some(metrics) => metrics.watch_listener(port),
+        None => Arc::default(),
+    };
     if let (Some(AdminPort { listener, token, .. }), Some(metrics)) = (admin, &metrics) {
+        metrics.watch_data(data, &shared, blobs.stats());
+        metrics.watch_queues(queues.stats());
         // Without a test bench these are there to be refused.
-        let areas: Vec<Box<dyn Area>> = vec![Box::new(ClockArea::new(test_clock.unwrap_or_default()))];
+        let areas: Vec<Box<dyn Area>> = vec![
+            Box::new(ClockArea::new(test_clock.unwrap_or_default())),
+            Box::new(PartitionsArea::new(load.heat.clone().unwrap_or_default())),
+        ];
         let guard = Guard::new(config, listener.address, token);
         let handler = Arc::new(Admin::new(guard, Arc::clone(metrics), config.test_bench, areas));
-        accepting.spawn(net::accept::serve(listener.socket, handler, Arc::clone(&shared)));
+        let counts = counts("admin");
+        accepting.spawn(net::accept::serve_counted(listener.socket, handler, Arc::clone(&shared), counts));
     }
     for (service, listener) in listeners {
-        let shared = Arc::clone(&shared);
+        let (shared, counts) = (Arc::clone(&shared), counts(service.name()));
         let front = |service| {
             Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone())
                 .with_load(load.clone())
@@ -254,15 +266,25 @@ async fn run_all<E: Engine, X: Extents>(
                 let front = front(Service::Blob);
                 let blobs =
                     Blobs::new(front, Arc::clone(&blobs), remote, Arc::clone(&copies), &config.limits);
-                accepting.spawn(net::accept::serve(listener.socket, Arc::new(blobs), shared));
+                accepting.spawn(net::accept::serve_counted(listener.socket, Arc::new(blobs), shared, counts));
             }
             ServiceName::Queue => {
                 let queues = Queues::new(front(Service::Queue), Arc::clone(&queues), &config.limits);
-                accepting.spawn(net::accept::serve(listener.socket, Arc::new(queues), shared));
+                accepting.spawn(net::accept::serve_counted(
+                    listener.socket,
+                    Arc::new(queues),
+                    shared,
+                    counts,
+                ));
             }
             ServiceName::Table => {
                 let tables = Tables::new(front(Service::Table), Arc::clone(&tables), &config.limits);
-                accepting.spawn(net::accept::serve(listener.socket, Arc::new(tables), shared));
+                accepting.spawn(net::accept::serve_counted(
+                    listener.socket,
+                    Arc::new(tables),
+                    shared,
+                    counts,
+                ));
             }
         }
     }

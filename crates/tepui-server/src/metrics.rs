@@ -3,41 +3,75 @@
 //! | | |
 //! | --- | --- |
 //! | `requests.rs` | what clients asked for, and what they got |
-//! | `connections.rs` | connections and the memory of bodies |
-//! | `throttled.rs` | requests that were refused because there were too many |
-//! | `process.rs` | the process and its build |
+//! | `connections.rs` | connections, the memory of bodies and answers |
+//! | `storage.rs` | commits, tables, extents, the disk |
+//! | `queues.rs` | messages |
+//! | `process.rs` | the process, its build, its log, and whether it is ready |
+//! | `collected.rs` | families whose numbers are kept elsewhere |
 //!
 //! Series are looked up once and then reached by an index, so that a request costs some atomic additions: no lock, no
 //! allocation. Only an answer with an error code looks its series up. Labels never name a table, a partition, a container or a client, of which there may be any number.
 
+mod collected;
 mod connections;
 mod process;
+mod queues;
 mod requests;
-mod throttled;
+mod storage;
 
 pub(crate) use requests::RequestMetrics;
 
+use crate::Data;
 use crate::config::Build;
-use crate::net::accept::Shared;
+use crate::net::accept::{ListenerCounts, Shared};
+use crate::pipeline::ReplyMemory;
+use connections::Watched;
 use prometheus::core::Collector;
 use prometheus::{Encoder, HistogramOpts, Opts, Registry, TextEncoder};
 use std::sync::Arc;
+use tepui_service::{BlobStats, QueueStats};
+use tepui_storage::stats::{COUNT_BOUNDS, Counter, LATENCY_BOUNDS};
+use tepui_wire::address::Service;
 
 /// The metrics of one server.
 pub struct Metrics {
     registry: Registry,
     pub(crate) requests: RequestMetrics,
-    pub(crate) throttled: throttled::ThrottledMetrics,
+    watched: Watched,
+    /// Lines of Storage Analytics that were dropped: whoever drops one adds it.
+    pub(crate) analytics_dropped: Arc<Counter>,
 }
 
 impl Metrics {
     pub fn new(build: &Build, shared: &Arc<Shared>) -> Self {
         let registry = Registry::new();
-        process::register(&registry, build);
-        register(&registry, connections::Connections::new(shared));
-        let requests = RequestMetrics::register(&registry);
-        let throttled = throttled::ThrottledMetrics::register(&registry);
-        Self { registry, requests, throttled }
+        let watched = Watched::default();
+        connections::register(&registry, shared, &watched);
+        let requests = RequestMetrics::register(&registry, watched.clone());
+        let metrics = Self { registry, requests, watched, analytics_dropped: Arc::default() };
+        process::register(&metrics.registry, build, Arc::clone(&metrics.analytics_dropped));
+        metrics
+    }
+
+    /// From here on there are metrics of storage.
+    pub(crate) fn watch_data(&self, data: &Data, shared: &Arc<Shared>, blobs: &Arc<BlobStats>) {
+        storage::register(&self.registry, data.clone(), Arc::clone(blobs));
+        process::register_readiness(&self.registry, data.clone(), shared);
+    }
+
+    /// From here on there are metrics of messages.
+    pub(crate) fn watch_queues(&self, stats: &Arc<QueueStats>) {
+        queues::register(&self.registry, Arc::clone(stats));
+    }
+
+    /// What the listener of a port is to count.
+    pub(crate) fn watch_listener(&self, port: &'static str) -> Arc<ListenerCounts> {
+        self.watched.watch_listener(port)
+    }
+
+    /// From here on there are metrics of the memory for answers of a service.
+    pub(crate) fn watch_replies(&self, service: Service, replies: &Arc<ReplyMemory>) {
+        self.watched.watch_replies(service, replies);
     }
 
     /// The media type of [`Metrics::render`].
@@ -53,20 +87,12 @@ impl Metrics {
     }
 }
 
-/// Latencies, in seconds: 0.25 ms to 16 s, each bucket twice the one before.
-const LATENCY_BUCKETS: (f64, f64, usize) = (0.000_25, 2.0, 17);
-/// Counts: 1, 2, 5, 10 and so on to a million.
-const COUNT_BUCKETS: [f64; 19] =
-    [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6];
-
 fn latency(name: &str, help: &str) -> HistogramOpts {
-    let (first, factor, count) = LATENCY_BUCKETS;
-    let buckets = (0..count).map(|n| first * factor.powi(n as i32)).collect();
-    HistogramOpts::new(name, help).buckets(buckets)
+    HistogramOpts::new(name, help).buckets(LATENCY_BOUNDS.map(|bound| bound as f64 / 1e9).to_vec())
 }
 
 fn count(name: &str, help: &str) -> HistogramOpts {
-    HistogramOpts::new(name, help).buckets(COUNT_BUCKETS.to_vec())
+    HistogramOpts::new(name, help).buckets(COUNT_BOUNDS.map(|bound| bound as f64).to_vec())
 }
 
 fn opts(name: &str, help: &str) -> Opts {

@@ -26,6 +26,7 @@ pub use admission::Load;
 pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
 pub use exchange::{Caller, FinishedExchange, OperationKind};
 pub use queue::Queues;
+pub(crate) use reply_memory::ReplyMemory;
 pub use table::Tables;
 
 use self::browsers::Browsers;
@@ -36,8 +37,8 @@ use crate::ids::RequestIds;
 use crate::metrics::Metrics;
 use crate::net::accept::Peer;
 use crate::net::body::{Body, BodyError, ReplyBody};
+use crate::net::limits::Limits;
 use crate::proxies::TrustedProxies;
-use crate::targets::Throttled;
 use crate::telemetry::trace_headers;
 use bytes::Bytes;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
@@ -54,7 +55,7 @@ use tepui_model::cost::Receipt;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::{CorsRule, ServiceProperties};
-use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
+use tepui_model::{Clock, ErrorCode, ServiceError, Throttle, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, SigningKeys, Verifier};
 use tepui_wire::cors;
@@ -119,6 +120,15 @@ impl Front {
             load: Load::default(),
             tells_date: config.test_bench,
         }
+    }
+
+    /// The memory for answers of this port, which metrics watch.
+    fn reply_memory(&self, limits: &Limits) -> Arc<ReplyMemory> {
+        let replies = Arc::new(ReplyMemory::new(limits));
+        if let Some(metrics) = &self.sinks.metrics {
+            metrics.watch_replies(self.service, &replies);
+        }
+        replies
     }
 
     /// Whether an unknown version is reported before the credentials are checked.
@@ -405,11 +415,13 @@ fn error_response(
         return error_body::invalid_url_page(close);
     }
     outcome.error_code = Some(error.code.name());
+    outcome.throttle = error.throttle();
+    outcome.auth_failure = error.auth_failure();
     tracing::debug!(request_id, %error, "refused");
     if error.code == ErrorCode::InternalError {
         tracing::error!(request_id, %error, "internal error");
     }
-    let is_front_door = outcome.throttled.is_some_and(Throttled::is_of_account);
+    let is_front_door = error.throttle == Some(Throttle::Account);
     let format = if received.is_preflight() || is_front_door { ErrorFormat::Xml } else { format };
     let mut response = error_body::encode(error, format, front.service, request_id, *now);
     if is_front_door {
@@ -535,6 +547,8 @@ fn body_error(error: BodyError) -> ServiceError {
         BodyError::TooLarge => ErrorCode::RequestBodyTooLarge.into(),
         BodyError::TimedOut => ErrorCode::OperationTimedOut.into(),
         BodyError::Broken => ErrorCode::InvalidInput.into(),
-        BodyError::Busy => ServiceError::new(ErrorCode::ServerBusy).with_cause(error),
+        BodyError::Busy => {
+            ServiceError::new(ErrorCode::ServerBusy).with_cause(error).with_throttle(Throttle::Memory)
+        }
     }
 }

@@ -24,7 +24,7 @@ pub use heat::{GrowingTable, Heat, HotPartition};
 use buckets::{Buckets, InDebt, Limit};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::{Duration, Instant};
-use tepui_model::{ErrorCode, ServiceError};
+use tepui_model::{ErrorCode, ServiceError, Stage, Throttle};
 use warm_up::WarmUp;
 
 /// The targets that are in force, and how much of them is used.
@@ -95,29 +95,20 @@ pub(crate) enum Throttled {
     PartitionTimeout,
 }
 
-impl Throttled {
-    /// As metrics have it.
-    pub(crate) fn reason(self) -> &'static str {
-        match self {
-            Self::AccountUnits | Self::AccountIngress | Self::AccountEgress => "account",
-            Self::Partition | Self::PartitionTimeout => "partition",
-        }
-    }
-
-    /// Whether the front door answers rather than the service.
-    pub(crate) fn is_of_account(self) -> bool {
-        self.reason() == "account"
-    }
-
-    pub(crate) fn error(self) -> ServiceError {
-        let busy = ServiceError::new(ErrorCode::ServerBusy);
-        match self {
-            Self::AccountUnits => busy.with_message("Operations per second is over the account limit."),
-            Self::AccountIngress => busy.with_message("Ingress is over the account limit."),
-            Self::AccountEgress => busy.with_message("Egress is over the account limit."),
-            Self::Partition => busy.with_cause("over the target of a partition"),
-            Self::PartitionTimeout => ServiceError::new(ErrorCode::OperationTimedOut)
-                .with_cause("over the target of a partition for long"),
+impl From<Throttled> for ServiceError {
+    fn from(throttled: Throttled) -> Self {
+        let busy = Self::new(ErrorCode::ServerBusy);
+        let of_account = |message| {
+            busy.clone().with_message(message).at_stage(Stage::FrontEnd).with_throttle(Throttle::Account)
+        };
+        match throttled {
+            Throttled::AccountUnits => of_account("Operations per second is over the account limit."),
+            Throttled::AccountIngress => of_account("Ingress is over the account limit."),
+            Throttled::AccountEgress => of_account("Egress is over the account limit."),
+            Throttled::Partition => busy.with_throttle(Throttle::Partition),
+            Throttled::PartitionTimeout => {
+                Self::new(ErrorCode::OperationTimedOut).with_throttle(Throttle::Partition)
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tepui_model::cost::Cost;
 use tepui_model::time::{Clock, SystemClock, Timestamp};
+use tepui_storage::stats::Counter;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -233,6 +234,13 @@ struct Lines {
     closed: bool,
 }
 
+/// How many lines were dropped so far. There is one log for the whole process.
+static DROPPED_LINES: Counter = Counter::new();
+
+pub(crate) fn dropped_lines() -> u64 {
+    DROPPED_LINES.get()
+}
+
 /// Lines beyond this many bytes are dropped.
 const MAX_PENDING_BYTES: usize = 4 * 1024 * 1024;
 
@@ -245,6 +253,7 @@ impl Pending {
         let mut lines = self.lines.lock();
         if lines.text.len() + line.len() > MAX_PENDING_BYTES {
             lines.dropped += 1;
+            DROPPED_LINES.add(1);
             return;
         }
         let was_empty = lines.text.is_empty();

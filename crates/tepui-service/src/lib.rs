@@ -13,6 +13,7 @@ mod keyspace;
 pub mod queue;
 mod record;
 mod settings;
+mod stats;
 pub mod table;
 mod transact;
 mod work_lease;
@@ -22,6 +23,7 @@ pub use catalogue::catalogue_versions;
 pub use coop::CoopBudget;
 pub use gc::GarbageCollector;
 pub use queue::{QueueOptions, QueueService};
+pub use stats::{BlobStats, QueueStats};
 pub use table::{QueryBudget, TableOptions, TableService};
 pub use work_lease::{StoreAccess, WorkLeases};
 

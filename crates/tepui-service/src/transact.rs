@@ -1,7 +1,7 @@
 //! Optimistic concurrency: begin a transaction, decide, commit, and the one loop that retries after a conflict.
 
 use crate::{catalogue, keyspace};
-use tepui_model::{ErrorCode, ServiceError};
+use tepui_model::{ErrorCode, ServiceError, Throttle};
 use tepui_storage::{
     Commit, CommitError, Engine, Guard, Snapshot, StorageError, StorageErrorKind, Transaction, Write,
 };
@@ -120,7 +120,7 @@ where
             Err(failure) => return Err(failure),
         };
     }
-    Err(ServiceError::from(ErrorCode::ServerBusy).into())
+    Err(ServiceError::new(ErrorCode::ServerBusy).with_throttle(Throttle::Conflicts).into())
 }
 
 /// Runs `read`, which begins a transaction and only reads, and starts over if the transaction becomes too old.
@@ -204,11 +204,18 @@ pub(crate) const NO_SPACE: &str = "The disk of the server is full. Only operatio
 /// The service error for an error of storage.
 pub(crate) fn storage_error(error: StorageError) -> ServiceError {
     let service_error = match error.kind() {
-        StorageErrorKind::Unavailable => ServiceError::new(ErrorCode::ServerBusy),
+        StorageErrorKind::Unavailable => {
+            ServiceError::new(ErrorCode::ServerBusy).with_throttle(Throttle::Storage)
+        }
+        StorageErrorKind::Busy => {
+            ServiceError::new(ErrorCode::ServerBusy).with_throttle(Throttle::CommitQueue)
+        }
         StorageErrorKind::TooOld => {
             ServiceError { is_outdated: true, ..ServiceError::new(ErrorCode::ServerBusy) }
         }
-        StorageErrorKind::NoSpace => ServiceError::new(ErrorCode::ServerBusy).with_message(NO_SPACE),
+        StorageErrorKind::NoSpace => {
+            ServiceError::new(ErrorCode::ServerBusy).with_message(NO_SPACE).with_throttle(Throttle::DiskFull)
+        }
         StorageErrorKind::Corrupt | StorageErrorKind::Failed => ServiceError::new(ErrorCode::InternalError),
     };
     service_error.with_cause(error)

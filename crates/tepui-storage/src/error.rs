@@ -21,8 +21,10 @@ struct Details {
 /// What to do about a [`StorageError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StorageErrorKind {
-    /// Retry later: storage is overloaded, waits for its disk or its network, or is shutting down.
+    /// Retry later: storage waits for its disk or its network, or is shutting down.
     Unavailable,
+    /// Retry later: more was asked of storage than it gets done.
+    Busy,
     /// The disk is full, or nearly so: only writes that free space are accepted.
     NoSpace,
     /// Stored bytes are not what was written, or missing. Never serve them.
@@ -40,6 +42,10 @@ impl StorageError {
 
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StorageErrorKind::Unavailable, message)
+    }
+
+    pub fn busy(message: impl Into<String>) -> Self {
+        Self::new(StorageErrorKind::Busy, message)
     }
 
     pub fn no_space(message: impl Into<String>) -> Self {
@@ -93,6 +99,7 @@ impl fmt::Display for StorageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind() {
             StorageErrorKind::Unavailable => "storage is unavailable",
+            StorageErrorKind::Busy => "storage is busy",
             StorageErrorKind::NoSpace => "no space",
             StorageErrorKind::Corrupt => "stored data is corrupt",
             StorageErrorKind::TooOld => "the state is not kept any longer",

@@ -6,6 +6,7 @@
 //! | `error.rs` | why storage failed |
 //! | `versions.rs` | for engines that number their commits |
 //! | `extents.rs` `readers.rs` | large bytes; readers that frees wait for |
+//! | `stats.rs` | what storage counts of itself |
 //! | `memory_engine.rs` `memory_extents.rs` | both in memory |
 //! | `contract/` | the suites that every implementation passes |
 //!
@@ -21,6 +22,7 @@ mod limits;
 mod memory_engine;
 mod memory_extents;
 mod readers;
+pub mod stats;
 pub mod versions;
 
 pub use commit::{Commit, CommitError, Guard, Write};

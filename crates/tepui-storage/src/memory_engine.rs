@@ -3,6 +3,7 @@
 //! Multi-version concurrency control: every key has a short list of versions. A transaction reads at one version, registered
 //! in the list of live ones; versions that no live transaction can see are dropped by later commits.
 
+use crate::stats::CommitOutcomes;
 use crate::versions::{PipelineHistory, Version};
 use crate::{
     Commit, CommitError, CommitPipeline, Engine, Key, KeyRange, Limits, ScanLimit, ScanPage, Snapshot,
@@ -47,6 +48,7 @@ struct MemoryStore {
     live: Mutex<BTreeMap<u64, usize>>,
     /// Hashes keys for commit pipelines.
     hasher: RandomState,
+    commits: CommitOutcomes,
 }
 
 #[derive(Default)]
@@ -66,6 +68,11 @@ type Versions = Vec<(u64, Option<Value>)>;
 impl MemoryEngine {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// How commits ended so far.
+    pub fn commits(&self) -> &CommitOutcomes {
+        &self.store.commits
     }
 }
 
@@ -105,6 +112,7 @@ impl Engine for MemoryEngine {
 impl MemoryStore {
     fn commit(&self, at: u64, pipeline: Option<&PipelineHistory>, commit: Commit) -> Result<(), CommitError> {
         let result = self.try_commit(at, pipeline, commit);
+        self.commits.add(&result, 1);
         if let (Err(_), Some(pipeline)) = (&result, pipeline) {
             pipeline.poison();
         }

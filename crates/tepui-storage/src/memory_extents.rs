@@ -35,6 +35,8 @@ pub struct MemoryExtents {
 struct ExtentMap {
     /// By their offset in the only volume.
     extents: HashMap<u64, Vec<Bytes>>,
+    /// Of all of them.
+    bytes: u64,
     next: u64,
 }
 
@@ -45,7 +47,7 @@ impl MemoryExtents {
 
     /// How many bytes are kept.
     pub fn bytes(&self) -> u64 {
-        self.store.lock().extents.values().flatten().map(|piece| piece.len() as u64).sum()
+        self.store.lock().bytes
     }
 }
 
@@ -96,7 +98,9 @@ impl Extents for MemoryExtents {
         extents.iter().try_for_each(|extent| extent.check_store(self.store()))?;
         let mut store = self.store.lock();
         for extent in extents {
-            store.extents.remove(&extent.offset);
+            if let Some(pieces) = store.extents.remove(&extent.offset) {
+                store.bytes -= length(&pieces);
+            }
         }
         Ok(())
     }
@@ -139,6 +143,7 @@ impl ExtentWriter for MemoryWriter {
         let (offset, bytes) = (store.next, length(&self.pieces));
         let extent = Extent { store: StoreId::LOCAL, volume: 1, offset, bytes };
         store.next += extent.bytes.max(1);
+        store.bytes += extent.bytes;
         store.extents.insert(extent.offset, self.pieces);
         Ok(extent)
     }

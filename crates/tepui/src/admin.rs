@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | `client.rs` | finds the server and its token, and sends calls |
 //! | `clock.rs` | `tepui admin clock` |
+//! | `partitions.rs` | `tepui admin partitions` |
 //!
 //! A command is added as a variant of [`AdminCommand`], with a file of its own.
 
 mod client;
 mod clock;
+mod partitions;
 
 use crate::serve::Failure;
 use clap::{Args, Subcommand};
@@ -35,6 +37,7 @@ pub(crate) struct AdminOptions {
 #[derive(Subcommand)]
 enum AdminCommand {
     Clock(clock::ClockOptions),
+    Partitions(partitions::PartitionsOptions),
 }
 
 pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
@@ -42,6 +45,7 @@ pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
     let output = Output { json: options.json };
     match &options.command {
         AdminCommand::Clock(options) => clock::clock(&client, options, output),
+        AdminCommand::Partitions(options) => partitions::partitions(&client, options, output),
     }
 }
 

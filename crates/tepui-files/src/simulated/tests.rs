@@ -25,6 +25,9 @@ fn check(files: &dyn FileSystem, root: &Path) {
     assert_eq!(read.read_at(&mut beyond, 8195).unwrap(), 2);
     assert_eq!(read.read_at(&mut beyond, 9000).unwrap(), 0);
     assert!(read.read_exact_at(&mut beyond, 8195).is_err());
+    let size = files.file_size(&path).unwrap();
+    assert_eq!(size.length, file.length().unwrap());
+    assert!(size.allocated > 0);
     file.set_length(3).unwrap();
     file.set_length(6).unwrap();
     assert_eq!(read_file(files, &path).unwrap(), b"hel\0\0\0");
@@ -40,7 +43,8 @@ fn check(files: &dyn FileSystem, root: &Path) {
     assert!(files.lock(&root.join("LOCK")).is_ok());
     files.remove_file(&path).unwrap();
     assert!(!files.exists(&path).unwrap());
-    assert!(files.free_space(root).unwrap() > 0);
+    let (free, total) = (files.free_space(root).unwrap(), files.total_space(root).unwrap());
+    assert!(free > 0 && total.is_none_or(|total| total >= free));
 }
 
 #[test]

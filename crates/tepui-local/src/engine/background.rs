@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tepui_storage::StorageError;
 
 /// How often obsolete tables are checked for readers: while there are some, and otherwise.
@@ -142,7 +142,11 @@ impl Background {
         };
         let timeout_after = if self.threads.is_empty() { Duration::ZERO } else { MAX_WRITE_STALL };
         let mut work = self.shared.work();
-        self.shared.changed.wait_while_for(&mut work, wait, timeout_after);
+        if wait(&mut work) {
+            let began = Instant::now();
+            self.shared.changed.wait_while_for(&mut work, wait, timeout_after);
+            self.shared.tree.counters().stalls.add(began.elapsed());
+        }
         if !is_full(&work) {
             return Ok(());
         }

@@ -8,6 +8,7 @@ use crate::engine::conflict_tracker::ConflictTracker;
 use crate::engine::lsm_store::{BatchStore, Purpose, WriteFailure};
 use crate::engine::published_view::{PublishedView, SnapshotView};
 use crate::engine::resident_rows::ResidentRows;
+use crate::stats::EngineCounters;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(crate) struct PendingCommit {
     pub(crate) kind: CommitKind,
     pub(crate) purpose: Purpose,
     pub(crate) commit: Commit,
+    pub(crate) queued: Instant,
     pub(crate) reply: oneshot::Sender<Result<(), CommitError>>,
 }
 
@@ -83,6 +85,7 @@ pub(crate) struct CommitQueue {
     started: Instant,
     /// When the group under way began, in milliseconds since `started`, plus one. Zero: idle.
     busy_since_ms: AtomicU64,
+    counters: Arc<EngineCounters>,
 }
 
 /// Which writes are refused, and why.
@@ -110,6 +113,7 @@ enum NextGroup {
 impl CommitQueue {
     pub(crate) fn new(view: SnapshotView, limits: QueueLimits) -> Self {
         Self {
+            counters: Arc::clone(view.tree.counters()),
             published: PublishedView::new(view),
             queued: Mutex::default(),
             wake: Condvar::new(),
@@ -120,8 +124,25 @@ impl CommitQueue {
         }
     }
 
+    pub(crate) fn counters(&self) -> &EngineCounters {
+        &self.counters
+    }
+
+    /// How many commits wait.
+    pub(crate) fn length(&self) -> usize {
+        self.queued().commits.len()
+    }
+
     /// Queues a commit, or refuses it at once.
     pub(crate) fn submit(&self, commit: PendingCommit) -> Result<(), StorageError> {
+        let submitted = self.try_submit(commit);
+        if submitted.is_err() {
+            self.counters.commits.failed.add(1);
+        }
+        submitted
+    }
+
+    fn try_submit(&self, commit: PendingCommit) -> Result<(), StorageError> {
         if let Some(error) = self.status(commit.purpose) {
             return Err(error);
         }
@@ -132,7 +153,7 @@ impl CommitQueue {
         }
         let full = queue.commits.len() >= self.limits.commits || queue.bytes + bytes > self.limits.bytes;
         if full && !queue.commits.is_empty() {
-            return Err(StorageError::unavailable("busy: too many commits are waiting"));
+            return Err(StorageError::busy("too many commits are waiting"));
         }
         queue.bytes += bytes;
         queue.commits.push_back(commit);
@@ -283,6 +304,7 @@ impl<S: BatchStore> Committer<S> {
                     self.commit_group(group, oldest);
                     let throttle = self.store.write_throttle(bytes);
                     if !throttle.is_zero() {
+                        self.queue.counters.slowdowns.add(throttle);
                         std::thread::sleep(throttle);
                     }
                 }
@@ -321,14 +343,19 @@ impl<S: BatchStore> Committer<S> {
     }
 
     fn commit(&mut self, mut group: Vec<PendingCommit>, oldest_waiting: Option<Version>) {
+        let queue = Arc::clone(&self.queue);
+        let counters = queue.counters();
+        let now = Instant::now();
+        counters.group_size.observe(group.len() as u64);
+        group.iter().for_each(|commit| counters.commit_wait.observe_time(now - commit.queued));
         let status = self.check_writable();
         if let Some(error) = status.all {
-            return reply_all(group, &Err(error.into()));
+            return reply_all(counters, group, &Err(error.into()));
         }
         if let Some(error) = status.ordinary {
             let is_ordinary = |commit: &mut PendingCommit| commit.purpose == Purpose::Ordinary;
             let ordinary = group.extract_if(.., is_ordinary).collect();
-            reply_all(ordinary, &Err(error.into()));
+            reply_all(counters, ordinary, &Err(error.into()));
         }
         let mut batch = Vec::with_capacity(group.len());
         let mut written = KeyHashes::default();
@@ -373,9 +400,9 @@ impl<S: BatchStore> Committer<S> {
                     }
                     self.publish();
                 }
-                reply_all(accepted, &Ok(()));
+                reply_all(counters, accepted, &Ok(()));
                 // Only now: a retry must find the state that it conflicted with.
-                reply_all(refused, &Err(CommitError::Conflict));
+                reply_all(counters, refused, &Err(CommitError::Conflict));
             }
             Err(failure) => {
                 let result = match failure {
@@ -387,8 +414,8 @@ impl<S: BatchStore> Committer<S> {
                         result
                     }
                 };
-                reply_all(accepted, &result);
-                reply_all(refused, &Err(CommitError::Conflict));
+                reply_all(counters, accepted, &result);
+                reply_all(counters, refused, &Err(CommitError::Conflict));
             }
         }
     }
@@ -485,7 +512,7 @@ impl<S: BatchStore> Drop for Committer<S> {
         let stopped = StorageError::unavailable("the engine has stopped");
         let status = WriteStatus { all: Some(stopped.clone()), ordinary: None };
         *self.queue.status.write() = status;
-        reply_all(left, &Err(stopped.into()));
+        reply_all(self.queue.counters(), left, &Err(stopped.into()));
     }
 }
 
@@ -496,7 +523,8 @@ fn read_only(why: StorageError) -> StorageError {
     }
 }
 
-fn reply_all(commits: Vec<PendingCommit>, result: &Result<(), CommitError>) {
+fn reply_all(counters: &EngineCounters, commits: Vec<PendingCommit>, result: &Result<(), CommitError>) {
+    counters.commits.add(result, commits.len() as u64);
     for commit in commits {
         if let (Err(_), Some(pipeline)) = (result, commit.pipeline()) {
             pipeline.poison();

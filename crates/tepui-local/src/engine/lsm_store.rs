@@ -209,6 +209,7 @@ impl LsmStore {
             return Err(error.into());
         }
         self.wal.switch_to(created);
+        self.tree.counters().wal_bytes.set(self.wal.disk_bytes());
         if memtables == Memtables::Seal {
             self.memtable = self.tree.seal();
             self.background.flush(sealed);
@@ -238,10 +239,14 @@ impl BatchStore for LsmStore {
     fn write(&mut self, batch: Vec<Write>) -> Result<(), WriteFailure> {
         self.make_room_for_write().map_err(WriteFailure::NotWritten)?;
         let seq_no = self.seq_no + 1;
+        let began = Instant::now();
         let written = self.wal.write(seq_no, &batch);
         written.map_err(|error| {
             WriteFailure::Unknown(io_error(&error, "cannot write to the write-ahead log"))
         })?;
+        let counters = self.tree.counters();
+        counters.sync.observe_time(began.elapsed());
+        counters.wal_bytes.set(self.wal.disk_bytes());
         self.memtable.insert(seq_no, batch);
         self.seq_no = seq_no;
         Ok(())

@@ -10,9 +10,10 @@ use std::time::Duration;
 use tepui_storage::versions::PipelineHistory;
 use tepui_storage::{
     Commit, CommitError, CommitPipeline, Key, KeyRange, Limits, ScanLimit, ScanPage, Snapshot, StorageError,
-    Transaction, Value,
+    StorageErrorKind, Transaction, Value,
 };
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// A transaction of a [`DiskEngine`](super::DiskEngine). Until it ends, what it reads is kept, in memory and on disk.
 pub struct DiskTransaction {
@@ -34,12 +35,20 @@ impl DiskTransaction {
     ) -> Result<T, StorageError> {
         match read(&self.view, ReadMode::Cached) {
             Err(ReadError::WouldBlock) => {}
-            done => return done.map_err(StorageError::from),
+            done => return done.map_err(|error| self.counted(error.into())),
         }
         let (view, again) = (Arc::clone(&self.view), again());
         let answer = blocking::spawn(&**self.view.tree.files(), move || again(&view));
         let stopped = |_| StorageError::unavailable("the program is ending");
-        answer.await.map_err(stopped)?.map_err(StorageError::from)
+        answer.await.map_err(stopped)?.map_err(|error| self.counted(error.into()))
+    }
+
+    /// Counts a failed read, if what is stored is damaged.
+    fn counted(&self, error: StorageError) -> StorageError {
+        if error.kind() == StorageErrorKind::Corrupt {
+            self.view.tree.counters().corrupt_reads.add(1);
+        }
+        error
     }
 
     /// Queues a commit.
@@ -69,7 +78,7 @@ impl Snapshot for DiskTransaction {
             match self.view.get(key, ReadMode::Cached) {
                 Ok(value) => values.push(value),
                 Err(ReadError::WouldBlock) => break,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.counted(error.into())),
             }
         }
         if let Some(rest) = keys.get(values.len()..).filter(|rest| !rest.is_empty()) {
@@ -79,7 +88,8 @@ impl Snapshot for DiskTransaction {
                 rest.iter().map(|key| view.get(key, ReadMode::Blocking)).collect::<Result<Vec<_>, _>>()
             });
             let stopped = |_| StorageError::unavailable("the program is ending");
-            values.extend(answer.await.map_err(stopped)??);
+            let found = answer.await.map_err(stopped)?;
+            values.extend(found.map_err(|error| self.counted(error.into()))?);
         }
         Ok(values)
     }
@@ -151,7 +161,7 @@ pub(super) fn submit(
     let takes_space = !commit.frees_space() && !commit.writes().is_empty();
     let purpose = if takes_space { Purpose::Ordinary } else { Purpose::FreesSpace };
     let (reply, answer) = oneshot::channel();
-    queue.submit(PendingCommit { kind, purpose, commit, reply })?;
+    queue.submit(PendingCommit { kind, purpose, commit, queued: Instant::now(), reply })?;
     Ok(answer)
 }
 

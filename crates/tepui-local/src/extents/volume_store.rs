@@ -15,6 +15,7 @@ use crate::extents::open_files::OpenFiles;
 use crate::extents::read_buffer::ReadBuffer;
 use crate::extents::volume::{self, VolumeFile, open_path, open_volume, sealed_path};
 use crate::io_error::io_error;
+use crate::stats::{ExtentCounters, ExtentStats};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use pool::Pool;
@@ -43,6 +44,7 @@ pub(crate) struct VolumeStore {
     /// Held while parts of a volume of an earlier run are freed. One at a time: a failed sync may drop the holes of another
     /// free, whose own sync must then not succeed.
     freeing: Mutex<()>,
+    counters: ExtentCounters,
 }
 
 impl VolumeStore {
@@ -67,6 +69,7 @@ impl VolumeStore {
             unsealed: Mutex::new(unsealed),
             read_files: Mutex::default(),
             freeing: Mutex::default(),
+            counters: ExtentCounters::default(),
         });
         store.remove_empty_volumes(sealed);
         Ok(store)
@@ -86,6 +89,21 @@ impl VolumeStore {
 
     pub(crate) fn file_system(&self) -> &Arc<dyn FileSystem> {
         &self.options.files
+    }
+
+    pub(crate) fn counters(&self) -> &ExtentCounters {
+        &self.counters
+    }
+
+    pub(crate) fn stats(&self) -> ExtentStats {
+        let mut stats = ExtentStats { bytes: 0, free_bytes: 0, sync: self.counters.sync.snapshot() };
+        for volume in volume::find(self.files(), self.folder()).unwrap_or_default() {
+            // It may have been sealed or deleted since.
+            let Ok(size) = self.files().file_size(&volume.path(self.folder())) else { continue };
+            stats.bytes += size.allocated;
+            stats.free_bytes += size.length.saturating_sub(size.allocated);
+        }
+        stats
     }
 
     pub(crate) fn sync_step_bytes(&self) -> u64 {

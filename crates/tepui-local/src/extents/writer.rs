@@ -9,6 +9,7 @@ use crate::extents::volume::open_path;
 use crate::extents::volume_store::{VolumeGuard, VolumeStore, WorkGuard, failed};
 use bytes::Bytes;
 use std::sync::Arc;
+use std::time::Instant;
 use tepui_storage::{Extent, ExtentWriter, StorageError};
 use tokio::sync::oneshot::{self, error::RecvError};
 
@@ -141,7 +142,10 @@ impl PendingExtent {
 
     fn sync(&self) -> Result<(), StorageError> {
         let Some(guard) = &self.guard else { return Ok(()) };
-        guard.volume.sync().map_err(|error| guard.failed(&self.store, "sync", &error))
+        let began = Instant::now();
+        guard.volume.sync().map_err(|error| guard.failed(&self.store, "sync", &error))?;
+        self.store.counters().sync.observe_time(began.elapsed());
+        Ok(())
     }
 
     /// The extent, once all of it is synced. Pins its volume.

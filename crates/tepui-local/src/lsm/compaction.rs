@@ -179,13 +179,19 @@ impl LsmTree {
             self.discard(output);
             return is_done;
         }
+        let bytes: u64 = compaction.tables().map(|table| table.meta.bytes).sum();
+        let output_bytes: u64 = output.iter().map(|table| table.meta.bytes).sum();
+        if !compaction.is_trivial_move {
+            self.counters.compaction_read_bytes.add(bytes);
+            self.counters.compaction_written_bytes.add(output_bytes);
+        }
         tracing::debug!(
             level = compaction.target_level,
             is_trivial_move = compaction.is_trivial_move,
             tables = claim.ids.len(),
-            bytes = compaction.tables().map(|table| table.meta.bytes).sum::<u64>(),
+            bytes,
             output_tables = output.len(),
-            output_bytes = output.iter().map(|table| table.meta.bytes).sum::<u64>(),
+            output_bytes,
             milliseconds = began.elapsed().as_millis() as u64,
             "compacted tables"
         );

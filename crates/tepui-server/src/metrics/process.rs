@@ -1,10 +1,17 @@
-//! The process and its build.
+//! The process, its build, its log, and whether it is ready.
 
-use super::{metric, opts};
+use super::{collected, metric, opts};
+use crate::Data;
 use crate::config::Build;
-use prometheus::{IntGaugeVec, Registry};
+use crate::net::accept::Shared;
+use crate::telemetry;
+use prometheus::{IntGauge, IntGaugeVec, Registry};
+use std::sync::Arc;
+use tepui_model::Clock;
+use tepui_model::time::SystemClock;
+use tepui_storage::stats::Counter;
 
-pub(super) fn register(registry: &Registry, build: &Build) {
+pub(super) fn register(registry: &Registry, build: &Build, analytics_dropped: Arc<Counter>) {
     let info = metric!(
         registry,
         IntGaugeVec::new(
@@ -13,6 +20,38 @@ pub(super) fn register(registry: &Registry, build: &Build) {
         )
     );
     info.with_label_values(&[build.version, build.revision]).set(1);
+    let started = metric!(
+        registry,
+        IntGauge::with_opts(opts("tepui_start_time_seconds", "When the server was started, since 1970."))
+    );
+    started.set(i64::try_from(SystemClock::new().now().unix_seconds()).unwrap_or(i64::MAX));
+    collected::register(registry, move |families| {
+        families.counter(
+            "tepui_log_lines_dropped_total",
+            "Lines that could not be written fast enough, of the log (server) and of Storage Analytics (analytics).",
+            &[
+                (&[("log", "server")], telemetry::dropped_lines() as f64),
+                (&[("log", "analytics")], analytics_dropped.get() as f64),
+            ],
+        );
+    });
     #[cfg(target_os = "linux")]
     super::register(registry, prometheus::process_collector::ProcessCollector::for_self());
+}
+
+/// Ready is who serves, and whose storage takes writes.
+pub(super) fn register_readiness(registry: &Registry, data: Data, shared: &Arc<Shared>) {
+    let shared = Arc::downgrade(shared);
+    collected::register(registry, move |families| {
+        let takes_writes = match &data {
+            Data::Memory(..) => true,
+            Data::Disk(engine, ..) => engine.status().is_ok(),
+        };
+        let is_ready = takes_writes && shared.upgrade().is_some_and(|shared| shared.is_serving());
+        families.gauge(
+            "tepui_ready",
+            "Whether requests are served and writes are taken: 1, or 0.",
+            &[(&[], f64::from(u8::from(is_ready)))],
+        );
+    });
 }

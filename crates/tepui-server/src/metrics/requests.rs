@@ -1,11 +1,13 @@
 //! Requests: how many, how long, how large, and how they ended.
 
-use super::{count, latency, metric, opts};
+use super::connections::Watched;
+use super::{collected, count, latency, metric, opts};
 use crate::pipeline::{Caller, FinishedExchange, OperationKind};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tepui_model::table::PlanKind;
-use tepui_model::{blob, queue, table};
+use tepui_model::{AuthFailure, Throttle, blob, queue, table};
+use tepui_storage::stats::Counter;
 use tepui_wire::address::Service;
 
 /// The metrics of requests. [`FinishedExchange`]s are counted when their last byte is sent.
@@ -28,6 +30,8 @@ struct ServiceMetrics {
     bytes_out: IntCounter,
     units: IntCounter,
     batch_operations: Histogram,
+    throttled: [Arc<Counter>; Throttle::ALL.len()],
+    auth_failures: [IntCounter; AuthFailure::ALL.len()],
     /// By [`OperationKind::index`]; the last is for requests whose operation is not known.
     operations: Vec<OperationMetrics>,
 }
@@ -53,7 +57,7 @@ const CALLERS: [&str; 5] = ["key", "sas", "bearer", "anonymous", "unknown"];
 const UNKNOWN: &str = "Unknown";
 
 impl RequestMetrics {
-    pub(super) fn register(registry: &Registry) -> Self {
+    pub(super) fn register(registry: &Registry, watched: Watched) -> Self {
         let counters =
             |name, help, labels: &[&str]| metric!(registry, IntCounterVec::new(opts(name, help), labels));
         let in_flight = metric!(
@@ -86,6 +90,11 @@ impl RequestMetrics {
             "Entities and messages read and written, as Azure's scalability targets count them.",
             &["service"],
         );
+        let auth_failures = counters(
+            "tepui_auth_failures_total",
+            "Requests that were refused because of their credentials.",
+            &["service", "reason"],
+        );
         let services = SERVICES.map(|service| {
             let label = [service.name()];
             ServiceMetrics {
@@ -95,9 +104,13 @@ impl RequestMetrics {
                 bytes_out: bytes_out.with_label_values(&label),
                 units: units.with_label_values(&label),
                 batch_operations: batch_operations.with_label_values(&label),
+                throttled: Default::default(),
+                auth_failures: AuthFailure::ALL
+                    .map(|reason| auth_failures.with_label_values(&[service.name(), reason.name()])),
                 operations: (0..=operations(service)).map(|_| OperationMetrics::default()).collect(),
             }
         });
+        register_throttled(registry, &services, watched);
         Self {
             requests: counters(
                 "tepui_requests_total",
@@ -161,6 +174,12 @@ impl RequestMetrics {
         if let Some(code) = exchange.error_code {
             self.errors.with_label_values(&[service.name(), code]).inc();
         }
+        if let Some(throttle) = exchange.throttle {
+            of_service.throttled[throttle as usize].add(1);
+        }
+        if let Some(failure) = exchange.auth_failure {
+            of_service.auth_failures[failure as usize].inc();
+        }
         let Some(cost) = &exchange.cost else { return };
         of_service.units.inc_by(cost.units);
         if let Some(operations) = cost.operations {
@@ -207,6 +226,38 @@ impl RequestMetrics {
             scans: self.query_scans.with_label_values(&label),
         }
     }
+}
+
+/// Requests that were refused for now. Connections that were refused have no request, but count here.
+fn register_throttled(registry: &Registry, services: &[ServiceMetrics; 3], watched: Watched) {
+    let counters: Vec<_> = SERVICES
+        .iter()
+        .zip(services)
+        .flat_map(|(service, metrics)| {
+            let of_service = Throttle::ALL.iter().zip(&metrics.throttled);
+            of_service.map(|(throttle, counter)| (*service, *throttle, Arc::clone(counter)))
+        })
+        .collect();
+    collected::register(registry, move |families| {
+        let refused = watched.refused();
+        let refused = |service: Service| {
+            refused.iter().filter(|(port, _)| *port == service.name()).map(|(_, count)| count).sum::<u64>()
+        };
+        let series: Vec<_> = counters
+            .iter()
+            .map(|(service, throttle, counter)| {
+                let connections = if *throttle == Throttle::Connections { refused(*service) } else { 0 };
+                let labels = [("service", service.name()), ("reason", throttle.name())];
+                (labels, (counter.get() + connections) as f64)
+            })
+            .collect();
+        let series: Vec<_> = series.iter().map(|(labels, value)| (&labels[..], *value)).collect();
+        families.counter(
+            "tepui_requests_throttled_total",
+            "Requests, or connections, that were refused for now, by what was too much.",
+            &series,
+        );
+    });
 }
 
 const SERVICES: [Service; 3] = [Service::Blob, Service::Queue, Service::Table];

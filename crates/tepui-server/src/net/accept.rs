@@ -21,6 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
+use tepui_storage::stats::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -109,6 +110,11 @@ impl Shared {
         self.enter(Stage::Closing);
         self.all_closed(Duration::from_secs(1)).await;
         left
+    }
+
+    /// Whether new requests are served.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.stage() == Stage::Serving
     }
 
     /// The number of open connections.
@@ -234,8 +240,51 @@ impl Drop for AddressSlot {
     }
 }
 
+/// What a listener counts.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerCounts {
+    pub(crate) accepted: Counter,
+    closed: Counter,
+    /// Connections from addresses that have too many.
+    pub(crate) refused: Counter,
+}
+
+impl ListenerCounts {
+    /// How many connections are open.
+    pub(crate) fn open(&self) -> u64 {
+        let closed = self.closed.get();
+        self.accepted.get().saturating_sub(closed)
+    }
+}
+
+/// Counts a connection of a listener while it exists.
+struct CountedConnection(Arc<ListenerCounts>);
+
+impl CountedConnection {
+    fn new(counts: &Arc<ListenerCounts>) -> Self {
+        counts.accepted.add(1);
+        Self(Arc::clone(counts))
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.0.closed.add(1);
+    }
+}
+
 /// Accepts connections and passes their requests to `handler`, until `shared` is stopped.
 pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, shared: Arc<Shared>) {
+    serve_counted(listener, handler, shared, Arc::default()).await;
+}
+
+/// The same, and counts them.
+pub(crate) async fn serve_counted<H: Handler>(
+    listener: TcpListener,
+    handler: Arc<H>,
+    shared: Arc<Shared>,
+    counts: Arc<ListenerCounts>,
+) {
     let listener_state = ListenerState::new(Arc::clone(&shared));
     let accept_all = async {
         loop {
@@ -248,12 +297,14 @@ pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, shared: A
             };
             let Some(counted) = shared.admit(address.ip()) else {
                 tracing::debug!(%address, "too many connections from one address");
+                counts.refused.add(1);
                 // Idle ones close before the next attempt.
                 shared.apply_backpressure(&listener_state.excess);
                 continue;
             };
             // One connection waits here; those after it wait in the backlog.
             let permits = listener_state.connection_permits().await;
+            let counted = (counted, CountedConnection::new(&counts));
             let peer = Peer { address, tls: false };
             let (handler, listener_state) = (Arc::clone(&handler), Arc::clone(&listener_state));
             tokio::spawn(async move {

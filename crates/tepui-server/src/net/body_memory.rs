@@ -16,6 +16,7 @@ const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A memory budget.
 pub(crate) struct BodyMemory {
+    bytes: usize,
     usage: Mutex<Usage>,
     freed: Notify,
     waiting: AtomicUsize,
@@ -36,7 +37,7 @@ pub(crate) struct Reservation {
 impl BodyMemory {
     pub(crate) fn new(bytes: usize) -> Arc<Self> {
         let usage = Usage { free: bytes, by_account: HashMap::new() };
-        Arc::new(Self { usage: Mutex::new(usage), freed: Notify::new(), waiting: AtomicUsize::new(0) })
+        Arc::new(Self { bytes, usage: Mutex::new(usage), freed: Notify::new(), waiting: AtomicUsize::new(0) })
     }
 
     /// Reserves memory for an account, if its share allows that now.
@@ -74,6 +75,10 @@ impl BodyMemory {
             }
         };
         tokio::time::timeout(timeout, waiting).await.ok()
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
+        (self.bytes - self.usage.lock().free) as u64
     }
 
     /// Whether a request waits for memory.

@@ -7,14 +7,14 @@
 use super::Front;
 use super::exchange::{Authorized, Outcome, Received};
 use crate::net::body::Body;
-use crate::targets::{Heat, Scope, Spent, Targets, Throttled};
+use crate::targets::{Heat, Scope, Spent, Targets};
 use hyper::ext::ReasonPhrase;
 use hyper::http::Response;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use tepui_model::ServiceError;
 use tepui_model::table::{Action, Change, QueryEntities, QueryPlan};
-use tepui_model::{ServiceError, Stage};
 use tepui_wire::error_body;
 
 /// What limits and watches the load. Both are `None` unless they are asked for.
@@ -45,13 +45,8 @@ impl Front {
     ) -> Result<(), ServiceError> {
         let Some(targets) = &self.load.targets else { return Ok(()) };
         let declared = body.and_then(Body::declared_bytes).unwrap_or(0);
-        match targets.admit(authorized.account(), declared, Instant::now()) {
-            Ok(admission) => {
-                outcome.admission = Some(admission);
-                Ok(())
-            }
-            Err(throttled) => Err(self.refuse(outcome, throttled)),
-        }
+        outcome.admission = Some(targets.admit(authorized.account(), declared, Instant::now())?);
+        Ok(())
     }
 
     /// Lets it in where it belongs. `units`: what is known of its cost.
@@ -65,8 +60,7 @@ impl Front {
         let (Some(targets), Some(admission)) = (&self.load.targets, &mut outcome.admission) else {
             return Ok(());
         };
-        let admitted = targets.admit_to(admission, scope, units, authorized.time, Instant::now());
-        admitted.map_err(|throttled| self.refuse(outcome, throttled))
+        Ok(targets.admit_to(admission, scope, units, authorized.time, Instant::now())?)
     }
 
     /// Lets in a part of a batch of blobs, which counts as a request of its own.
@@ -78,10 +72,8 @@ impl Front {
         self.record(authorized, scope, 1);
         let Some(targets) = &self.load.targets else { return Ok(()) };
         let now = Instant::now();
-        let admitted = targets
-            .admit(authorized.account(), 0, now)
-            .and_then(|mut admission| targets.admit_to(&mut admission, scope, 1, authorized.time, now));
-        admitted.map_err(|throttled| self.count_throttled(throttled))
+        let mut admission = targets.admit(authorized.account(), 0, now)?;
+        Ok(targets.admit_to(&mut admission, scope, 1, authorized.time, now)?)
     }
 
     /// A table was created.
@@ -134,19 +126,6 @@ impl Front {
         let (first, others) = plan.boxes.split_first()?;
         let key = first.first.point()?;
         others.iter().all(|other| other.first.point() == Some(key)).then(|| key.to_owned())
-    }
-
-    fn refuse(&self, outcome: &mut Outcome, throttled: Throttled) -> ServiceError {
-        outcome.throttled = Some(throttled);
-        self.count_throttled(throttled)
-    }
-
-    fn count_throttled(&self, throttled: Throttled) -> ServiceError {
-        if let Some(metrics) = &self.sinks.metrics {
-            metrics.throttled.count(self.service, throttled.reason());
-        }
-        let error = throttled.error();
-        if throttled.is_of_account() { error.at_stage(Stage::FrontEnd) } else { error }
     }
 }
 

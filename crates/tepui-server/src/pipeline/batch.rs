@@ -8,7 +8,7 @@ use hyper::http::Response;
 use tepui_model::cost::Cost;
 use tepui_model::grant::Grant;
 use tepui_model::table::{Change, ChangeSet, OperationKind};
-use tepui_model::{ErrorCode, ServiceError, Stage};
+use tepui_model::{ErrorCode, ServiceError, Stage, Throttle};
 use tepui_storage::Engine;
 use tepui_wire::access::table::bounds;
 use tepui_wire::head::Head;
@@ -35,7 +35,7 @@ impl<E: Engine> Tables<E> {
                 Ok(match answered {
                     Ok(response) => batch::encode_query(ids, &response),
                     // Outside, where clients look for what can be tried again.
-                    Err(error) if outcome.throttled.is_some() => return Err(error),
+                    Err(error) if is_over_target(&error) => return Err(error),
                     Err(error) => {
                         outcome.error_code = Some(error.code.name());
                         batch::encode_query_refusal(ids, &error.at_change(0), request_id, *now)
@@ -45,7 +45,9 @@ impl<E: Engine> Tables<E> {
             Batch::ChangeSet(parts) => {
                 check_secondary(&self.front, target, OperationKind::EntityGroupTransaction)?;
                 let answered = self.apply(authorized, outcome, &parts, body, ids).await;
-                if outcome.throttled.is_some() {
+                if let Err(error) = &answered
+                    && is_over_target(error)
+                {
                     return answered;
                 }
                 Ok(answered.unwrap_or_else(|error| {
@@ -156,6 +158,10 @@ fn decode_part<'a>(
     let request = request.prepare_part(accept, before).map_err(refused)?;
     let change = request.decode_change(body.get(part.body.clone()).unwrap_or_default()).map_err(refused)?;
     Ok((request, (table, change)))
+}
+
+fn is_over_target(error: &ServiceError) -> bool {
+    matches!(error.throttle, Some(Throttle::Account | Throttle::Partition))
 }
 
 fn log_failure(request_id: &str, error: &ServiceError) {

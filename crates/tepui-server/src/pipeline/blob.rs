@@ -51,7 +51,7 @@ pub struct Blobs<E, X> {
     front: Front,
     service: Arc<BlobService<E, X>>,
     remote: RemoteCopies,
-    memory: ReplyMemory,
+    memory: Arc<ReplyMemory>,
     copies: Arc<BackgroundCopies>,
 }
 
@@ -63,7 +63,8 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         copies: Arc<BackgroundCopies>,
         limits: &Limits,
     ) -> Self {
-        Self { front, service, remote, memory: ReplyMemory::new(limits), copies }
+        let memory = front.reply_memory(limits);
+        Self { front, service, remote, memory, copies }
     }
 
     /// Reads a body that is read whole, and what it asks for.

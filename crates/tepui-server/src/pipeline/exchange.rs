@@ -3,7 +3,7 @@
 use super::sinks::Sinks;
 use crate::net::accept::Peer;
 use crate::net::body::ReplyBody;
-use crate::targets::{Admission, Throttled};
+use crate::targets::Admission;
 use hyper::http::{HeaderMap, Method, Request, request};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tepui_model::cost::Cost;
 use tepui_model::grant::Grant;
 use tepui_model::operation::Kind;
-use tepui_model::{ErrorCode, ServiceError, Timestamp, blob, queue, table};
+use tepui_model::{AuthFailure, ErrorCode, ServiceError, Throttle, Timestamp, blob, queue, table};
 use tepui_wire::address::{AddressError, Target};
 use tepui_wire::auth::SigningKeys;
 use tepui_wire::head::Head;
@@ -71,11 +71,11 @@ pub(super) struct Outcome {
     pub(super) caller: Option<Caller>,
     pub(super) operation: Option<OperationKind>,
     pub(super) error_code: Option<&'static str>,
+    pub(super) throttle: Option<Throttle>,
+    pub(super) auth_failure: Option<AuthFailure>,
     pub(super) cost: Option<Cost>,
     /// What was paid for it, if there are targets.
     pub(super) admission: Option<Admission>,
-    /// The target that it was refused for.
-    pub(super) throttled: Option<Throttled>,
     /// What the answer holds of the memory for replies.
     pub(super) memory: Option<OwnedSemaphorePermit>,
 }
@@ -179,6 +179,10 @@ pub struct FinishedExchange {
     /// `None` if the client had gone before the answer was ready.
     pub status: Option<u16>,
     pub error_code: Option<&'static str>,
+    /// What was too much, if it was refused for that.
+    pub throttle: Option<Throttle>,
+    /// What is wrong with its credentials, if it was refused for that.
+    pub auth_failure: Option<AuthFailure>,
     pub cost: Option<Cost>,
     /// Bytes of the bodies, as they were received and sent.
     pub bytes_in: u64,
@@ -223,6 +227,8 @@ impl<'a> Exchange<'a> {
             version: outcome.version,
             status,
             error_code: outcome.error_code,
+            throttle: outcome.throttle,
+            auth_failure: outcome.auth_failure,
             cost: outcome.cost,
             bytes_in: *received.bytes_in.get_mut(),
             bytes_out: 0,

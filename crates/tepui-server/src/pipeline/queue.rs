@@ -31,12 +31,13 @@ const MAX_MESSAGE_BYTES: usize = 5 * MAX_TEXT_BYTES + 1024;
 pub struct Queues<E: Engine> {
     front: Front,
     service: Arc<QueueService<E>>,
-    replies: ReplyMemory,
+    replies: Arc<ReplyMemory>,
 }
 
 impl<E: Engine> Queues<E> {
     pub fn new(front: Front, service: Arc<QueueService<E>>, limits: &Limits) -> Self {
-        Self { front, service, replies: ReplyMemory::new(limits) }
+        let replies = front.reply_memory(limits);
+        Self { front, service, replies }
     }
 
     /// Which error wins when a body is not right: a missing queue does.

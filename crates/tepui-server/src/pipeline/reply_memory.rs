@@ -4,7 +4,7 @@ use crate::net::limits::{Limits, PAGE_BYTES, SMALL_BODY_BYTES};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tepui_model::{ErrorCode, ServiceError};
+use tepui_model::{ErrorCode, ServiceError, Throttle};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What is reserved for an account that finds everything else taken: two pages.
@@ -15,7 +15,7 @@ const RESERVED: usize = 4;
 /// The memory for pages, messages and blobs that are sent. Clients that read slowly keep theirs for as long as they
 /// take, so it is limited for all of them together. A quarter of it is reserved for accounts that find the rest taken by
 /// another account.
-pub(super) struct ReplyMemory {
+pub(crate) struct ReplyMemory {
     common: Arc<Semaphore>,
     common_kib: u32,
     shares: Mutex<Shares>,
@@ -60,6 +60,15 @@ impl ReplyMemory {
             shares: Mutex::new(Shares { left, by_account: HashMap::new() }),
             patience: limits.body_memory_timeout,
         }
+    }
+
+    /// How much of it is taken.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_share = |share: &Arc<Semaphore>| kib(SHARE_BYTES) as usize - share.available_permits();
+        let reserved: usize = shares.by_account.values().map(of_share).sum();
+        let common = self.common_kib as usize - self.common.available_permits();
+        (common + reserved) as u64 * 1024
     }
 
     /// Enough for a page.
@@ -133,7 +142,9 @@ impl ReplyMemory {
 }
 
 fn busy() -> ServiceError {
-    ServiceError::new(ErrorCode::ServerBusy).with_cause("there is no memory for the answer now")
+    ServiceError::new(ErrorCode::ServerBusy)
+        .with_cause("there is no memory for the answer now")
+        .with_throttle(Throttle::Memory)
 }
 
 fn kib(bytes: usize) -> u32 {
@@ -160,6 +171,7 @@ mod tests {
         let greedy = take_all(&memory, "greedy");
         assert_eq!(greedy.len(), 14, "all but the share of one more");
         assert!(memory.reserve_page("greedy").await.is_err());
+        assert_eq!(memory.used_bytes(), 14 * PAGE_BYTES as u64);
         let page = memory.reserve_page("modest").await.ok();
         assert!(page.is_some() && memory.reserve_page("modest").await.is_ok());
         assert!(memory.reserve("modest", 3 * PAGE_BYTES).await.is_err(), "not that much");

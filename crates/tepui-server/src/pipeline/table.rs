@@ -35,12 +35,13 @@ use tepui_wire::version::ServiceVersion;
 pub struct Tables<E> {
     pub(super) front: Front,
     pub(super) service: Arc<TableService<E>>,
-    replies: ReplyMemory,
+    replies: Arc<ReplyMemory>,
 }
 
 impl<E: Engine> Tables<E> {
     pub fn new(front: Front, service: Arc<TableService<E>>, limits: &Limits) -> Self {
-        Self { front, service, replies: ReplyMemory::new(limits) }
+        let replies = front.reply_memory(limits);
+        Self { front, service, replies }
     }
 
     /// Does what was asked for and writes the answer.

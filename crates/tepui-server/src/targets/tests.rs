@@ -87,7 +87,7 @@ fn a_refusal_says_whose_limit_it_was() {
             "Operation could not be completed within the specified time.",
         ),
     ] {
-        let error = throttled.error();
+        let error = ServiceError::from(throttled);
         assert_eq!((error.code.name(), error.message()), (code, message));
     }
 }

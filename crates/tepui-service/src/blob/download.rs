@@ -5,6 +5,7 @@ use super::encryption::{Decryptor, FRAME_BYTES, Frames, decrypt};
 use super::layers::{Span, SpanKind, layered};
 use crate::keyspace::ContentId;
 use crate::record::{Content, PieceSource};
+use crate::stats::BlobStats;
 use crate::transact::{MAX_RESTARTS, storage_error};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -37,6 +38,7 @@ pub struct Download<E, X: Extents> {
     secret: Option<CustomerSecret>,
     /// Cached for the extent that was read last.
     decryptor: Option<(Extent, Decryptor)>,
+    stats: Arc<BlobStats>,
 }
 
 /// The next part of a blob.
@@ -58,16 +60,15 @@ pub(super) enum Layout {
 impl<E: Engine, X: Extents> Download<E, X> {
     /// `reading` must be older than `snapshot`, which is only needed here: a download can take long.
     pub(super) async fn open<S: Snapshot>(
-        (engine, extents): (Arc<E>, Arc<X>),
+        (engine, extents, stats): (Arc<E>, Arc<X>, Arc<BlobStats>),
         reading: X::ReadGuard,
         snapshot: &S,
         (content, layout): (Content, Layout),
         range: Range<u64>,
         secret: Option<CustomerSecret>,
     ) -> Result<Self, ServiceError> {
-        let slices = VecDeque::new();
-        let mut download =
-            Self { engine, extents, reading, slices, rest: None, layout, secret, decryptor: None };
+        let (slices, rest, decryptor) = (VecDeque::new(), None, None);
+        let mut download = Self { engine, extents, reading, slices, rest, layout, secret, decryptor, stats };
         match content {
             _ if range.is_empty() => {}
             // There are no pages yet.
@@ -205,9 +206,7 @@ impl<E: Engine, X: Extents> Download<E, X> {
                 let within = range.start as usize..(range.end as usize).min(bytes.len());
                 vec![bytes.slice(within)]
             }
-            PieceSource::Extent(extent) | PieceSource::Slice(extent, _) => {
-                read(&*self.extents, &self.reading, extent, within).await?
-            }
+            PieceSource::Extent(extent) | PieceSource::Slice(extent, _) => self.read(extent, within).await?,
             PieceSource::Zeros(_) => zero_bytes(range.end - range.start),
             PieceSource::EncryptedInline(bytes, _) => {
                 vec![decrypt(self.secret.as_ref().ok_or_else(no_key)?, &bytes, within)?]
@@ -228,15 +227,30 @@ impl<E: Engine, X: Extents> Download<E, X> {
         let decryptor = match known {
             Some((_, decryptor)) => decryptor,
             None => {
-                let salt = read(&*self.extents, &self.reading, extent, Decryptor::SALT).await?.concat();
+                let salt = self.read(extent, Decryptor::SALT).await?.concat();
                 Decryptor::new(self.secret.as_ref().ok_or_else(no_key)?, &salt)?
             }
         };
         let frames = Frames::of(extent.bytes, range);
-        let found = read(&*self.extents, &self.reading, extent, frames.stored()).await?.concat();
+        let found = self.read(extent, frames.stored()).await?.concat();
         let bytes = decryptor.decrypt(&frames, &found);
         self.decryptor = Some((extent, decryptor));
         bytes
+    }
+
+    async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, ServiceError> {
+        self.extents.read(extent, range).await.map_err(|error| self.read_error(error))
+    }
+
+    /// Bytes that are missing to an expired reader were deleted meanwhile; to others they are lost.
+    fn read_error(&self, error: StorageError) -> ServiceError {
+        if error.kind() == StorageErrorKind::Corrupt {
+            if self.extents.expired(&self.reading) {
+                return deleted();
+            }
+            self.stats.corrupt_reads.add(1);
+        }
+        storage_error(error)
     }
 }
 
@@ -251,23 +265,6 @@ fn read_end(start: u64, end: u64, bytes: u64, piece: u64) -> u64 {
         whole
     } else {
         most
-    }
-}
-
-async fn read<X: Extents>(
-    extents: &X,
-    reading: &X::ReadGuard,
-    extent: Extent,
-    range: Range<u64>,
-) -> Result<Vec<Bytes>, ServiceError> {
-    extents.read(extent, range).await.map_err(|error| read_error(extents, reading, error))
-}
-
-/// Bytes that are missing to an expired reader were deleted meanwhile; to others they are lost.
-fn read_error<X: Extents>(extents: &X, reading: &X::ReadGuard, error: StorageError) -> ServiceError {
-    match error {
-        error if error.kind() == StorageErrorKind::Corrupt && extents.expired(reading) => deleted(),
-        error => storage_error(error),
     }
 }
 

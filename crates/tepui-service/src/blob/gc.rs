@@ -362,6 +362,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             if page.rows.is_empty() {
                 return Ok(());
             }
+            let bytes = |(_, row): &(Key, Value)| record::decode_number(row).unwrap_or(0);
+            let mut backlog: u64 = page.rows.iter().map(bytes).sum();
+            self.stats.free_backlog_bytes.set(backlog);
             // Readers that begin after this cannot reach an extent that has a record.
             self.extents.wait_for_readers().await;
             for gc_records in page.rows.chunks(STEP_ROWS) {
@@ -380,6 +383,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                 self.extents.free(extents).await.map_err(storage_error)?;
                 let changes = writes.finish(());
                 self.commit(step, changes).await?;
+                backlog -= gc_records.iter().map(bytes).sum::<u64>();
+                self.stats.free_backlog_bytes.set(backlog);
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ use crate::coop::{CoopBudget, CoopSnapshot};
 use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob, StoredContainer};
 use crate::settings::Settings;
+use crate::stats::BlobStats;
 use crate::transact::{
     Attempt, CommitFailure, CommitState, MAX_RESTARTS, Outcome, SpaceUse, commit, restart, retry,
     storage_error,
@@ -87,6 +88,7 @@ pub struct BlobService<E, X> {
     settings: Settings<BlobServiceProperties>,
     digester: Digester,
     pub(super) copies: Arc<ActiveCopies>,
+    pub(super) stats: Arc<BlobStats>,
 }
 
 /// The input of a decision beside the operation.
@@ -158,7 +160,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         let (catalogue, settings) = (CatalogueCache::default(), Settings::of_service("blob"));
         let digester = Digester::start();
         let copies = Arc::default();
-        Self { engine, extents, clock, random_ids, options, catalogue, settings, digester, copies }
+        let stats = Arc::default();
+        Self { engine, extents, clock, random_ids, options, catalogue, settings, digester, copies, stats }
+    }
+
+    /// What happens to the bytes of blobs in the background.
+    pub fn stats(&self) -> &Arc<BlobStats> {
+        &self.stats
     }
 
     /// Begins to receive the bytes that an operation needs: the body of the request, or the bytes of its source (from
@@ -189,8 +197,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         .await
     }
 
-    fn stores(&self) -> (Arc<E>, Arc<X>) {
-        (Arc::clone(&self.engine), Arc::clone(&self.extents))
+    fn stores(&self) -> (Arc<E>, Arc<X>, Arc<BlobStats>) {
+        (Arc::clone(&self.engine), Arc::clone(&self.extents), Arc::clone(&self.stats))
     }
 
     /// Fails if the operation would fail whatever bytes it has. To be called before they are received.

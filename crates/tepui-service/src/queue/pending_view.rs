@@ -122,6 +122,11 @@ impl<S: Snapshot> PendingView<S> {
         self.changed_now.is_empty() && self.state == self.state_before
     }
 
+    /// How many expired messages the last step has removed.
+    pub(super) fn expired(&self) -> usize {
+        self.expired
+    }
+
     /// When a message that is hidden for so long is visible again, on every node.
     fn hidden_until(&self, visibility: Duration) -> Timestamp {
         let skew = if visibility.is_zero() { Duration::ZERO } else { self.queue.clock_skew };
@@ -379,6 +384,7 @@ impl<S: Snapshot> PendingView<S> {
             let missing = || ServiceError::new(ErrorCode::InternalError).with_cause("a message is missing");
             let message = StoredMessage::decode(&value.ok_or_else(missing)?)?;
             self.remove(position, &message);
+            self.expired += 1;
         }
         let next = page.next.as_deref().and_then(keyspace::position_of);
         let swept = next.map_or(self.now.ticks(), |(expires, _)| expires);

@@ -9,6 +9,7 @@ use crate::gc::GarbageCollector;
 use crate::keyspace;
 use crate::record::{QueueState, StoredQueue};
 use crate::settings::Settings;
+use crate::stats::QueueStats;
 use crate::transact::{Attempt, Outcome, SpaceUse, attempt, commit, restart, retry, storage_error};
 use crate::work_lease::{Work, WorkLeases};
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub struct QueueService<E: Engine> {
     catalogue: CatalogueCache,
     settings: Settings,
     sequencers: QueueSequencers<E::Pipeline>,
+    stats: Arc<QueueStats>,
 }
 
 impl<E: Engine> QueueService<E> {
@@ -51,7 +53,13 @@ impl<E: Engine> QueueService<E> {
     ) -> Self {
         let (catalogue, settings) = (CatalogueCache::default(), Settings::of_service("queue"));
         let sequencers = QueueSequencers::default();
-        Self { engine, clock, collector, options, catalogue, settings, sequencers }
+        let stats = Arc::default();
+        Self { engine, clock, collector, options, catalogue, settings, sequencers, stats }
+    }
+
+    /// What has happened to messages since the service was made.
+    pub fn stats(&self) -> &Arc<QueueStats> {
+        &self.stats
     }
 
     pub async fn execute(self: &Arc<Self>, account: &str, call: &Call) -> Result<Reply, ServiceError> {
@@ -69,6 +77,7 @@ impl<E: Engine> QueueService<E> {
         let queue = QueueId { account: account.to_owned(), queue: operation.queue().as_str().to_owned() };
         match self.sequence(queue, Command::Operation(operation)).await? {
             CommandReply::Reply(reply) => {
+                self.stats.count(&reply);
                 if matches!(reply, Reply::Cleared | Reply::QueueDeleted) {
                     self.collector.wake();
                 }
@@ -192,10 +201,15 @@ impl<E: Engine> QueueService<E> {
             commits = self.begin_pipeline(&sequencer.id, Some(commits)).await?;
             is_new = true;
         };
+        let expired = commits.view.expired();
         let (outcome, proof) = commits.submit(command.space());
         *pending = Some(commits);
         drop(pending);
-        Ok(attempt(&*self.engine, outcome.await, proof, reply).await?)
+        let attempt = attempt(&*self.engine, outcome.await, proof, reply).await?;
+        if expired > 0 && matches!(attempt, Attempt::Done(_)) {
+            self.stats.expired.add(expired as u64);
+        }
+        Ok(attempt)
     }
 
     /// Begins a new pipeline, whose state contains all that was decided before.

@@ -21,7 +21,7 @@ use crate::version::ServiceVersion;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use std::net::IpAddr;
-use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_model::{AuthFailure, ErrorCode, ServiceError, Timestamp};
 
 /// What the credentials of a request are checked against.
 #[derive(Debug, Clone, Copy)]
@@ -74,12 +74,14 @@ impl Verifier<'_> {
     fn refuse_token(&self, version: ServiceVersion) -> ServiceError {
         if !self.secure {
             failed("Authentication scheme Bearer is not allowed with HTTP.")
+                .with_auth_failure(AuthFailure::Token)
         } else if version.challenges_bearer() {
             ServiceError::new(ErrorCode::InvalidAuthenticationInfo)
                 .with_message(ErrorCode::NoAuthenticationInformation.message())
                 .with_status(401)
+                .with_auth_failure(AuthFailure::Token)
         } else {
-            failed("bearer tokens are not accepted")
+            failed("bearer tokens are not accepted").with_auth_failure(AuthFailure::Token)
         }
     }
 }
@@ -89,7 +91,7 @@ fn no_credentials(version: ServiceVersion) -> ServiceError {
     if version.challenges_bearer() {
         ServiceError::new(ErrorCode::NoAuthenticationInformation)
     } else {
-        failed("no credentials")
+        failed("no credentials").with_auth_failure(AuthFailure::Missing)
     }
 }
 

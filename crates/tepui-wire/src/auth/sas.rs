@@ -1,8 +1,8 @@
 //! Shared access signatures: what someone with a key has allowed someone without.
 
+use super::Verifier;
 use super::keys::{Delegation, Signature, SigningKeys};
 use super::sas_string_to_sign::{self, Kind};
-use super::{Verifier, failed};
 use crate::address::Service;
 use crate::blob::request::resource::Resource;
 use crate::head::Head;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::grant::{BlobReach, Grant, KeyBounds};
 use tepui_model::permissions::{Permissions, ResourceTypes, Services};
-use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_model::{AuthFailure, ErrorCode, ServiceError, Timestamp};
 
 /// A SAS whose signature is good.
 #[derive(Debug)]
@@ -116,9 +116,15 @@ pub(super) fn authenticate(head: &Head<'_>, keys: &SigningKeys) -> Result<SasTok
     if !verified {
         let text = String::from_utf8_lossy(&text);
         return Err(failed(format!("Signature did not match. String to sign used was {text}"))
-            .with_cause("the signature of the SAS does not match"));
+            .with_cause("the signature of the SAS does not match")
+            .with_auth_failure(AuthFailure::Signature));
     }
     read(head, kind, version)
+}
+
+/// A fault of the token.
+fn failed(detail: impl Into<String>) -> ServiceError {
+    super::failed(detail).with_auth_failure(AuthFailure::Sas)
 }
 
 /// The key that a user was given, as the SAS tells it.
@@ -341,7 +347,8 @@ impl SasToken {
                 self.start.map(Timestamp::to_http).unwrap_or_default(),
                 expiry.to_http(),
                 now.to_http()
-            )));
+            ))
+            .with_auth_failure(AuthFailure::Time));
         }
         match self.key_times {
             Some((key_start, key_expiry))
@@ -352,7 +359,8 @@ impl SasToken {
                     key_start.to_http(),
                     key_expiry.to_http(),
                     now.to_http()
-                )))
+                ))
+                .with_auth_failure(AuthFailure::Time))
             }
             _ => Ok(()),
         }

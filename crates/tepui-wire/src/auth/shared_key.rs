@@ -9,7 +9,7 @@ use crate::percent;
 use crate::query::Query;
 use http::{HeaderMap, HeaderValue};
 use std::time::Duration;
-use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_model::{AuthFailure, ErrorCode, ServiceError, Timestamp};
 
 /// The two ways to sign a request as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,10 @@ fn check_date(head: &Head<'_>, now: Timestamp) -> Result<(), ServiceError> {
         std::str::from_utf8(&shared_key_string_to_sign::date(head)).ok().and_then(Timestamp::parse_http);
     match date {
         Some(date) if now.since(date) <= MAX_SKEW && date.since(now) <= MAX_SKEW => Ok(()),
-        _ => Err(failed("The Date header in the request is incorrect.")),
+        _ => {
+            let error = failed("The Date header in the request is incorrect.");
+            Err(error.with_auth_failure(AuthFailure::Time))
+        }
     }
 }
 
