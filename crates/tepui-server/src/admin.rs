@@ -5,16 +5,21 @@
 //! | --- | --- |
 //! | `guard.rs` | hosts, origins and the token |
 //! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
-//! | `clock.rs` | the clock of a test bench |
+//! | `clock.rs`, `faults.rs` | the clock and the faults of a test bench |
+//! | `messages.rs` | messages of queues, also hidden ones |
 //! | `partitions.rs` | the hottest partitions |
+//! | `requests.rs` | requests as they end, live |
 //!
 //! An area is added in [`Admin::new`]'s caller, in one line. The order of checks: host and origin, token, route, test bench,
 //! body; what an area refuses comes last.
 
 mod call;
 pub(crate) mod clock;
+pub(crate) mod faults;
 mod guard;
+pub(crate) mod messages;
 pub(crate) mod partitions;
+pub(crate) mod requests;
 
 pub(crate) use call::Area;
 pub(crate) use guard::Guard;

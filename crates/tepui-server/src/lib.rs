@@ -7,12 +7,14 @@
 mod admin;
 pub mod config;
 mod control;
+mod faults;
 mod ids;
 mod metrics;
 mod net;
 pub mod pipeline;
 mod proxies;
 mod remote_hosts;
+mod tail;
 pub mod targets;
 pub mod telemetry;
 mod test_clock;
@@ -27,10 +29,14 @@ pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use admin::clock::ClockArea;
+use admin::faults::FaultsArea;
+use admin::messages::MessagesArea;
 use admin::partitions::PartitionsArea;
+use admin::requests::RequestsArea;
 use admin::{Admin, Area, Guard};
 use config::{AdminToken, ServiceName};
 use control::ControlSocket;
+use faults::Faults;
 use metrics::Metrics;
 use pipeline::{BackgroundCopies, Blobs, Front, Load, Queues, RemoteCopies, Tables};
 use std::fmt;
@@ -40,6 +46,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tail::Tail;
 use targets::Targets;
 use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
 use tepui_model::Clock;
@@ -228,6 +235,8 @@ async fn run_all<E: Engine, X: Extents>(
     let of_queues = Arc::clone(&leases);
     chores.spawn(async move { sweeper.sweep(&of_queues).await });
     chores.spawn(async move { cleaner.collect_garbage(&leases).await });
+    let faults = config.test_bench.then(|| Arc::new(Faults::default()));
+    let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
@@ -241,13 +250,16 @@ async fn run_all<E: Engine, X: Extents>(
         Some(metrics) => metrics.watch_listener(port),
         None => Arc::default(),
     };
-    if let (Some(AdminPort { listener, token, .. }), Some(metrics)) = (admin, &metrics) {
+    if let (Some(AdminPort { listener, token, .. }), Some(metrics), Some(tail)) = (admin, &metrics, &tail) {
         metrics.watch_data(data, &shared, blobs.stats());
         metrics.watch_queues(queues.stats());
-        // Without a test bench these are there to be refused.
+        // Those of test benches are there in any case, to be refused with a reason.
         let areas: Vec<Box<dyn Area>> = vec![
             Box::new(ClockArea::new(test_clock.unwrap_or_default())),
+            Box::new(FaultsArea::new(faults.clone().unwrap_or_default())),
+            Box::new(MessagesArea::new(Arc::clone(&queues))),
             Box::new(PartitionsArea::new(load.heat.clone().unwrap_or_default())),
+            Box::new(RequestsArea::new(Arc::clone(tail))),
         ];
         let guard = Guard::new(config, listener.address, token);
         let handler = Arc::new(Admin::new(guard, Arc::clone(metrics), config.test_bench, areas));
@@ -259,6 +271,8 @@ async fn run_all<E: Engine, X: Extents>(
         let front = |service| {
             Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone())
                 .with_load(load.clone())
+                .with_faults(faults.clone())
+                .with_tail(tail.clone())
         };
         match service {
             ServiceName::Blob => {
@@ -289,6 +303,9 @@ async fn run_all<E: Engine, X: Extents>(
         }
     }
     shutdown.await;
+    if let Some(tail) = tail {
+        tail.close();
+    }
     let cut_off = shared.stop().await;
     if cut_off > 0 {
         tracing::warn!(connections = cut_off, "connections cut off: their requests took too long");

@@ -19,6 +19,7 @@ pub use background::BackgroundCopies;
 pub use remote::RemoteCopies;
 
 use super::exchange::{self, Authorized, Outcome, Received};
+use super::faults;
 use super::reply_memory::ReplyMemory;
 use super::{
     AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary, preflight,
@@ -221,6 +222,7 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
         let request = Request::read(head, &self.front.addresses)?;
         outcome.operation = Some(exchange::OperationKind::Blob(request.kind()));
         self.front.admit_request(authorized, outcome, body.as_ref())?;
+        faults::before_work(&self.front, received, outcome).await?;
         check_secondary(&self.front, head.target, request.kind())?;
         let allowed = request.check_access(grant)?;
         let prepared = match request.prepare() {

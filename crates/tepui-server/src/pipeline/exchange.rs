@@ -1,6 +1,7 @@
 //! One request and what becomes of it, until the last byte of the answer is sent.
 
 use super::sinks::Sinks;
+use crate::faults::Fault;
 use crate::net::accept::Peer;
 use crate::net::body::ReplyBody;
 use crate::targets::Admission;
@@ -76,6 +77,8 @@ pub(super) struct Outcome {
     pub(super) cost: Option<Cost>,
     /// What was paid for it, if there are targets.
     pub(super) admission: Option<Admission>,
+    /// What a test bench has chosen for it.
+    pub(super) fault: Option<Box<Fault>>,
     /// What the answer holds of the memory for replies.
     pub(super) memory: Option<OwnedSemaphorePermit>,
 }

@@ -2,6 +2,7 @@
 
 use super::admission::scope_of;
 use super::exchange::{self, Authorized, Exchange, Outcome, Received};
+use super::faults;
 use super::reply_memory::ReplyMemory;
 use super::{
     AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary,
@@ -157,6 +158,7 @@ impl<E: Engine> ServiceHandler for Tables<E> {
         let kind = request.kind();
         outcome.operation = Some(exchange::OperationKind::Table(kind));
         self.front.admit_request(&authorized, outcome, body.as_ref())?;
+        faults::before_work(&self.front, received, outcome).await?;
         // What a batch does is known once it is decoded.
         let done = if kind == EntityGroupTransaction { QueryEntities } else { kind };
         check_secondary(&self.front, head.target, done)?;
