@@ -129,7 +129,7 @@ pub struct Config {
     #[arg(long, value_name = "WHEN", default_value = "always", help_heading = "Insight")]
     pub receipts: Receipts,
 
-    /// Hold the scalability targets of Azure: off, seed-2016, azure-2026 or a TOML file; in the file also a table [targets]
+    /// Hold the scalability targets of Azure: off, seed-2016, azure-2026 or a TOML file; in the configuration file they may be a table of their own
     #[arg(long, value_name = "TARGETS", default_value = "off", help_heading = "Insight")]
     pub targets: TargetSetting,
 
