@@ -7,6 +7,7 @@
 //! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
 //! | `clock.rs`, `faults.rs` | the clock and the faults of a test bench |
 //! | `messages.rs` | messages of queues, also hidden ones |
+//! | `partitions.rs` | the hottest partitions |
 //! | `requests.rs` | requests as they end, live |
 //!
 //! An area is added in [`Admin::new`]'s caller, in one line. The order of checks: host and origin, token, route, test bench,
@@ -17,6 +18,7 @@ pub(crate) mod clock;
 pub(crate) mod faults;
 mod guard;
 pub(crate) mod messages;
+pub(crate) mod partitions;
 pub(crate) mod requests;
 
 pub(crate) use call::Area;
@@ -95,9 +97,8 @@ impl Admin {
         }
         let metrics = Arc::clone(&self.metrics);
         // The sizes of files and disks are asked for, which may wait for the disk.
-        let text = tokio::task::spawn_blocking(move || metrics.render()).await.map_err(|_| {
-            AdminError::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "Metrics cannot be read now.")
-        })?;
+        let text = tokio::task::spawn_blocking(move || metrics.render()).await;
+        let text = text.map_err(|error| AdminError::internal(&error))?;
         let mut response = Response::new(ReplyBody::from(text));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Metrics::CONTENT_TYPE));
         Ok(response)

@@ -13,6 +13,7 @@ pub use sources::{Given, path, template};
 use crate::net::limits::Limits;
 use crate::proxies::Network;
 use crate::remote_hosts::{ListedHost, RemoteHosts};
+use crate::targets::TargetSetting;
 use clap::{Args, value_parser};
 use std::fmt;
 use std::path::PathBuf;
@@ -128,6 +129,10 @@ pub struct Config {
     /// Server-Timing
     #[arg(long, value_name = "WHEN", default_value = "always", help_heading = "Insight")]
     pub receipts: Receipts,
+
+    /// Hold the scalability targets of Azure: off, seed-2016, azure-2026 or a TOML file; in the configuration file they may be a table of their own
+    #[arg(long, value_name = "TARGETS", default_value = "off", help_heading = "Insight")]
+    pub targets: TargetSetting,
 
     /// Serve metrics for Prometheus at /metrics and the admin API at /admin/v1 on this port; 0 picks a free one [default:
     /// not at all; 10003 with --test-bench]

@@ -16,6 +16,7 @@ pub mod pipeline;
 mod proxies;
 mod remote_hosts;
 mod tail;
+pub mod targets;
 pub mod telemetry;
 mod test_clock;
 
@@ -31,6 +32,7 @@ pub use remote_hosts::{ListedHost, RemoteHosts};
 use admin::clock::ClockArea;
 use admin::faults::FaultsArea;
 use admin::messages::MessagesArea;
+use admin::partitions::PartitionsArea;
 use admin::requests::RequestsArea;
 use admin::{Admin, Area, Guard};
 use analytics::{Analytics, LogRetention, LogWriter};
@@ -38,7 +40,7 @@ use config::{AdminToken, ServiceName};
 use control::ControlSocket;
 use faults::Faults;
 use metrics::Metrics;
-use pipeline::{BackgroundCopies, Blobs, Front, Queues, RemoteCopies, Tables};
+use pipeline::{BackgroundCopies, Blobs, Front, Load, Queues, RemoteCopies, Tables};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -47,6 +49,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tail::Tail;
+use targets::Targets;
 use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
@@ -252,6 +255,11 @@ async fn run_all<E: Engine, X: Extents>(
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
+    let load = Load {
+        targets: config.targets.figures().map(|figures| Arc::new(Targets::new(figures))),
+        // Only the admin API tells.
+        heat: metrics.is_some().then(Arc::default),
+    };
     // What the listener of a port counts, for whoever asks.
     let counts = |port| match &metrics {
         Some(metrics) => metrics.watch_listener(port),
@@ -265,6 +273,7 @@ async fn run_all<E: Engine, X: Extents>(
             Box::new(ClockArea::new(test_clock.unwrap_or_default())),
             Box::new(FaultsArea::new(faults.clone().unwrap_or_default())),
             Box::new(MessagesArea::new(Arc::clone(&queues))),
+            Box::new(PartitionsArea::new(load.heat.clone().unwrap_or_default())),
             Box::new(RequestsArea::new(Arc::clone(tail))),
         ];
         let guard = Guard::new(config, listener.address, token);
@@ -277,6 +286,7 @@ async fn run_all<E: Engine, X: Extents>(
         let front = |service| {
             let (metrics, analytics) = (metrics.clone(), Arc::clone(&analytics));
             Front::new(service, Arc::clone(&clock), config, listener.address, metrics, analytics)
+                .with_load(load.clone())
                 .with_faults(faults.clone())
                 .with_tail(tail.clone())
         };

@@ -7,12 +7,14 @@
 //! | --- | --- |
 //! | `exchange.rs` | one request and what becomes of it |
 //! | `table.rs`, `batch.rs`, `queue.rs`, `blob.rs` | the handlers of the services |
+//! | `admission.rs` | targets, and partition heat |
 //! | `faults.rs` | what a test bench does to requests |
 //! | `browsers.rs` | what pages in a browser must not do |
 //! | `receipts.rs` | the headers that say what an answer cost |
 //! | `reply_memory.rs` | the memory for answers on their way out |
 //! | `sinks.rs` | the log and metrics, which hear of every request |
 
+mod admission;
 mod batch;
 mod blob;
 mod browsers;
@@ -24,6 +26,7 @@ mod reply_memory;
 mod sinks;
 mod table;
 
+pub use admission::Load;
 pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
 pub use exchange::{AnswerHead, Caller, FinishedExchange, OperationKind};
 pub use queue::Queues;
@@ -86,6 +89,7 @@ pub struct Front {
     proxies: TrustedProxies,
     sinks: Arc<Sinks>,
     receipts: Receipts,
+    load: Load,
     /// Answers tell the time of a clock that can be set, and not that of the machine.
     tells_date: bool,
     faults: Option<Arc<Faults>>,
@@ -120,9 +124,19 @@ impl Front {
             proxies: TrustedProxies(config.trusted_proxies.clone()),
             sinks: Arc::new(Sinks { service, metrics, tail: None, analytics }),
             receipts: config.receipts,
+            load: Load::default(),
             tells_date: config.test_bench,
             faults: None,
         }
+    }
+
+    /// The memory for answers of this port, which metrics watch.
+    fn reply_memory(&self, limits: &Limits) -> Arc<ReplyMemory> {
+        let replies = Arc::new(ReplyMemory::new(limits));
+        if let Some(metrics) = &self.sinks.metrics {
+            metrics.watch_replies(self.service, &replies);
+        }
+        replies
     }
 
     /// With the faults of a test bench.
@@ -134,15 +148,6 @@ impl Front {
     pub(crate) fn with_tail(mut self, tail: Option<Arc<Tail>>) -> Self {
         Arc::make_mut(&mut self.sinks).tail = tail;
         self
-    }
-
-    /// The memory for answers of this port, which metrics watch.
-    fn reply_memory(&self, limits: &Limits) -> Arc<ReplyMemory> {
-        let replies = Arc::new(ReplyMemory::new(limits));
-        if let Some(metrics) = &self.sinks.metrics {
-            metrics.watch_replies(self.service, &replies);
-        }
-        replies
     }
 
     /// Whether an unknown version is reported before the credentials are checked.
@@ -472,8 +477,12 @@ fn error_response(
     if error.code == ErrorCode::InternalError {
         tracing::error!(request_id, %error, "internal error");
     }
-    let format = if received.is_preflight() { ErrorFormat::Xml } else { format };
+    let is_front_door = error.throttle == Some(Throttle::Account);
+    let format = if received.is_preflight() || is_front_door { ErrorFormat::Xml } else { format };
     let mut response = error_body::encode(error, format, front.service, request_id, *now);
+    if is_front_door {
+        admission::mark_front_door(&mut response, error);
+    }
     if parts.method == Method::HEAD {
         error_body::remove_body(&mut response);
     }
@@ -509,6 +518,7 @@ async fn finish(
         }
         outcome.properties = Some(properties);
     }
+    front.settle(received, outcome, response.body().len());
     if let Some(unread) = body {
         if parts.headers.contains_key(EXPECT) {
             // The client waits for "100 Continue", and may or may not send the body without it.

@@ -171,6 +171,11 @@ pub fn finish(
     }
 }
 
+/// Makes an answer one that no service has seen: it names none, and no version.
+pub fn mark_http_layer(response: &mut HeaderMap) {
+    response.insert(header::SERVER, SERVER_OF_HTTP_LAYER);
+}
+
 /// The answer to a URL that is refused before any service sees it. Complete: [`finish`] is not for it.
 pub fn invalid_url_page(close: bool) -> Response<Vec<u8>> {
     const PAGE: &str = concat!(

@@ -6,9 +6,11 @@
 
 use super::{Config, ConfigError, accounts};
 use crate::net::limits::Limits;
+use crate::targets::TargetSetting;
 use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use serde::Deserialize;
 use std::any::TypeId;
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -86,6 +88,11 @@ impl Config {
         for (key, value) in table.get_ref() {
             let (section, entries) = match (key.get_ref().as_ref(), value.get_ref()) {
                 ("account", _) => continue,
+                ("targets", DeValue::Table(_)) => {
+                    let file: TargetsOfFile = toml::from_str(text).map_err(explained)?;
+                    config.targets = file.targets;
+                    continue;
+                }
                 (section, DeValue::Table(entries)) => (Some(section), entries.iter().collect()),
                 _ => (None, vec![(key, value)]),
             };
@@ -99,6 +106,12 @@ impl Config {
         apply(matches.map_err(|error| ConfigError(error.to_string()))?, &mut config)?;
         Ok(config)
     }
+}
+
+/// The part of the configuration file that has a table of targets.
+#[derive(Deserialize)]
+struct TargetsOfFile {
+    targets: TargetSetting,
 }
 
 /// Puts what was given by arguments, their defaults aside, on top of a configuration.
@@ -361,10 +374,35 @@ mod tests {
             ("a large limit", "[limits]\nmax-connections = 1_000_001", "(must be at most 1000000)"),
             ("no time", "[limits]\nidle-timeout-seconds = 0", "not a number of seconds above 0: 0"),
             ("a host", "remote-copy-hosts = ['http://a']", "a host to copy from is HOST"),
+            ("targets", "targets = 'seed-2017'", "targets are off, seed-2016, azure-2026 or a TOML file"),
+            ("a number of targets", "targets = 1", "expected a string, found integer: targets"),
+            ("a target", "[targets]\nqueue-unit = 1", "unknown key `queue-unit`"),
+            ("its line", "[targets]\nqueue-unit = 1", "(line 2)"),
+            ("a figure", "\n[targets]\nqueue-units = -1", "queue-units must be from 1"),
             ("no TOML", "\n\n=", "(line 3)"),
         ] {
             let error = Config::from_text(text).unwrap_err().to_string();
             assert!(error.contains(says), "{case}: {error}");
+        }
+    }
+
+    #[test]
+    fn targets_are_named_or_a_table() {
+        use crate::targets::{AZURE_2026, Figures, SEED_2016};
+        for (file, flags, expected) in [
+            ("", &[][..], TargetSetting::Off),
+            ("targets = 'seed-2016'", &[], TargetSetting::On(SEED_2016)),
+            (
+                "[targets]\nbase = 'seed-2016'\nqueue-units = 7",
+                &[],
+                TargetSetting::On(Figures { queue_units: Some(7.0), ..SEED_2016 }),
+            ),
+            ("[targets]\nqueue-units = 7", &["--targets=azure-2026"], TargetSetting::On(AZURE_2026)),
+            ("targets = 'seed-2016'", &["--targets=off"], TargetSetting::Off),
+        ] {
+            let mut config = Config::from_text(file).unwrap();
+            Given(without_environment().get_matches_from(flags)).apply_to(&mut config).unwrap();
+            assert_eq!(config.targets, expected, "{file} {flags:?}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Entity group transactions: every part goes through the same checks as a lone request.
 
+use super::admission::scope_of;
 use super::exchange::{Authorized, Outcome};
 use super::{Tables, check_secondary};
 use hyper::header::CONTENT_TYPE;
@@ -7,7 +8,7 @@ use hyper::http::Response;
 use tepui_model::cost::Cost;
 use tepui_model::grant::Grant;
 use tepui_model::table::{Change, ChangeSet, OperationKind};
-use tepui_model::{ErrorCode, ServiceError, Stage};
+use tepui_model::{ErrorCode, ServiceError, Stage, Throttle};
 use tepui_service::phase::{self, Phase};
 use tepui_storage::Engine;
 use tepui_wire::access::table::bounds;
@@ -34,6 +35,8 @@ impl<E: Engine> Tables<E> {
                 let answered = self.answer_inner_query(authorized, outcome, &inner).await;
                 Ok(match answered {
                     Ok(response) => batch::encode_query(ids, &response),
+                    // Outside, where clients look for what can be tried again.
+                    Err(error) if is_over_target(&error) => return Err(error),
                     Err(error) => {
                         outcome.error_code = Some(error.code.name());
                         batch::encode_query_refusal(ids, &error.at_change(0), request_id, *now)
@@ -43,6 +46,11 @@ impl<E: Engine> Tables<E> {
             Batch::ChangeSet(parts) => {
                 check_secondary(&self.front, target, OperationKind::EntityGroupTransaction)?;
                 let answered = self.apply(authorized, outcome, &parts, body, ids).await;
+                if let Err(error) = &answered
+                    && is_over_target(error)
+                {
+                    return answered;
+                }
                 Ok(answered.unwrap_or_else(|error| {
                     outcome.error_code = Some(error.code.name());
                     log_failure(request_id, &error);
@@ -91,9 +99,14 @@ impl<E: Engine> Tables<E> {
         }
         outcome.named_table = changes.first().map(|(table, _)| table.clone());
         let set = ChangeSet::new(changes)?;
+        let cost = Cost::of_changes(set.changes());
+        let partition = set.changes().first().map(|change| &*change.key.partition_key);
+        let scope = scope_of(set.table(), partition);
+        self.front.admit_to(authorized, outcome, scope, cost.units)?;
         let written = self.service.transact(authorized.account(), &set, bounds(grant)).await?;
         phase::enter(Phase::Reply);
-        outcome.cost = Some(Cost::of_changes(set.changes()));
+        outcome.cost = Some(cost);
+        self.front.record_changes(authorized, scope, set.changes(), cost.units);
         let answers: Vec<_> = set
             .changes()
             .iter()
@@ -152,6 +165,10 @@ fn decode_part<'a>(
     let request = request.prepare_part(accept, before).map_err(refused)?;
     let change = request.decode_change(body.get(part.body.clone()).unwrap_or_default()).map_err(refused)?;
     Ok((request, (table, change)))
+}
+
+fn is_over_target(error: &ServiceError) -> bool {
+    matches!(error.throttle, Some(Throttle::Account | Throttle::Partition))
 }
 
 fn log_failure(request_id: &str, error: &ServiceError) {

@@ -28,12 +28,13 @@ use super::{
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
 use crate::net::limits::{Limits, PAGE_BYTES};
+use crate::targets::Scope;
 use hyper::http::{Response, request};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
-use tepui_model::blob::{Call, ContainerName, HttpProperties, ListBlobs, Operation, Reply};
+use tepui_model::blob::{BlobPath, Call, ContainerName, HttpProperties, ListBlobs, Operation, Reply};
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller};
@@ -229,6 +230,7 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
         let Authorized { head, grant, .. } = authorized;
         let request = Request::read(head, &self.front.addresses)?;
         outcome.operation = Some(exchange::OperationKind::Blob(request.kind()));
+        self.front.admit_request(authorized, outcome, body.as_ref())?;
         faults::before_work(&self.front, received, outcome).await?;
         check_secondary(&self.front, head.target, request.kind())?;
         let allowed = request.check_access(grant)?;
@@ -247,6 +249,11 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
             BodyUse::Whole { .. } => self.decode(authorized, prepared, body_use, body).await?,
             BodyUse::Streamed | BodyUse::Nothing => (prepared.decode(b"")?, bytes::Bytes::new()),
         };
+        if let Some(path) = call.operation().and_then(Operation::blob) {
+            let scope = scope(path);
+            self.front.admit_to(authorized, outcome, scope, 1)?;
+            self.front.record(authorized, scope, 1);
+        }
         // Boxed: what is large, and rare.
         let answered = match call {
             Call::Batch { container } => {
@@ -308,6 +315,11 @@ impl<E: Engine, X: Extents> AccountSettings for Blobs<E, X> {
             _ => Ok(None),
         }
     }
+}
+
+/// Where the load on a blob counts.
+fn scope(path: &BlobPath) -> Scope<'_> {
+    Scope::Blob { container: path.container.as_str(), blob: path.blob.as_str() }
 }
 
 fn caller(target: &Target, allowed: Allowed) -> Caller<'_> {

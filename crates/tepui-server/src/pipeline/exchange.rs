@@ -5,6 +5,7 @@ use super::{AccountProperties, CachedSettings, body_error};
 use crate::faults::Fault;
 use crate::net::accept::Peer;
 use crate::net::body::{BodyError, ReplyBody};
+use crate::targets::Admission;
 use hyper::header::{CONTENT_LENGTH, DATE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
 use hyper::http::StatusCode;
 use hyper::http::{HeaderMap, Method, Request, Response, request};
@@ -60,6 +61,11 @@ pub(super) struct BodyMeter {
 impl BodyMeter {
     pub(super) fn count(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes that have been read.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// The body cannot be read to its end.
@@ -119,6 +125,8 @@ pub(super) struct Outcome {
     pub(super) throttle: Option<Throttle>,
     pub(super) auth_failure: Option<AuthFailure>,
     pub(super) cost: Option<Cost>,
+    /// What was paid for it, if there are targets.
+    pub(super) admission: Option<Admission>,
     /// What a test bench has chosen for it.
     pub(super) fault: Option<Box<Fault>>,
     /// The table that the body of a request names.

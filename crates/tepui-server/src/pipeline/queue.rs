@@ -10,11 +10,12 @@ use super::{
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
 use crate::net::limits::{Limits, PAGE_BYTES};
+use crate::targets::Scope;
 use hyper::http::{Response, request};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::cost::Cost;
+use tepui_model::cost::{Cost, units};
 use tepui_model::queue::message::MAX_TEXT_BYTES;
 use tepui_model::queue::{Call, Operation, QueueName, Reply, SequencedOperation};
 use tepui_model::{ErrorCode, ServiceError};
@@ -74,6 +75,7 @@ impl<E: Engine> ServiceHandler for Queues<E> {
         let Authorized { head, grant, .. } = &authorized;
         let request = Request::read(head)?;
         outcome.operation = Some(exchange::OperationKind::Queue(request.kind()));
+        self.front.admit_request(&authorized, outcome, body.as_ref())?;
         faults::before_work(&self.front, received, outcome).await?;
         check_secondary(&self.front, head.target, request.kind())?;
         request.check_access(grant)?;
@@ -87,6 +89,10 @@ impl<E: Engine> ServiceHandler for Queues<E> {
                     return Err(self.queue_first(authorized.account(), queue.as_ref(), error).await);
                 }
             };
+            let scope = call.queue().map(|queue| Scope::Queue(queue.as_str()));
+            if let Some(scope) = scope {
+                self.front.admit_to(&authorized, outcome, scope, units(call.text_bytes()))?;
+            }
             // Before anything is done: messages that cannot be sent must not be taken.
             let memory = match most_bytes(&call) {
                 0 => None,
@@ -99,6 +105,9 @@ impl<E: Engine> ServiceHandler for Queues<E> {
                 Reply::Queues(page) => Some(page.cost),
                 reply => Cost::of_messages(reply, call.text_bytes()),
             };
+            if let Some(scope) = scope {
+                self.front.record(&authorized, scope, outcome.cost.map_or(1, |cost| cost.units));
+            }
             let response = encode(head, reply)?;
             let memory = memory.and_then(|memory| ReplyMemory::keep(memory, response.body().len()));
             Ok((response.map(ReplyBody::from), memory))

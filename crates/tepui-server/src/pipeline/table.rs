@@ -1,5 +1,6 @@
 //! The requests of the Table service.
 
+use super::admission::scope_of;
 use super::exchange::{self, Authorized, Exchange, Outcome, Received};
 use super::faults;
 use super::reply_memory::ReplyMemory;
@@ -10,6 +11,7 @@ use super::{
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
 use crate::net::limits::{Limits, SMALL_BODY_BYTES};
+use crate::targets::Scope;
 use hyper::header::HeaderValue;
 use hyper::http::{HeaderMap, Response, request};
 use std::pin::pin;
@@ -55,28 +57,48 @@ impl<E: Engine> Tables<E> {
         let bounds = bounds(&authorized.grant);
         let (account, now) = (authorized.account(), authorized.now);
         match call {
+            Call::Operation(operation @ Operation::GetEntity { table, key }) => {
+                let scope = Scope::Partition { table, key: &key.partition_key };
+                self.front.admit_to(authorized, outcome, scope, 1)?;
+                let reply = self.service.execute(account, operation, bounds).await;
+                phase::enter(Phase::Reply);
+                outcome.cost = match &reply {
+                    Ok(Reply::Entity(entity)) => Some(Cost::of_point_read(Some(entity))),
+                    Err(error) if is_missing_entity(operation, error) => Some(Cost::of_point_read(None)),
+                    _ => None,
+                };
+                self.front.record(authorized, scope, outcome.cost.map_or(1, |cost| cost.units));
+                Ok(encode(request, now, reply?).map(Payload::from))
+            }
             Call::Operation(operation) => {
                 if let Operation::CreateTable { name } = operation {
                     outcome.named_table = Some(name.to_string());
                 }
                 let reply = self.service.execute(account, operation, bounds).await;
                 phase::enter(Phase::Reply);
-                outcome.cost = match &reply {
-                    Ok(Reply::Entity(entity)) => Some(Cost::of_point_read(Some(entity))),
-                    Ok(Reply::Tables(page)) => Some(page.cost),
-                    Err(error) if is_missing_entity(operation, error) => Some(Cost::of_point_read(None)),
-                    _ => None,
-                };
                 let reply = reply?;
+                if let Reply::Tables(page) = &reply {
+                    outcome.cost = Some(page.cost);
+                }
+                if let Operation::CreateTable { name } = operation {
+                    self.front.table_created(outcome, name.as_str());
+                }
                 Ok(encode(request, now, reply).map(Payload::from))
             }
             Call::Change { table, change } => {
+                let scope = Scope::Partition { table, key: &change.key.partition_key };
+                let cost = Cost::of_change(change);
+                self.front.admit_to(authorized, outcome, scope, cost.units)?;
                 let written = self.service.change_entity(account, table, change, bounds).await?;
                 phase::enter(Phase::Reply);
-                outcome.cost = Some(Cost::of_change(change));
+                outcome.cost = Some(cost);
+                self.front.record_changes(authorized, scope, std::slice::from_ref(change), cost.units);
                 Ok(encode_change(request, now, change, written).map(Payload::from))
             }
             Call::Query(query) => {
+                let partition = self.front.partition_of(query);
+                let scope = scope_of(&query.table, partition.as_deref());
+                self.front.admit_to(authorized, outcome, scope, 1)?;
                 let memory = self.replies.reserve_page(account).await?;
                 let mut writer = PageWriter::new(request, now, &query.table);
                 let page =
@@ -84,6 +106,7 @@ impl<E: Engine> Tables<E> {
                 phase::enter(Phase::Reply);
                 let response = writer.finish(&page);
                 outcome.cost = Some(page.cost);
+                self.front.record(authorized, scope, page.cost.units);
                 outcome.memory = ReplyMemory::keep(memory, response.body().len());
                 Ok(response)
             }
@@ -150,6 +173,7 @@ impl<E: Engine> ServiceHandler for Tables<E> {
         let request = Request::read(head)?;
         let kind = request.kind();
         outcome.operation = Some(exchange::OperationKind::Table(kind));
+        self.front.admit_request(&authorized, outcome, body.as_ref())?;
         faults::before_work(&self.front, received, outcome).await?;
         // What a batch does is known once it is decoded.
         let done = if kind == EntityGroupTransaction { QueryEntities } else { kind };

@@ -1,6 +1,6 @@
 //! Batches: every request inside is checked, carried out and answered as if it came alone.
 
-use super::{Blobs, caller};
+use super::{Blobs, caller, scope};
 use crate::net::body::ReplyBody;
 use crate::pipeline::authenticate_within;
 use crate::pipeline::exchange::Authorized;
@@ -97,6 +97,9 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let Call::Operation(operation) = prepared.decode(b"")? else {
             return Err(ErrorCode::InvalidInput.into());
         };
+        if let Some(path) = operation.blob() {
+            self.front.admit_part(authorized, scope(path))?;
+        }
         let answer = self.service.execute(caller(head.target, allowed), &operation, None).await;
         let answer = answer.map_err(|error| access::redact_error(error, &grant, head))?;
         let context = Context { head: *head, overrides: None, may_read_tags: false };
