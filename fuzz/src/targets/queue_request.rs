@@ -126,7 +126,7 @@ fn metadata_survives(pairs: &Metadata) {
 /// The query and the metadata are foreign, and lists repeat both.
 fn list(head: &Head<'_>, pairs: &Metadata) {
     let queue = ListedQueue { name: "jobs".to_owned(), metadata: Some(pairs.clone()) };
-    let page = QueuePage { queues: vec![queue], next: Some("next".to_owned()) };
+    let page = QueuePage { queues: vec![queue], next: Some("next".to_owned()), ..QueuePage::default() };
     let response = encode(head, Reply::Queues(page)).expect("lists can be written");
     is_text_of_xml(response.body());
 }

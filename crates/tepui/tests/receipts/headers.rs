@@ -1,9 +1,16 @@
 //! When there are receipts, what is asked for with them, and who may read them.
 
+use crate::ledger::foreseen;
 use crate::support::Server;
 use crate::support::http::{Client, Reply};
+use crate::support::table::{Change, batch_body};
+use tepui_model::Timestamp;
+use tepui_model::grant::KeyBounds;
+use tepui_model::permissions::Permissions;
+use tepui_wire::auth::{SasLimits, SasResource, ServiceSas, Signer, decode_key};
 
 const TABLE: &str = "Asked";
+const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const ACCEPT: (&str, &str) = ("Accept", "application/json;odata=nometadata");
 
 fn query(client: &mut Client, headers: &[(&str, &str)]) -> Reply {
@@ -82,11 +89,7 @@ fn the_phases_add_up_to_the_time_of_the_receipt() {
     let got = client.request("GET", &entity, &[asks, ACCEPT], b"").unwrap();
     let found = query(&mut client, &[asks]);
     let missing = client.request("GET", &entity.replace('1', "2"), &[asks, ACCEPT], b"").unwrap();
-    let batch = super::support::table::batch_body(
-        TABLE,
-        "p",
-        &[super::support::table::Change::new("PUT", "3", Default::default())],
-    );
+    let batch = batch_body(TABLE, "p", &[Change::new("PUT", "3", Default::default())]);
     let content = ("Content-Type", "multipart/mixed; boundary=batch_1");
     let batch = client.request("POST", "/$batch", &[asks, content], &batch).unwrap();
     let mut queue = Client::connect(server.queue_port).unwrap();
@@ -147,6 +150,52 @@ fn refusals_have_neither() {
         assert_eq!(reply.status, status, "{case}: {}", reply.text());
         let found = |name| reply.header(name).is_some();
         assert_eq!((found("tepui-receipt"), found("server-timing")), (false, false), "{case}");
+    }
+}
+
+#[test]
+fn a_token_for_some_keys_reads_no_others() {
+    let (_server, mut client) = server("always");
+    for partition in ["a", "b", "c"] {
+        for row in 0..10 {
+            let change = Change::new("PUT", row.to_string(), Default::default());
+            assert_eq!(client.change(TABLE, partition, &change).unwrap().status, 204);
+        }
+    }
+    let from_b = Some("b".to_owned());
+    let bounds =
+        KeyBounds { start_partition: from_b.clone(), end_partition: from_b, ..KeyBounds::EVERYTHING };
+    let token = Signer::new("devstoreaccount1", decode_key(KEY).unwrap()).unwrap().service_sas(&ServiceSas {
+        resource: SasResource::Table { name: TABLE, bounds: &bounds },
+        permissions: Permissions::parse("r"),
+        policy_id: None,
+        limits: SasLimits::until(Timestamp::parse_iso("2099-01-01").unwrap()),
+    });
+    let token = token.unwrap();
+    let mut get = |path: &str| {
+        let target = format!("/devstoreaccount1/{TABLE}{path}{token}").replace(' ', "%20");
+        client.unsigned("GET", &target, &[ACCEPT], b"").unwrap()
+    };
+    for (path, status, receipt) in [
+        ("()?", 200, Some("plan=table, ranges=1, scanned=10, returned=10, units=10")),
+        (
+            "()?$filter=PartitionKey eq 'a'&",
+            200,
+            Some("plan=partition, ranges=0, scanned=0, returned=0, units=1"),
+        ),
+        ("(PartitionKey='b',RowKey='1')?", 200, Some("plan=point, ranges=1, scanned=1, returned=1, units=1")),
+        (
+            "(PartitionKey='b',RowKey='none')?",
+            404,
+            Some("plan=point, ranges=1, scanned=0, returned=0, units=1"),
+        ),
+        // Neither whether it exists nor what it costs.
+        ("(PartitionKey='a',RowKey='1')?", 403, None),
+        ("(PartitionKey='a',RowKey='none')?", 403, None),
+    ] {
+        let reply = get(path);
+        assert_eq!(reply.status, status, "{path}: {}", reply.text());
+        assert_eq!(reply.header("tepui-receipt").map(foreseen).as_deref(), receipt, "{path}");
     }
 }
 
