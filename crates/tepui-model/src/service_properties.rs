@@ -45,6 +45,13 @@ pub struct Logging {
     pub retention_days: Option<u32>,
 }
 
+impl Logging {
+    /// Whether any requests are logged.
+    pub fn is_enabled(&self) -> bool {
+        self.read || self.write || self.delete
+    }
+}
+
 impl Default for Logging {
     fn default() -> Self {
         Self { version: "1.0".to_owned(), read: false, write: false, delete: false, retention_days: None }

@@ -5,6 +5,7 @@
 //! understood.
 
 mod admin;
+mod analytics;
 pub mod config;
 mod control;
 mod ids;
@@ -25,6 +26,7 @@ pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use admin::Admin;
+use analytics::Analytics;
 use config::ServiceName;
 use control::ControlSocket;
 use metrics::Metrics;
@@ -201,6 +203,7 @@ async fn run_all<E: Engine, X: Extents>(
     let of_queues = Arc::clone(&leases);
     chores.spawn(async move { sweeper.sweep(&of_queues).await });
     chores.spawn(async move { cleaner.collect_garbage(&leases).await });
+    let analytics = Arc::new(Analytics::default());
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
@@ -210,8 +213,10 @@ async fn run_all<E: Engine, X: Extents>(
     }
     for (service, listener) in listeners {
         let shared = Arc::clone(&shared);
-        let front =
-            |service| Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone());
+        let front = |service| {
+            let (metrics, analytics) = (metrics.clone(), Arc::clone(&analytics));
+            Front::new(service, Arc::clone(&clock), config, listener.address, metrics, analytics)
+        };
         match service {
             ServiceName::Blob => {
                 let remote = RemoteCopies::new(config.remote_hosts(), &config.limits);

@@ -21,13 +21,14 @@ mod sinks;
 mod table;
 
 pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
-pub use exchange::{Caller, FinishedExchange, OperationKind};
+pub use exchange::{AnswerHead, Caller, FinishedExchange, OperationKind};
 pub use queue::Queues;
 pub use table::Tables;
 
 use self::browsers::Browsers;
-use self::exchange::{Authorized, Exchange, Outcome, Received};
+use self::exchange::{Authorized, BodyMeter, Exchange, Outcome, Received};
 use self::sinks::Sinks;
+use crate::analytics::Analytics;
 use crate::config::{Config, Receipts};
 use crate::ids::RequestIds;
 use crate::metrics::Metrics;
@@ -41,7 +42,6 @@ use hyper::http::{HeaderMap, Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::account::Accounts;
@@ -64,7 +64,7 @@ use tepui_wire::version::{self, ServiceVersion, VersionPolicy};
 const RECEIPT: HeaderName = HeaderName::from_static("tepui-receipt");
 
 /// The longest that an operation may take, whatever the caller asks for.
-const MAX_TIME: Duration = Duration::from_secs(30);
+pub(crate) const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// What a port of a service has, whichever service it is: keys, addresses, and what is settled for the server.
 pub struct Front {
@@ -89,6 +89,7 @@ impl Front {
         config: &Config,
         address: SocketAddr,
         metrics: Option<Arc<Metrics>>,
+        analytics: Arc<Analytics>,
     ) -> Self {
         let accounts = config.effective_accounts();
         let addresses = AddressRules {
@@ -107,7 +108,7 @@ impl Front {
             secondary: config.secondary,
             browsers: Browsers::new(config, address),
             proxies: TrustedProxies(config.trusted_proxies.clone()),
-            sinks: Arc::new(Sinks { service, metrics }),
+            sinks: Arc::new(Sinks { service, metrics, analytics }),
             receipts: config.receipts,
         }
     }
@@ -145,8 +146,14 @@ trait AccountSettings: Sync {
     ) -> impl Future<Output = Result<Option<SignedIdentifier>, ServiceError>> + Send;
 }
 
+/// The same without any wait, for a request that was given up.
+trait CachedSettings: Sync {
+    /// As they were when the account was last asked for.
+    fn cached(&self, account: &str) -> Option<AccountProperties>;
+}
+
 /// What the handler of a service does with a request that was received. The rest is the same for all: [`respond`].
-trait ServiceHandler: AccountSettings {
+trait ServiceHandler: AccountSettings + CachedSettings {
     fn front(&self) -> &Front;
 
     /// Everything that is checked, in the order in which it is, and the answer.
@@ -171,26 +178,38 @@ async fn respond(
     parts: request::Parts,
     body: Body,
 ) -> Response<ReplyBody> {
-    let mut exchange = receive(service.front(), peer, parts);
+    let mut exchange = receive(service.front(), service, peer, parts);
     let mut body = Some(body);
     let answered = service.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
     let response = answered.unwrap_or_else(|error| service.error_response(&mut exchange, &error));
     finish(service.front(), service, exchange, response, body).await
 }
 
-/// The service properties of an account.
-enum AccountProperties {
+/// The service properties of an account, as they were at one time.
+#[derive(Debug, Clone)]
+pub enum AccountProperties {
     Common(Arc<ServiceProperties>),
     Blob(Arc<BlobServiceProperties>),
 }
 
 impl AccountProperties {
+    /// Those that all services have.
+    pub fn shared(&self) -> &ServiceProperties {
+        match self {
+            Self::Common(properties) => properties,
+            Self::Blob(properties) => &properties.shared,
+        }
+    }
+
+    /// Whether requests are logged or counted for the account.
+    pub fn wants_analytics(&self) -> bool {
+        let ServiceProperties { logging, hour_metrics, minute_metrics, .. } = self.shared();
+        logging.is_enabled() || hour_metrics.enabled || minute_metrics.enabled
+    }
+
     /// Which scripts may use the account from elsewhere.
     fn cors(&self) -> &[CorsRule] {
-        match self {
-            Self::Common(properties) => &properties.cors,
-            Self::Blob(properties) => &properties.shared.cors,
-        }
+        &self.shared().cors
     }
 
     /// The version of requests that name none, if the account has chosen one.
@@ -205,7 +224,12 @@ impl AccountProperties {
 }
 
 /// Takes in a request.
-fn receive(front: &Front, peer: Peer, parts: request::Parts) -> Exchange<'_> {
+fn receive<'a>(
+    front: &'a Front,
+    settings: &'a dyn CachedSettings,
+    peer: Peer,
+    parts: request::Parts,
+) -> Exchange<'a> {
     let started = Instant::now();
     let peer = front.proxies.client(peer, &parts.headers);
     let request_id = front.ids.next();
@@ -214,9 +238,9 @@ fn receive(front: &Front, peer: Peer, parts: request::Parts) -> Exchange<'_> {
     let target = address::parse(&parts.uri, &parts.headers, peer.tls, &front.addresses);
     let keys = target.as_ref().ok().and_then(|target| front.keys.get(&target.account));
     let now = front.clock.now();
-    let bytes_in = AtomicU64::new(0);
-    let received = Received { request_id, parts, query, target, keys, peer, now, started, bytes_in };
-    Exchange::begin(received, &front.sinks)
+    let body = BodyMeter::default();
+    let received = Received { request_id, parts, query, target, keys, peer, now, started, body };
+    Exchange::begin(received, &front.sinks, settings)
 }
 
 /// Refuses requests that come by a name which could be made to lead here by others: see [`Browsers`].
@@ -272,8 +296,8 @@ async fn admit<'a>(
     if let Some(body) = body {
         body.charge(&target.account);
     }
-    let Received { request_id, peer, now, bytes_in, .. } = received;
-    Ok(Authorized { head, grant, peer: *peer, request_id, now: *now, time, bytes_in })
+    let Received { request_id, peer, now, body, .. } = received;
+    Ok(Authorized { head, grant, peer: *peer, request_id, now: *now, time, body })
 }
 
 /// Who asks, and what they may do.
@@ -411,11 +435,12 @@ fn error_response(
 async fn finish(
     front: &Front,
     settings: &impl AccountSettings,
-    exchange: Exchange<'_>,
+    mut exchange: Exchange<'_>,
     mut response: Response<ReplyBody>,
     body: Option<Body>,
 ) -> Response<ReplyBody> {
-    let Exchange { received, outcome, .. } = &exchange;
+    let Exchange { received, outcome, .. } = &mut exchange;
+    let received = &*received;
     let Received { request_id, parts, target, .. } = received;
     // The answer to a URL that no service has seen is complete.
     if !matches!(target, Err(AddressError::InvalidUrl { .. })) {
@@ -423,10 +448,12 @@ async fn finish(
         error_body::finish(headers, front.service, outcome.version, request_id, &parts.headers);
     }
     if let Ok(target) = target
-        && !received.is_preflight()
         && let Ok(Some(properties)) = properties_of_known(settings, received, target).await
     {
-        cors::apply(properties.cors(), &parts.method, &parts.headers, response.headers_mut());
+        if !received.is_preflight() {
+            cors::apply(properties.cors(), &parts.method, &parts.headers, response.headers_mut());
+        }
+        outcome.properties = Some(properties);
     }
     if let Some(cost) = outcome.cost
         && front.receipts.are_wanted(&parts.headers)
@@ -442,11 +469,11 @@ async fn finish(
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         } else {
             // A client that is still sending would not hear the answer.
-            unread.discard().await;
+            received.body.waiting(unread.discard()).await;
         }
     }
     trace_headers(request_id, "answer headers", response.headers());
-    let answered = exchange.answered(response.status().as_u16());
+    let answered = exchange.answered(&response);
     response.map(|body| answered.body(body))
 }
 
@@ -505,8 +532,8 @@ async fn read_body(
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
     let Some(body) = body.take() else { return Ok(Bytes::new()) };
-    let bytes = body.read_whole(max_bytes).await.map_err(body_error)?;
-    authorized.count_in(bytes.len());
+    let bytes = authorized.body.waiting(body.read_whole(max_bytes)).await.map_err(body_error)?;
+    authorized.body.count(bytes.len());
     Ok(bytes)
 }
 

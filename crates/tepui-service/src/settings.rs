@@ -122,6 +122,12 @@ impl<P: StoredProperties> Settings<P> {
         Ok(properties)
     }
 
+    /// What was cached last, however long ago. Waits for nothing.
+    pub(crate) fn cached(&self, account: &str) -> Option<Arc<P>> {
+        let cached = self.cached.read();
+        cached.properties.get(account).map(|(_, properties)| Arc::clone(properties))
+    }
+
     /// Reads them from a snapshot.
     pub(crate) async fn read<S: Snapshot>(&self, snapshot: &S, account: &str) -> Result<P, ServiceError> {
         let key = keyspace::service_properties(account, self.service);

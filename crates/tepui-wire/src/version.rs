@@ -75,6 +75,8 @@ gates! {
     describes_put_messages = "2016-05-31";
     /// `x-ms-` headers without a value are signed too.
     signs_empty_headers = "2016-05-31";
+    /// Analytics logs have the error code in place of the status `ClientOtherError`.
+    logs_error_codes = "2017-04-17";
     has_error_code_header = "2017-07-29";
     /// Messages may live for more than 7 days, or for ever.
     has_long_lifetimes = "2017-07-29";

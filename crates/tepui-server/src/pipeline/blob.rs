@@ -21,8 +21,8 @@ pub use remote::RemoteCopies;
 use super::exchange::{self, Authorized, Outcome, Received};
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary, preflight,
-    read_body, respond,
+    AccountProperties, AccountSettings, CachedSettings, Front, ServiceHandler, admit, check_host,
+    check_secondary, preflight, read_body, respond,
 };
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
@@ -272,6 +272,12 @@ impl<E: Engine, X: Extents> Handler for Blobs<E, X> {
 
     async fn health(&self) -> Result<(), String> {
         self.service.health().await.map_err(|error| error.to_string())
+    }
+}
+
+impl<E: Engine, X: Extents> CachedSettings for Blobs<E, X> {
+    fn cached(&self, account: &str) -> Option<AccountProperties> {
+        self.service.cached_properties(account).map(AccountProperties::Blob)
     }
 }
 

@@ -1,12 +1,15 @@
 //! One request and what becomes of it, until the last byte of the answer is sent.
 
 use super::sinks::Sinks;
+use super::{AccountProperties, CachedSettings};
 use crate::net::accept::Peer;
 use crate::net::body::ReplyBody;
-use hyper::http::{HeaderMap, Method, Request, request};
-use std::future::Future;
+use hyper::header::{CONTENT_LENGTH, DATE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
+use hyper::http::StatusCode;
+use hyper::http::{HeaderMap, Method, Request, Response, request};
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +17,7 @@ use tepui_model::cost::Cost;
 use tepui_model::grant::Grant;
 use tepui_model::operation::Kind;
 use tepui_model::{ErrorCode, ServiceError, Timestamp, blob, queue, table};
-use tepui_wire::address::{AddressError, Target};
+use tepui_wire::address::{AddressError, Service, Target};
 use tepui_wire::auth::SigningKeys;
 use tepui_wire::head::Head;
 use tepui_wire::query::Query;
@@ -25,8 +28,9 @@ use tokio::sync::OwnedSemaphorePermit;
 pub(super) struct Exchange<'a> {
     pub(super) received: Received<'a>,
     pub(super) outcome: Outcome,
-    /// `None`: no sink wants to hear of it, or all will hear from the answer.
+    /// `None`: sinks hear of it from the answer.
     sinks: Option<&'a Arc<Sinks>>,
+    settings: &'a dyn CachedSettings,
 }
 
 /// A request as it came in, apart from its body.
@@ -41,7 +45,39 @@ pub(super) struct Received<'a> {
     pub(super) now: Timestamp,
     pub(super) started: Instant,
     /// Of the body, as far as it has been read.
-    pub(super) bytes_in: AtomicU64,
+    pub(super) body: BodyMeter,
+}
+
+/// How much of the body of a request has been read, and how long it was waited for.
+#[derive(Debug, Default)]
+pub(super) struct BodyMeter {
+    bytes: AtomicU64,
+    waited_nanos: AtomicU64,
+}
+
+impl BodyMeter {
+    pub(super) fn count(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts the time for which a read has to wait. One that need not costs nothing.
+    pub(super) async fn waiting<T>(&self, read: impl Future<Output = T>) -> T {
+        let mut read = pin!(read);
+        let mut since: Option<Instant> = None;
+        let outcome = poll_fn(|cx| {
+            let polled = read.as_mut().poll(cx);
+            if polled.is_pending() {
+                since.get_or_insert_with(Instant::now);
+            }
+            polled
+        })
+        .await;
+        if let Some(since) = since {
+            let nanos = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.waited_nanos.fetch_add(nanos, Ordering::Relaxed);
+        }
+        outcome
+    }
 }
 
 impl Received<'_> {
@@ -71,6 +107,10 @@ pub(super) struct Outcome {
     pub(super) operation: Option<OperationKind>,
     pub(super) error_code: Option<&'static str>,
     pub(super) cost: Option<Cost>,
+    /// The table that the body of a request names.
+    pub(super) named_table: Option<String>,
+    /// What the account has settled, looked up for the answer.
+    pub(super) properties: Option<AccountProperties>,
     /// What the answer holds of the memory for replies.
     pub(super) memory: Option<OwnedSemaphorePermit>,
 }
@@ -133,17 +173,12 @@ pub(super) struct Authorized<'a> {
     /// How long the answer may take.
     pub(super) time: Duration,
     /// Of the body, as far as it has been read.
-    pub(super) bytes_in: &'a AtomicU64,
+    pub(super) body: &'a BodyMeter,
 }
 
 impl Authorized<'_> {
     pub(super) fn account(&self) -> &str {
         &self.head.target.account
-    }
-
-    /// Counts bytes of the body that have been read.
-    pub(super) fn count_in(&self, bytes: usize) {
-        self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Ends an answer that takes too long. It is pinned, for it is large, and every call that it passes through
@@ -162,12 +197,19 @@ impl Authorized<'_> {
 /// A request and its answer, from its arrival to the last byte, as sinks get it.
 #[derive(Debug)]
 pub struct FinishedExchange {
+    pub service: Service,
     pub request_id: String,
     pub client: SocketAddr,
+    /// Whether it came over TLS.
+    pub secure: bool,
     /// Method, URL and headers.
     pub request: request::Parts,
     /// Empty if the request names none.
     pub account: String,
+    /// What is addressed within the account, percent-encoded, without a slash in front.
+    pub path: String,
+    /// The table that the body names, as the body of Create Table does.
+    pub named_table: Option<String>,
     pub caller: Option<Caller>,
     pub operation: Option<OperationKind>,
     pub version: Option<ServiceVersion>,
@@ -178,6 +220,14 @@ pub struct FinishedExchange {
     /// Bytes of the bodies, as they were received and sent.
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// Analytics settings of the account, if they ask for anything: see [`AccountProperties::wants_analytics`].
+    pub settings: Option<AccountProperties>,
+    /// What analytics wants to know of the answer. `None` without [`FinishedExchange::settings`], and if there is no answer.
+    pub answer: Option<AnswerHead>,
+    /// When the head of the request had come, by the clock of the server.
+    pub started_at: Timestamp,
+    /// How long the body of the request was waited for.
+    pub body_wait: Duration,
     pub started: Instant,
     /// When the answer was ready to be sent.
     pub answered: Instant,
@@ -185,42 +235,171 @@ pub struct FinishedExchange {
     pub ended: Instant,
 }
 
-impl<'a> Exchange<'a> {
-    pub(super) fn begin(received: Received<'a>, sinks: &'a Arc<Sinks>) -> Self {
-        let sinks = sinks.are_active().then_some(sinks);
-        if let Some(sinks) = sinks {
-            sinks.begin();
-        }
-        Self { received, outcome: Outcome::default(), sinks }
+impl FinishedExchange {
+    /// From the head of the request to the last byte of the answer.
+    pub fn end_to_end_latency(&self) -> Duration {
+        self.ended.saturating_duration_since(self.started)
     }
 
-    /// An answer with this status is ready to be sent.
-    pub(super) fn answered(mut self, status: u16) -> Answered {
+    /// The part of it that is not spent on reading the request or sending the answer.
+    pub fn server_latency(&self) -> Duration {
+        self.answered.saturating_duration_since(self.started).saturating_sub(self.body_wait)
+    }
+
+    /// When it ended, by the clock of the server.
+    pub fn ended_at(&self) -> Timestamp {
+        self.started_at.saturating_add(self.end_to_end_latency())
+    }
+
+    /// The bytes of the head of the request, as it was on the wire if there was one space after each colon.
+    pub fn request_head_bytes(&self) -> u64 {
+        let request::Parts { method, uri, headers, .. } = &self.request;
+        let target = match uri.authority() {
+            Some(_) => uri.to_string().len(),
+            None => uri.path_and_query().map_or(1, |path| path.as_str().len()),
+        };
+        (method.as_str().len() + target + "  HTTP/1.1\r\n\r\n".len() + header_bytes(headers)) as u64
+    }
+}
+
+#[cfg(test)]
+impl FinishedExchange {
+    /// A request of the Table service that was answered with 200 and ten bytes.
+    pub(crate) fn example(method: &str, url: &str, headers: &[(&str, &str)]) -> Self {
+        let mut request = Request::builder().method(method).uri(url).header("host", "127.0.0.1:10002");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (request, ()) = request.body(()).unwrap().into_parts();
+        let path = request.uri.path().split('/').skip(2).collect::<Vec<_>>().join("/");
+        let now = Instant::now();
+        Self {
+            service: Service::Table,
+            request_id: "668a4744-7eb3-4e8f-b8d3-fbfd3829715b".to_owned(),
+            client: ([192, 0, 2, 7], 53389).into(),
+            secure: false,
+            request,
+            account: "devstoreaccount1".to_owned(),
+            path,
+            named_table: None,
+            caller: None,
+            operation: None,
+            version: Some(ServiceVersion::NEWEST),
+            status: Some(200),
+            error_code: None,
+            cost: None,
+            bytes_in: 0,
+            bytes_out: 10,
+            settings: None,
+            answer: Some(AnswerHead {
+                head_bytes: 100,
+                body_bytes: 10,
+                etag: None,
+                last_modified: None,
+                content_md5: None,
+            }),
+            started_at: Timestamp::parse_iso("2026-03-10T08:15:30.0719766Z").unwrap(),
+            body_wait: Duration::ZERO,
+            started: now,
+            answered: now,
+            ended: now,
+        }
+    }
+}
+
+/// What analytics wants to know of an answer.
+#[derive(Debug)]
+pub struct AnswerHead {
+    /// The bytes of the head on the wire.
+    pub head_bytes: u64,
+    /// The bytes of the body, if all of it is sent.
+    pub body_bytes: u64,
+    pub etag: Option<HeaderValue>,
+    pub last_modified: Option<HeaderValue>,
+    pub content_md5: Option<HeaderValue>,
+}
+
+impl AnswerHead {
+    fn of(response: &Response<ReplyBody>, method: &Method) -> Self {
+        const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+        let (status, headers, body_bytes) = (response.status(), response.headers(), response.body().len());
+        let mut head_bytes = status.canonical_reason().map_or(0, str::len)
+            + "HTTP/1.1 200 \r\n\r\n".len()
+            + header_bytes(headers);
+        // What hyper adds.
+        if !headers.contains_key(DATE) {
+            head_bytes += "date: Tue, 10 Mar 2026 08:15:30 GMT\r\n".len();
+        }
+        let has_length = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if has_length && !headers.contains_key(CONTENT_LENGTH) && (*method != Method::HEAD || body_bytes > 0)
+        {
+            head_bytes += "content-length: \r\n".len() + body_bytes.to_string().len();
+        }
+        Self {
+            head_bytes: head_bytes as u64,
+            body_bytes,
+            etag: headers.get(ETAG).cloned(),
+            last_modified: headers.get(LAST_MODIFIED).cloned(),
+            content_md5: headers.get(CONTENT_MD5).cloned(),
+        }
+    }
+}
+
+fn header_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum()
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn begin(
+        received: Received<'a>,
+        sinks: &'a Arc<Sinks>,
+        settings: &'a dyn CachedSettings,
+    ) -> Self {
+        sinks.begin();
+        Self { received, outcome: Outcome::default(), sinks: Some(sinks), settings }
+    }
+
+    /// The answer is ready to be sent.
+    pub(super) fn answered(mut self, response: &Response<ReplyBody>) -> Answered {
         let memory = self.outcome.memory.take();
-        let end = self.sinks.take().map(|sinks| (Arc::clone(sinks), self.finish(Some(status))));
-        Answered { memory, end }
+        let settings = self.outcome.properties.take().filter(AccountProperties::wants_analytics);
+        let Some(sinks) = self.sinks.take().filter(|sinks| settings.is_some() || sinks.are_active()) else {
+            return Answered { memory, end: None };
+        };
+        let answer = settings.as_ref().map(|_| AnswerHead::of(response, &self.received.parts.method));
+        let finished = self.finish(sinks.service, Some(response.status().as_u16()));
+        Answered { memory, end: Some((Arc::clone(sinks), FinishedExchange { settings, answer, ..finished })) }
     }
 
     /// What is known of it.
-    fn finish(&mut self, status: Option<u16>) -> FinishedExchange {
+    fn finish(&mut self, service: Service, status: Option<u16>) -> FinishedExchange {
         let Self { received, outcome, .. } = self;
         let now = Instant::now();
+        let (account, path) = match &mut received.target {
+            Ok(target) => (std::mem::take(&mut target.account), std::mem::take(&mut target.path)),
+            Err(_) => Default::default(),
+        };
         FinishedExchange {
+            service,
             request_id: std::mem::take(&mut received.request_id),
             client: received.peer.address,
+            secure: received.peer.tls,
             request: std::mem::replace(&mut received.parts, Request::new(()).into_parts().0),
-            account: match &mut received.target {
-                Ok(target) => std::mem::take(&mut target.account),
-                Err(_) => String::new(),
-            },
+            account,
+            path,
+            named_table: outcome.named_table.take(),
             caller: outcome.caller,
             operation: outcome.operation,
             version: outcome.version,
             status,
             error_code: outcome.error_code,
             cost: outcome.cost,
-            bytes_in: *received.bytes_in.get_mut(),
+            bytes_in: *received.body.bytes.get_mut(),
             bytes_out: 0,
+            settings: None,
+            answer: None,
+            started_at: received.now,
+            body_wait: Duration::from_nanos(*received.body.waited_nanos.get_mut()),
             started: received.started,
             answered: now,
             ended: now,
@@ -230,8 +409,14 @@ impl<'a> Exchange<'a> {
 
 impl Drop for Exchange<'_> {
     fn drop(&mut self) {
-        if let Some(sinks) = self.sinks.take() {
-            sinks.end(&self.finish(None));
+        let Some(sinks) = self.sinks.take() else { return };
+        // The account exists: others are never cached.
+        let settings = self.received.target.as_ref().ok();
+        let settings = settings.and_then(|target| self.settings.cached(&target.account));
+        let settings = settings.filter(AccountProperties::wants_analytics);
+        if settings.is_some() || sinks.are_active() {
+            let finished = self.finish(sinks.service, None);
+            sinks.end(&FinishedExchange { settings, ..finished });
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::exchange::{self, Authorized, Outcome, Received};
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary, preflight,
-    read_body, respond,
+    AccountProperties, AccountSettings, CachedSettings, Front, ServiceHandler, admit, check_host,
+    check_secondary, preflight, read_body, respond,
 };
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
@@ -110,6 +110,12 @@ impl<E: Engine> Handler for Queues<E> {
 
     async fn health(&self) -> Result<(), String> {
         self.service.health().await.map_err(|error| error.to_string())
+    }
+}
+
+impl<E: Engine> CachedSettings for Queues<E> {
+    fn cached(&self, account: &str) -> Option<AccountProperties> {
+        self.service.cached_properties(account).map(AccountProperties::Common)
     }
 }
 

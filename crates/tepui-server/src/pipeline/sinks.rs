@@ -1,6 +1,7 @@
-//! What hears of requests: the log, metrics. Sinks are cheap and never block.
+//! What hears of requests: the log, metrics, analytics. Sinks are cheap and never block.
 
 use super::exchange::FinishedExchange;
+use crate::analytics::Analytics;
 use crate::metrics::Metrics;
 use crate::telemetry;
 use std::sync::Arc;
@@ -11,10 +12,11 @@ use tepui_wire::address::Service;
 pub(crate) struct Sinks {
     pub(crate) service: Service,
     pub(crate) metrics: Option<Arc<Metrics>>,
+    pub(crate) analytics: Arc<Analytics>,
 }
 
 impl Sinks {
-    /// Whether any sink wants to hear of requests.
+    /// Whether any sink wants to hear of all requests. Analytics wants those whose account has asked for it.
     pub(super) fn are_active(&self) -> bool {
         self.metrics.is_some() || telemetry::logs_exchanges()
     }
@@ -30,6 +32,9 @@ impl Sinks {
     pub(super) fn end(&self, exchange: &FinishedExchange) {
         if let Some(metrics) = &self.metrics {
             metrics.requests.end(self.service, exchange);
+        }
+        if exchange.settings.is_some() {
+            self.analytics.record(exchange);
         }
         telemetry::log_exchange(exchange);
     }

@@ -3,8 +3,8 @@
 use super::exchange::{self, Authorized, Exchange, Outcome, Received};
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary,
-    error_response, preflight, read_body, respond,
+    AccountProperties, AccountSettings, CachedSettings, Front, ServiceHandler, admit, check_host,
+    check_secondary, error_response, preflight, read_body, respond,
 };
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
@@ -53,6 +53,9 @@ impl<E: Engine> Tables<E> {
         let (account, now) = (authorized.account(), authorized.now);
         match call {
             Call::Operation(operation) => {
+                if let Operation::CreateTable { name } = operation {
+                    outcome.named_table = Some(name.to_string());
+                }
                 if matches!(operation, Operation::GetEntity { .. }) {
                     outcome.cost = Some(Cost::of_point_read(None));
                 }
@@ -196,6 +199,12 @@ impl<E: Engine> Handler for Tables<E> {
 
     async fn health(&self) -> Result<(), String> {
         self.service.health().await.map_err(|error| error.to_string())
+    }
+}
+
+impl<E: Engine> CachedSettings for Tables<E> {
+    fn cached(&self, account: &str) -> Option<AccountProperties> {
+        self.service.cached_properties(account).map(AccountProperties::Common)
     }
 }
 

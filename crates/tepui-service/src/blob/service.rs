@@ -588,6 +588,11 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         self.settings.of_account(&*self.engine, account).await
     }
 
+    /// The service properties that were cached last, however long ago. Waits for nothing.
+    pub fn cached_properties(&self, account: &str) -> Option<Arc<BlobServiceProperties>> {
+        self.settings.cached(account)
+    }
+
     /// Whether the engine takes writes now.
     pub async fn health(&self) -> Result<(), StorageError> {
         self.engine.health().await

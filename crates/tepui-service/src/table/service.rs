@@ -314,6 +314,11 @@ impl<E: Engine> TableService<E> {
         self.settings.of_account(&*self.engine, account).await
     }
 
+    /// The service properties that were cached last, however long ago. Waits for nothing.
+    pub fn cached_properties(&self, account: &str) -> Option<Arc<ServiceProperties>> {
+        self.settings.cached(account)
+    }
+
     /// Whether the engine takes writes now.
     pub async fn health(&self) -> Result<(), StorageError> {
         self.engine.health().await

@@ -89,8 +89,8 @@ async fn receive<X: Extents>(
         body.begin_stream(BUFFER_BYTES).await.map_err(body_error)?;
     }
     let mut bytes = 0;
-    while let Some(piece) = next(body).await? {
-        authorized.count_in(piece.len());
+    while let Some(piece) = authorized.body.waiting(next(body)).await? {
+        authorized.body.count(piece.len());
         let plain = match &mut decoder {
             Some(decoder) => unwrapped(decoder, &piece)?,
             None => piece,
