@@ -27,6 +27,8 @@ pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use admin::Admin;
 use analytics::Analytics;
+use analytics::metrics_keeper::{CapacityMeter, MetricsKeeper};
+use analytics::metrics_writer::MetricsWriter;
 use config::ServiceName;
 use control::ControlSocket;
 use metrics::Metrics;
@@ -202,8 +204,15 @@ async fn run_all<E: Engine, X: Extents>(
     chores.spawn(async move { collector.run(&of_tables).await });
     let of_queues = Arc::clone(&leases);
     chores.spawn(async move { sweeper.sweep(&of_queues).await });
-    chores.spawn(async move { cleaner.collect_garbage(&leases).await });
+    let of_blobs = Arc::clone(&leases);
+    chores.spawn(async move { cleaner.collect_garbage(&of_blobs).await });
     let analytics = Arc::new(Analytics::default());
+    chores.spawn(MetricsKeeper::new(Arc::clone(&tables), Arc::clone(&clock)).run(Arc::clone(&leases)));
+    let capacity = CapacityMeter::new(Arc::clone(&tables), Arc::clone(&blobs), Arc::clone(&clock));
+    chores.spawn(capacity.run(leases));
+    let (stop_writing, stopped) = watch::channel(false);
+    let metrics_writer = MetricsWriter::new(Arc::clone(&tables), Arc::clone(&clock), Arc::clone(&analytics));
+    let metrics_writing = tokio::spawn(metrics_writer.run(stopped));
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
@@ -242,6 +251,11 @@ async fn run_all<E: Engine, X: Extents>(
     }
     accepting.join_all().await;
     copies.stop().await;
+    // No request is under way any more.
+    let _ = stop_writing.send(true);
+    if let Err(error) = metrics_writing.await {
+        tracing::error!(%error, "metrics tables miss what was counted last");
+    }
     chores.shutdown().await;
 }
 

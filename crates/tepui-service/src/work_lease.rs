@@ -38,8 +38,10 @@ pub enum Work {
     SweepQueues,
     /// Collecting what is left of deleted blobs, and deleting what has expired.
     CollectBlobs,
-    /// Measuring capacity, and deleting metrics that are too old.
+    /// Writing metrics of hours without requests, and deleting metrics that are too old.
     KeepMetrics,
+    /// Counting what accounts store.
+    MeasureCapacity,
 }
 
 impl Work {
@@ -49,6 +51,7 @@ impl Work {
             Self::SweepQueues => "sweep-queues",
             Self::CollectBlobs => "collect-blobs",
             Self::KeepMetrics => "keep-metrics",
+            Self::MeasureCapacity => "measure-capacity",
         }
     }
 }
