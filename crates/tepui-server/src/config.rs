@@ -134,6 +134,11 @@ pub struct Config {
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1", help_heading = "Insight")]
     pub admin_host: String,
 
+    /// Write analytics logs and metrics, where an account has switched them on, when they have waited for so long; 60 at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = value_parser!(u64).range(1..=60),
+        help_heading = "Insight")]
+    pub analytics_flush_seconds: u64,
+
     /// Write the log as text or as json, one object a line
     #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = "Log")]
     pub log_format: LogFormat,

@@ -26,9 +26,7 @@ pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use admin::Admin;
-use analytics::Analytics;
-use analytics::metrics_keeper::{CapacityMeter, MetricsKeeper};
-use analytics::metrics_writer::MetricsWriter;
+use analytics::{Analytics, CapacityMeter, LogRetention, LogWriter, MetricsKeeper, MetricsWriter};
 use config::ServiceName;
 use control::ControlSocket;
 use metrics::Metrics;
@@ -207,12 +205,26 @@ async fn run_all<E: Engine, X: Extents>(
     let of_blobs = Arc::clone(&leases);
     chores.spawn(async move { cleaner.collect_garbage(&of_blobs).await });
     let analytics = Arc::new(Analytics::default());
+    let (stop_analytics, stopped) = watch::channel(false);
+    let flush_after = Duration::from_secs(config.analytics_flush_seconds);
+    let log_writer = LogWriter::new(Arc::clone(&analytics), Arc::clone(&blobs), flush_after);
+    let log_writer = tokio::spawn(log_writer.run(stopped));
+    let (stop_metrics, stopped) = watch::channel(false);
+    let metrics_writer =
+        MetricsWriter::new(Arc::clone(&tables), Arc::clone(&clock), Arc::clone(&analytics), flush_after);
+    let metrics_writer = tokio::spawn(metrics_writer.run(stopped));
+    let retention = LogRetention {
+        blobs: Arc::clone(&blobs),
+        queues: Arc::clone(&queues),
+        tables: Arc::clone(&tables),
+        clock: Arc::clone(&clock),
+        accounts: config.effective_accounts().into_iter().map(|account| account.name).collect(),
+        analytics: Arc::clone(&analytics),
+    };
+    chores.spawn(retention.run());
     chores.spawn(MetricsKeeper::new(Arc::clone(&tables), Arc::clone(&clock)).run(Arc::clone(&leases)));
     let capacity = CapacityMeter::new(Arc::clone(&tables), Arc::clone(&blobs), Arc::clone(&clock));
     chores.spawn(capacity.run(leases));
-    let (stop_writing, stopped) = watch::channel(false);
-    let metrics_writer = MetricsWriter::new(Arc::clone(&tables), Arc::clone(&clock), Arc::clone(&analytics));
-    let metrics_writing = tokio::spawn(metrics_writer.run(stopped));
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
@@ -251,11 +263,12 @@ async fn run_all<E: Engine, X: Extents>(
     }
     accepting.join_all().await;
     copies.stop().await;
-    // No request is under way any more.
-    let _ = stop_writing.send(true);
-    if let Err(error) = metrics_writing.await {
-        tracing::error!(%error, "metrics tables miss what was counted last");
-    }
+    // After the last request.
+    let _ = stop_analytics.send(true);
+    let _ = log_writer.await;
+    // Writing logs is counted, too.
+    let _ = stop_metrics.send(true);
+    let _ = metrics_writer.await;
     chores.shutdown().await;
 }
 

@@ -1,4 +1,4 @@
-//! Writes what was counted into the metrics tables, after each minute.
+//! Writes what was counted into the metrics tables, after each minute and when it has waited for long enough.
 //!
 //! Rows are added to: the commit reads what is stored and writes the sum. The rows of a minute and those of its hour are in one
 //! commit, so that both have the same requests after a crash, and a request that ends late goes into its own minute. What could
@@ -20,8 +20,8 @@ use tokio::time::Instant;
 
 /// How often the clock is looked at: tests set it, and machines sleep.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// The longest that anything stays in memory, if the clock stands still.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+/// How long a server that stops waits for its metrics.
+const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 /// The most buckets that wait to be written again.
 const MAX_UNWRITTEN: usize = 1024;
 
@@ -32,6 +32,8 @@ pub(crate) struct MetricsWriter<E> {
     analytics: Arc<Analytics>,
     /// What could not be written, by account.
     unwritten: Vec<(String, Bucket)>,
+    /// The longest that a request stays in memory, whatever the clock says.
+    flush_after: Duration,
     last: (Minute, Instant),
 }
 
@@ -40,9 +42,10 @@ impl<E: Engine> MetricsWriter<E> {
         tables: Arc<TableService<E>>,
         clock: Arc<dyn Clock>,
         analytics: Arc<Analytics>,
+        flush_after: Duration,
     ) -> Self {
         let last = (Minute::of(clock.now()), Instant::now());
-        Self { tables, clock, analytics, unwritten: Vec::new(), last }
+        Self { tables, clock, analytics, unwritten: Vec::new(), flush_after, last }
     }
 
     /// Writes until it is told to stop, and then everything that is left.
@@ -50,7 +53,11 @@ impl<E: Engine> MetricsWriter<E> {
         while tokio::time::timeout(POLL_INTERVAL, stop.wait_for(|stop| *stop)).await.is_err() {
             self.write_if_due().await;
         }
-        self.write(None).await;
+        if tokio::time::timeout(MAX_STOP_TIME, self.write(None)).await.is_err() {
+            tracing::warn!(
+                "metrics could not be written in time: the last requests are missing in their tables"
+            );
+        }
         let lost: u64 = self.unwritten.iter().map(|(_, bucket)| bucket.requests()).sum();
         if lost > 0 {
             self.analytics.metrics.count_dropped(lost);
@@ -58,13 +65,13 @@ impl<E: Engine> MetricsWriter<E> {
         }
     }
 
-    /// Writes if a minute has ended.
+    /// Writes if a minute has ended, or something has waited for long.
     async fn write_if_due(&mut self) {
         let now = Minute::of(self.clock.now());
         let (minute, at) = self.last;
         if now != minute {
             self.write(Some(now)).await;
-        } else if at.elapsed() >= MAX_WAIT {
+        } else if at.elapsed() + POLL_INTERVAL >= self.flush_after {
             self.write(None).await;
         } else {
             return;

@@ -17,8 +17,8 @@ use tepui_model::blob::access::Allowed;
 use tepui_model::blob::name::LOGS;
 use tepui_model::blob::{
     Changed, Conditions, ContainerEncryption, ContainerMarker, ContainerName, ContainerPage,
-    ContainerProperties, DeletedContainer, LeaseAction, ListContainers, ListedContainer, Operation,
-    Preconditions, PublicAccess, Reply, SoftDeleted, Tags, Unmet, Validators,
+    ContainerProperties, DeletedContainer, LeaseAction, ListContainers, ListedContainer, Preconditions,
+    PublicAccess, Reply, SoftDeleted, Tags, Unmet, Validators,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
@@ -45,7 +45,8 @@ pub(super) async fn find_in<S: Snapshot>(
     let row = context.catalogue.get(context.snapshot, &key).await?;
     match row {
         Some(row) => Ok((key, StoredContainer::decode(&row)?)),
-        None if container.is_logs() => Ok((key, logs())),
+        // The first log creates it.
+        None if container.is_logs() && !context.is_server => Ok((key, logs())),
         None => Err(ErrorCode::ContainerNotFound.into()),
     }
 }
@@ -76,8 +77,7 @@ fn require_public(container: &StoredContainer, allowed: Allowed) -> Result<(), E
     if open { Ok(()) } else { Err(ErrorCode::ResourceNotFound) }
 }
 
-/// The container of logs, which every account has without creating it. It is always empty: there are no logs yet, and
-/// callers cannot write to it.
+/// The container of logs, which every account has without creating it, as long as it is empty: see `logs.rs`.
 fn logs() -> StoredContainer {
     let since = Timestamp::parse_iso("2026-01-01").unwrap_or(Timestamp::MAX);
     StoredContainer {
@@ -91,26 +91,6 @@ fn logs() -> StoredContainer {
         encryption: ContainerEncryption::default(),
         deleted: None,
         protection: Protection::Never,
-    }
-}
-
-/// Whether an operation is allowed on the container of logs: it can be read, and its blobs can be deleted.
-pub(super) fn check_logs(operation: &Operation) -> Result<(), ErrorCode> {
-    if !operation.container().is_some_and(ContainerName::is_logs) {
-        return Ok(());
-    }
-    match operation {
-        Operation::CreateContainer { .. } => Err(ErrorCode::ContainerAlreadyExists),
-        Operation::GetContainer { .. }
-        | Operation::GetContainerAcl { .. }
-        | Operation::FindBlobsByTags(_)
-        | Operation::GetBlob(_)
-        | Operation::GetBlobProperties { .. }
-        | Operation::GetBlobTags { .. }
-        | Operation::GetBlockList { .. }
-        | Operation::GetPageRanges(_)
-        | Operation::DeleteBlob(_) => Ok(()),
-        _ => Err(ErrorCode::AuthorizationFailure),
     }
 }
 

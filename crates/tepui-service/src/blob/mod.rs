@@ -12,6 +12,7 @@
 //! | `copy.rs`, `pending.rs` | copies; copies that continue after the reply |
 //! | `read.rs`, `list.rs`, `find.rs` | reads, lists, Find Blobs by Tags |
 //! | `change.rs`, `tier.rs`, `delete.rs` | metadata, properties, tags, tiers; deletion |
+//! | `logs.rs` | the container of analytics logs |
 //! | `lease.rs` | the states of a lease, of containers and blobs alike |
 //! | `contents.rs` | extents and lists of pieces, with their reference counts |
 //! | `upload.rs`, `download.rs` | streams of bytes in and out |
@@ -36,6 +37,7 @@ mod gc;
 mod layers;
 pub(crate) mod lease;
 mod list;
+mod logs;
 mod merge;
 mod pages;
 mod pending;
@@ -51,6 +53,7 @@ mod write_set;
 
 pub use capacity::{AccountCapacity, Capacity};
 pub use download::{BytesOrHole, Download, READ_BYTES};
+pub use logs::NewLog;
 pub use pending::{CopyUnderWay, Interrupted};
 pub use service::{Answer, BlobOptions, BlobService, Caller, RandomIds};
 pub use upload::{Upload, Uploaded};

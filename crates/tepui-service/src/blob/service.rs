@@ -6,7 +6,7 @@ use super::list::Listed;
 use super::merge::Merged;
 use super::pending::{ActiveCopies, CopyUnderWay};
 use super::upload::{Upload, UploadLocation, Uploaded};
-use super::{append, blocks, change, containers, copy, delete, find, list, pages, pending, put, read};
+use super::{append, blocks, change, containers, copy, delete, find, list, logs, pages, pending, put, read};
 use crate::catalogue::CatalogueCache;
 use crate::coop::{CoopBudget, CoopSnapshot};
 use crate::keyspace::ContentId;
@@ -65,12 +65,19 @@ pub struct Caller<'a> {
     pub allowed: Allowed,
     /// The permission to read the source, if the operation has one.
     pub source_allowed: Allowed,
+    /// The server itself, which may write logs. What it deletes is not retained.
+    pub is_server: bool,
 }
 
 impl<'a> Caller<'a> {
     /// A caller with all permissions on an account.
     pub fn owner(account: &'a str) -> Self {
-        Self { account, allowed: Allowed::Fully, source_allowed: Allowed::Fully }
+        Self { account, allowed: Allowed::Fully, source_allowed: Allowed::Fully, is_server: false }
+    }
+
+    /// The server itself, for what it keeps in an account.
+    pub(super) fn server(account: &'a str) -> Self {
+        Self { is_server: true, ..Self::owner(account) }
     }
 }
 
@@ -98,6 +105,8 @@ pub(super) struct Context<'a, S> {
     pub(super) account: &'a str,
     pub(super) allowed: Allowed,
     pub(super) source_allowed: Allowed,
+    /// See [`Caller`].
+    pub(super) is_server: bool,
     /// Later than the time of every decision before.
     pub(super) now: Timestamp,
     pub(super) random_ids: &'a (dyn Fn() -> u128 + Send + Sync),
@@ -369,6 +378,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             account: caller.account,
             allowed: caller.allowed,
             source_allowed: caller.source_allowed,
+            is_server: caller.is_server,
             now: self.clock.tick(),
             random_ids: &*self.random_ids,
             options: &self.options,
@@ -385,7 +395,9 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         operation: &Operation,
         uploaded: Option<&Uploaded>,
     ) -> Result<Outcome<NextStep>, ServiceError> {
-        containers::check_logs(operation)?;
+        if !context.is_server {
+            logs::check(operation)?;
+        }
         match operation {
             Operation::PutBlob(put) => put::put_blob(context, put, uploaded).await,
             Operation::PutBlobFromUrl(put) => copy::put_blob_from_url(context, put, uploaded).await,

@@ -378,7 +378,7 @@ impl<S> Context<'_, S> {
     }
 
     pub(super) fn versioning_enabled(&self) -> bool {
-        self.options.versioned_accounts.iter().any(|account| account == self.account)
+        !self.is_server && self.options.versioned_accounts.iter().any(|account| account == self.account)
     }
 }
 
@@ -398,6 +398,9 @@ impl<S: Snapshot> Context<'_, S> {
         &self,
         writes: &mut WriteSet<'_, S>,
     ) -> Result<Option<Timestamp>, ServiceError> {
+        if self.is_server {
+            return Ok(None);
+        }
         let days = self.delete_retention(writes).await?.days;
         let length = |days: u32| Duration::from_secs(u64::from(days) * 24 * 60 * 60);
         Ok(days.map(|days| self.now.saturating_add(length(days))))

@@ -15,6 +15,7 @@ mod failures;
 mod finds;
 mod gc;
 mod lists;
+mod logs;
 mod model;
 mod on_disk;
 mod pages;

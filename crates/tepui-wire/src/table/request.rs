@@ -180,7 +180,12 @@ impl<'a> Prepared<'a> {
             }
             GetServiceProperties => Operation::GetServiceProperties,
             SetServiceProperties => {
-                Operation::SetServiceProperties(xml::parse_service_properties(body, request.head.version)?)
+                let change = xml::parse_service_properties(body, request.head.version)?;
+                // Fidelity: logs of version 2.0 are for the other services. scenario: table-logging-version
+                if change.logging.as_ref().is_some_and(|logging| logging.version != "1.0") {
+                    return Err(ErrorCode::InvalidXmlDocument.into());
+                }
+                Operation::SetServiceProperties(change)
             }
             GetServiceStats => Operation::GetServiceStats,
             EntityGroupTransaction => return Err(ErrorCode::InvalidInput.into()),

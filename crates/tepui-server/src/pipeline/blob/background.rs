@@ -127,7 +127,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let (sender, receiver) = oneshot::channel();
         // A copy that has begun goes on even if the client goes away meanwhile.
         self.copies.start(async move {
-            let caller = Caller { account: &account, allowed, source_allowed };
+            let caller = Caller { allowed, source_allowed, ..Caller::owner(&account) };
             match service.start_copy(caller, &job.operation).await {
                 Ok((answer, copy)) => {
                     let _ = sender.send(Ok(answer));

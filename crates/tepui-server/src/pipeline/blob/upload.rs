@@ -62,7 +62,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let (service, account) = (Arc::clone(&self.service), caller.account.to_owned());
         let (allowed, source_allowed) = (caller.allowed, caller.source_allowed);
         let task = tokio::spawn(async move {
-            let caller = Caller { account: &account, allowed, source_allowed };
+            let caller = Caller { allowed, source_allowed, ..Caller::owner(&account) };
             let answer = service.execute(caller, &operation, Some(uploaded)).await;
             answer.map(|answer| (operation, answer))
         });
