@@ -168,7 +168,7 @@ const DATA: &str = "data";
 const ANALYTICS: &str = "analytics";
 
 fn capacity_key(day: Minute, of: &str) -> EntityKey {
-    EntityKey::new(&day.partition_key(), of)
+    EntityKey::new(day.partition_key(), of)
 }
 
 struct CapacityRow {

@@ -148,7 +148,7 @@ fn rows(bucket: &Bucket) -> Vec<TransactionRow> {
         }
         let partition_key = minute.partition_key();
         let row = |origin, operation: &str, added| {
-            let key = EntityKey::new(&partition_key, &row_key(origin, operation));
+            let key = EntityKey::new(&partition_key, row_key(origin, operation));
             TransactionRow { table, key, added }
         };
         rows.extend(all.iter().map(|(origin, sum)| row(*origin, ALL, *sum)));
@@ -163,7 +163,7 @@ fn rows(bucket: &Bucket) -> Vec<TransactionRow> {
 pub(super) fn empty_rows(service: Service, minute: Minute) -> [TransactionRow; 2] {
     [Origin::User, Origin::System].map(|origin| TransactionRow {
         table: hour_table(service),
-        key: EntityKey::new(&minute.hour().partition_key(), &row_key(origin, ALL)),
+        key: EntityKey::new(minute.hour().partition_key(), row_key(origin, ALL)),
         added: Transactions::default(),
     })
 }

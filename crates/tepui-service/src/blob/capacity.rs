@@ -5,7 +5,7 @@
 
 use super::service::BlobService;
 use crate::keyspace::{self, Incarnation};
-use crate::record::{Content, StoredBlob, StoredBlock, StoredContainer};
+use crate::record::{self, Content, StoredBlob, StoredBlock, StoredContainer};
 use crate::transact::{restart, storage_error};
 use std::time::Duration;
 use tepui_model::ServiceError;
@@ -67,6 +67,14 @@ impl CurrentName {
     }
 }
 
+/// What is known of a name that has blocks.
+struct NameWithBlocks {
+    /// Whether it counts as an object already, because there is a blob that is not deleted.
+    is_counted: bool,
+    /// Blocks that were put until these ticks are a part of the blob now, and not collected yet.
+    consumed_until: Option<u64>,
+}
+
 impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Counts what an account stores. For a background task: it takes as long as there are blobs, and pauses after each page.
     pub async fn capacity(&self, account: &str) -> Result<AccountCapacity, ServiceError> {
@@ -120,28 +128,42 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         capacity: &mut Capacity,
     ) -> Result<(), ServiceError> {
         let mut blocks = keyspace::blocks_with_prefix(container, "");
-        let mut last = String::new();
+        let mut current: Option<(String, NameWithBlocks)> = None;
         while let Some(page) = self.next_page(&mut blocks).await? {
             for (key, row) in page {
                 let Some((name, _)) = keyspace::block_of(&key) else { continue };
-                capacity.bytes += StoredBlock::decode(&row)?.content.bytes();
-                if *name != *last {
-                    capacity.objects += u64::from(!self.is_committed(container, &name).await?);
-                    last = name.into_owned();
+                let (_, of_name) = match &mut current {
+                    Some(same) if same.0 == name => same,
+                    other => {
+                        let of_name = self.name_with_blocks(container, &name).await?;
+                        other.insert((name.into_owned(), of_name))
+                    }
+                };
+                let block = StoredBlock::decode(&row)?;
+                if of_name.consumed_until.is_some_and(|until| block.put.ticks() <= until) {
+                    continue;
+                }
+                capacity.bytes += block.content.bytes();
+                if !std::mem::replace(&mut of_name.is_counted, true) {
+                    capacity.objects += 1;
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether there is a blob of this name that is not deleted.
-    async fn is_committed(&self, container: Incarnation, name: &str) -> Result<bool, ServiceError> {
-        let key = keyspace::blob(container, name, Revision::Base);
-        let row = restart(|| async { self.begin().await?.get(&key).await.map_err(storage_error) });
-        match row.await? {
-            Some(row) => Ok(StoredBlob::decode(&row)?.deleted.is_none()),
-            None => Ok(false),
-        }
+    async fn name_with_blocks(
+        &self,
+        container: Incarnation,
+        name: &str,
+    ) -> Result<NameWithBlocks, ServiceError> {
+        let keys =
+            [keyspace::blob(container, name, Revision::Base), keyspace::consumed_blocks(container, name)];
+        let rows = restart(|| async { self.begin().await?.get_many(&keys).await.map_err(storage_error) });
+        let mut rows = rows.await?.into_iter();
+        let blob = rows.next().flatten().map(|row| StoredBlob::decode(&row)).transpose()?;
+        let consumed_until = rows.next().flatten().map(|row| record::decode_number(&row)).transpose()?;
+        Ok(NameWithBlocks { is_counted: blob.is_some_and(|blob| blob.deleted.is_none()), consumed_until })
     }
 
     /// The first rows of a range, which then begins after them. `None` at its end.
