@@ -532,7 +532,11 @@ async fn read_body(
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
     let Some(body) = body.take() else { return Ok(Bytes::new()) };
-    let bytes = authorized.body.waiting(body.read_whole(max_bytes)).await.map_err(body_error)?;
+    let bytes = authorized
+        .body
+        .waiting(body.read_whole(max_bytes))
+        .await
+        .map_err(|error| authorized.body.failed(error))?;
     authorized.body.count(bytes.len());
     Ok(bytes)
 }

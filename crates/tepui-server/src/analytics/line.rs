@@ -90,7 +90,7 @@ fn write_line(out: &mut Vec<u8>, exchange: &FinishedExchange, version: LogVersio
     line.plain(exchange.started_at.to_iso_7());
     line.plain(part.name);
     line.plain(status.log_word(exchange));
-    line.plain_or(exchange.status, operation::UNKNOWN);
+    line.plain_or(exchange.status.filter(|_| !exchange.broke_off), operation::UNKNOWN);
     line.plain(milliseconds(exchange.end_to_end_latency().max(server)));
     line.plain(milliseconds(server));
     line.plain(authentication(status.requester));

@@ -180,6 +180,12 @@ impl LogBuffer {
         self.waiting.lock().bytes -= bytes;
     }
 
+    /// The bytes of all lines that are not written yet.
+    #[cfg(test)]
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting.lock().bytes
+    }
+
     pub(crate) fn count_dropped(&self, lines: u64) {
         self.dropped.fetch_add(lines, Ordering::Relaxed);
     }

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 /// How often it is looked whether lines have waited long enough.
 const TICK: Duration = Duration::from_secs(1);
 /// How often a log is tried to be written, and how long is waited before the second time. Then it is twice as long.
-const MAX_ATTEMPTS: u32 = 6;
+const MAX_ATTEMPTS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// How long a server that stops waits for its logs.
 const MAX_STOP_TIME: Duration = Duration::from_secs(10);
@@ -37,6 +37,8 @@ pub(crate) struct LogWriter<E, X> {
     /// The next numbers of blobs, of hours for which some were written.
     next_numbers: HashMap<(String, Service, Hour), u32>,
     reported_drops: u64,
+    /// The last log could not be written, so that the next is tried only once.
+    is_failing: bool,
 }
 
 impl<E: Engine, X: Extents> LogWriter<E, X> {
@@ -45,7 +47,14 @@ impl<E: Engine, X: Extents> LogWriter<E, X> {
         blobs: Arc<BlobService<E, X>>,
         flush_after: Duration,
     ) -> Self {
-        Self { analytics, blobs, flush_after, next_numbers: HashMap::new(), reported_drops: 0 }
+        Self {
+            analytics,
+            blobs,
+            flush_after,
+            next_numbers: HashMap::new(),
+            reported_drops: 0,
+            is_failing: false,
+        }
     }
 
     /// Writes what there is to write, until `stop`, and then all that is left.
@@ -93,9 +102,9 @@ impl<E: Engine, X: Extents> LogWriter<E, X> {
         let (service, hour) = (log.service, log.hour);
         let metadata = metadata(&log)?;
         let text = bytes::Bytes::from(log.text);
-        let mut pause = FIRST_PAUSE;
-        let mut number = None;
-        for attempt in 1.. {
+        let (mut attempts_left, mut pause) = (if self.is_failing { 1 } else { MAX_ATTEMPTS }, FIRST_PAUSE);
+        let (mut number, mut taken_numbers) = (None, 0);
+        loop {
             let written = async {
                 let number = match number {
                     Some(number) => number,
@@ -105,22 +114,30 @@ impl<E: Engine, X: Extents> LogWriter<E, X> {
                 let log = NewLog { name, metadata: metadata.clone(), text: text.clone() };
                 self.blobs.put_log(account, &log).await.map(|()| number)
             };
-            match written.await {
+            let written = written.await;
+            self.is_failing = false;
+            match written {
                 Ok(number) => {
                     self.keep_number(account, service, hour, number + 1);
                     return Ok(());
                 }
-                Err(error) if error.code == ErrorCode::BlobAlreadyExists && attempt < MAX_TAKEN_NUMBERS => {
+                Err(error)
+                    if error.code == ErrorCode::BlobAlreadyExists && taken_numbers < MAX_TAKEN_NUMBERS =>
+                {
+                    taken_numbers += 1;
                     number = number.map(|number| number + 1);
                 }
-                Err(error) if attempt >= MAX_ATTEMPTS => return Err(error),
+                Err(error) if attempts_left <= 1 => {
+                    self.is_failing = true;
+                    return Err(error);
+                }
                 Err(_) => {
+                    attempts_left -= 1;
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                 }
             }
         }
-        Err(ErrorCode::InternalError.into())
     }
 
     /// The number after the last that is taken, also by a process before this one.
@@ -191,6 +208,9 @@ fn whole_seconds(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+#[cfg(test)]
+#[path = "log_writer_fault_tests.rs"]
+mod fault_tests;
 #[cfg(test)]
 #[path = "log_writer_tests.rs"]
 mod tests;

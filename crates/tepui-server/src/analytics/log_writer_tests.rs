@@ -12,7 +12,7 @@ use tepui_service::{BlobOptions, GarbageCollector, QueueOptions, QueueService, T
 use tepui_storage::{MemoryEngine, MemoryExtents};
 use tepui_wire::access::table::bounds;
 
-const ACCOUNT: &str = "devstoreaccount1";
+pub(super) const ACCOUNT: &str = "devstoreaccount1";
 
 /// All services on one store in memory.
 struct Bench {
@@ -85,7 +85,7 @@ impl Bench {
 }
 
 /// A request that ended at this time.
-fn request(service: Service, method: &str, at: Timestamp) -> FinishedExchange {
+pub(super) fn request(service: Service, method: &str, at: Timestamp) -> FinishedExchange {
     let logging = Logging { read: true, write: true, delete: true, ..Logging::default() };
     let properties = ServiceProperties { logging, ..ServiceProperties::default() };
     FinishedExchange {

@@ -127,7 +127,7 @@ impl StatusKind {
     }
 
     fn of(exchange: &FinishedExchange) -> Self {
-        let Some(status) = exchange.status else { return Self::NetworkError };
+        let Some(status) = exchange.status.filter(|_| !exchange.broke_off) else { return Self::NetworkError };
         let timed_out = exchange.error_code == Some(ErrorCode::OperationTimedOut.name());
         match status {
             503 => Self::ThrottlingError,

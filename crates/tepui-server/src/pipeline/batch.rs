@@ -88,8 +88,8 @@ impl<E: Engine> Tables<E> {
                 }
             }
         }
+        outcome.named_table = changes.first().map(|(table, _)| table.clone());
         let set = ChangeSet::new(changes)?;
-        outcome.named_table = Some(set.table().to_owned());
         let written = self.service.transact(authorized.account(), &set, bounds(grant)).await?;
         outcome.cost = Some(Cost::of_changes(set.changes()));
         let answers: Vec<_> = set

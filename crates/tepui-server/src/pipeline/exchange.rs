@@ -1,9 +1,9 @@
 //! One request and what becomes of it, until the last byte of the answer is sent.
 
 use super::sinks::Sinks;
-use super::{AccountProperties, CachedSettings};
+use super::{AccountProperties, CachedSettings, body_error};
 use crate::net::accept::Peer;
-use crate::net::body::ReplyBody;
+use crate::net::body::{BodyError, ReplyBody};
 use hyper::header::{CONTENT_LENGTH, DATE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
 use hyper::http::StatusCode;
 use hyper::http::{HeaderMap, Method, Request, Response, request};
@@ -11,7 +11,7 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tepui_model::cost::Cost;
 use tepui_model::grant::Grant;
@@ -53,11 +53,20 @@ pub(super) struct Received<'a> {
 pub(super) struct BodyMeter {
     bytes: AtomicU64,
     waited_nanos: AtomicU64,
+    broke_off: AtomicBool,
 }
 
 impl BodyMeter {
     pub(super) fn count(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The body cannot be read to its end.
+    pub(super) fn failed(&self, error: BodyError) -> ServiceError {
+        if error == BodyError::Broken {
+            self.broke_off.store(true, Ordering::Relaxed);
+        }
+        body_error(error)
     }
 
     /// Counts the time for which a read has to wait. One that need not costs nothing.
@@ -213,6 +222,8 @@ pub struct FinishedExchange {
     pub caller: Option<Caller>,
     pub operation: Option<OperationKind>,
     pub version: Option<ServiceVersion>,
+    /// The client broke off while it sent the body. The answer says so, but hardly anybody hears it.
+    pub broke_off: bool,
     /// `None` if the client had gone before the answer was ready.
     pub status: Option<u16>,
     pub error_code: Option<&'static str>,
@@ -285,6 +296,7 @@ impl FinishedExchange {
             caller: None,
             operation: None,
             version: Some(ServiceVersion::NEWEST),
+            broke_off: false,
             status: Some(200),
             error_code: None,
             cost: None,
@@ -391,6 +403,7 @@ impl<'a> Exchange<'a> {
             caller: outcome.caller,
             operation: outcome.operation,
             version: outcome.version,
+            broke_off: *received.body.broke_off.get_mut(),
             status,
             error_code: outcome.error_code,
             cost: outcome.cost,

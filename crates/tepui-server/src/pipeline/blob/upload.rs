@@ -89,7 +89,7 @@ async fn receive<X: Extents>(
         body.begin_stream(BUFFER_BYTES).await.map_err(body_error)?;
     }
     let mut bytes = 0;
-    while let Some(piece) = authorized.body.waiting(next(body)).await? {
+    while let Some(piece) = authorized.body.waiting(next(authorized, body)).await? {
         authorized.body.count(piece.len());
         let plain = match &mut decoder {
             Some(decoder) => unwrapped(decoder, &piece)?,
@@ -109,7 +109,7 @@ async fn receive<X: Extents>(
 }
 
 /// The next bytes of the body, which is gone once it is read or broken.
-async fn next(body: &mut Option<Body>) -> Result<Option<Bytes>, ServiceError> {
+async fn next(authorized: &Authorized<'_>, body: &mut Option<Body>) -> Result<Option<Bytes>, ServiceError> {
     let Some(reading) = body else { return Ok(None) };
     match reading.next().await {
         Ok(Some(piece)) => Ok(Some(piece)),
@@ -119,7 +119,7 @@ async fn next(body: &mut Option<Body>) -> Result<Option<Bytes>, ServiceError> {
         }
         Err(error) => {
             *body = None;
-            Err(body_error(error))
+            Err(authorized.body.failed(error))
         }
     }
 }
