@@ -18,6 +18,8 @@ use tepui_wire::address::Service;
 
 /// The time between two looks at the clock and at the settings.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// The time after which it is tried again where the store has failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The task that writes empty rows and deletes old ones.
 pub(crate) struct MetricsKeeper<E> {
@@ -38,15 +40,20 @@ impl<E: Engine> MetricsKeeper<E> {
     /// Works until it is dropped. For a background task.
     pub(crate) async fn run(mut self, leases: Arc<WorkLeases<E>>) {
         loop {
-            if let Some(Err(error)) = leases.run(Work::KeepMetrics, self.round()).await {
-                tracing::warn!(%error, "metrics tables cannot be kept up yet");
-            }
-            tokio::time::sleep(POLL_INTERVAL).await;
+            let pause = match leases.run(Work::KeepMetrics, self.round()).await {
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "metrics tables cannot be kept up yet");
+                    RETRY_INTERVAL
+                }
+                Some(Ok(())) | None => POLL_INTERVAL,
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 
-    /// Does what is due.
+    /// Does what is due, for every account that it can be done for. Returns the last error.
     pub(crate) async fn round(&mut self) -> Result<(), ServiceError> {
+        let mut outcome = Ok(());
         let now = Minute::of(self.clock.now());
         if self.hour != Some(now.hour()) {
             self.hour = Some(now.hour());
@@ -54,12 +61,13 @@ impl<E: Engine> MetricsKeeper<E> {
         }
         for settings in self.tables.all_settings().await? {
             let Some(service) = service_named(&settings.service) else { continue };
+            // First what frees space.
+            outcome = self.expire(&settings, service, now).await.and(outcome);
             if settings.properties.hour_metrics.enabled {
-                self.write_empty_rows(&settings.account, service, now).await?;
+                outcome = self.write_empty_rows(&settings.account, service, now).await.and(outcome);
             }
-            self.expire(&settings, service, now).await?;
         }
-        Ok(())
+        outcome
     }
 
     async fn write_empty_rows(
@@ -130,35 +138,43 @@ impl<E: Engine, X: Extents> CapacityMeter<E, X> {
     /// Works until it is dropped. For a background task.
     pub(crate) async fn run(mut self, leases: Arc<WorkLeases<E>>) {
         loop {
-            if let Some(Err(error)) = leases.run(Work::MeasureCapacity, self.round()).await {
-                tracing::warn!(%error, "capacity cannot be measured yet");
-            }
-            tokio::time::sleep(POLL_INTERVAL).await;
+            let pause = match leases.run(Work::MeasureCapacity, self.round()).await {
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "capacity cannot be measured yet");
+                    RETRY_INTERVAL
+                }
+                Some(Ok(())) | None => POLL_INTERVAL,
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 
-    /// Measures the accounts that have no rows of this day yet.
+    /// Measures the accounts that have no rows of this day yet. Returns the last error.
     pub(crate) async fn round(&mut self) -> Result<(), ServiceError> {
+        let mut outcome = Ok(());
         for ServiceSettings { account, service, properties } in self.tables.all_settings().await? {
-            let day = Minute::of(self.clock.now()).day();
-            let is_wanted = service == Service::Blob.name() && properties.hour_metrics.enabled;
-            if !is_wanted || self.measured.get(&account) == Some(&day) {
-                continue;
+            if service == Service::Blob.name() && properties.hour_metrics.enabled {
+                outcome = self.measure(account).await.and(outcome);
             }
-            if !self
-                .tables
-                .has_metrics(&account, MetricsTable::CapacityBlob, &capacity_key(day, DATA))
-                .await?
-            {
-                let capacity = self.blobs.capacity(&account).await?;
-                let rows = [
-                    CapacityRow { key: capacity_key(day, DATA), capacity: capacity.data },
-                    CapacityRow { key: capacity_key(day, ANALYTICS), capacity: capacity.analytics },
-                ];
-                self.tables.update_metrics(&account, &rows).await.map_err(service_error)?;
-            }
-            self.measured.insert(account, day);
         }
+        outcome
+    }
+
+    async fn measure(&mut self, account: String) -> Result<(), ServiceError> {
+        let day = Minute::of(self.clock.now()).day();
+        if self.measured.get(&account) == Some(&day) {
+            return Ok(());
+        }
+        let key = capacity_key(day, DATA);
+        if !self.tables.has_metrics(&account, MetricsTable::CapacityBlob, &key).await? {
+            let capacity = self.blobs.capacity(&account).await?;
+            let rows = [
+                CapacityRow { key, capacity: capacity.data },
+                CapacityRow { key: capacity_key(day, ANALYTICS), capacity: capacity.analytics },
+            ];
+            self.tables.update_metrics(&account, &rows).await.map_err(service_error)?;
+        }
+        self.measured.insert(account, day);
         Ok(())
     }
 }

@@ -288,6 +288,32 @@ async fn nothing_is_counted_twice_on_a_faulty_store() {
     assert!(dropped > 0 && dropped < recorded, "{dropped} of {recorded}: the test tests nothing");
 }
 
+/// A store that takes nothing for a while delays rows, and loses none.
+#[tokio::test]
+async fn what_was_not_written_is_written_later() {
+    let memory = MemoryEngine::new();
+    let engine = |rates| FaultyEngine::new(memory.clone(), Faults::new(rates, 1));
+    let start = "2026-03-10T08:58:00Z";
+    let world = World::new(engine(Rates::NONE), start);
+    let refusing = World::new(engine(Rates { conflict: 1, ..Rates::NONE }), start).tables;
+    let (mut process, properties) = (world.process(), settings(on(true), on(true)));
+    let mut recorded = 0;
+    for minute in 0..6 {
+        process.writer.tables =
+            if (1..4).contains(&minute) { Arc::clone(&refusing) } else { Arc::clone(&world.tables) };
+        for _ in 0..=minute {
+            process.request(&world, &properties, InsertEntity);
+            recorded += 1;
+        }
+        process.minute_ends(&world).await;
+        let written = world.rows(MetricsTable::HourTable).await.requests();
+        assert_eq!(written, if (1..4).contains(&minute) { 1 } else { recorded }, "{minute}");
+    }
+    let minutes = world.rows(MetricsTable::MinuteTable).await;
+    assert_eq!((minutes.partitions().len(), minutes.requests()), (6, recorded));
+    assert_eq!(process.analytics.metrics.dropped(), 0);
+}
+
 #[tokio::test]
 async fn hours_without_requests_have_rows() {
     let world = World::new(MemoryEngine::new(), "2026-03-10T22:30:00Z");

@@ -27,7 +27,7 @@ const MAX_UNWRITTEN: usize = 1024;
 
 /// The task that writes transaction metrics.
 pub(crate) struct MetricsWriter<E> {
-    tables: Arc<TableService<E>>,
+    pub(super) tables: Arc<TableService<E>>,
     clock: Arc<dyn Clock>,
     analytics: Arc<Analytics>,
     /// What could not be written, by account.
@@ -83,19 +83,26 @@ impl<E: Engine> MetricsWriter<E> {
     pub(crate) async fn write(&mut self, except: Option<Minute>) {
         let mut waiting = std::mem::take(&mut self.unwritten);
         waiting.extend(self.analytics.metrics.take(except));
+        // The last error of each kind stands for all: a store that fails does so for every account.
+        let (mut delayed, mut missing) = (None, (0, None));
         for (account, bucket) in waiting {
             match self.tables.update_metrics(&account, &rows(&bucket)).await {
                 Ok(()) => {}
                 Err(MetricsError::NotWritten(error)) if self.unwritten.len() < MAX_UNWRITTEN => {
-                    tracing::warn!(%error, account, "metrics cannot be written yet");
                     self.unwritten.push((account, bucket));
+                    delayed = Some(error);
                 }
                 Err(MetricsError::NotWritten(error) | MetricsError::Unknown(error)) => {
-                    let requests = bucket.requests();
-                    tracing::warn!(%error, account, requests, "requests are missing in the metrics tables");
-                    self.analytics.metrics.count_dropped(requests);
+                    self.analytics.metrics.count_dropped(bucket.requests());
+                    missing = (missing.0 + bucket.requests(), Some(error));
                 }
             }
+        }
+        if let Some(error) = delayed {
+            tracing::warn!(%error, waiting = self.unwritten.len(), "metrics cannot be written yet");
+        }
+        if let (requests, Some(error)) = missing {
+            tracing::warn!(%error, requests, "requests are missing in the metrics tables");
         }
     }
 }

@@ -256,12 +256,16 @@ impl<E: Engine> TableService<E> {
                 let page = snapshot.scan(&range, SETTINGS_PAGE).await.map_err(storage_error)?;
                 for (key, row) in &page.rows {
                     let Some((account, service)) = keyspace::account_and_service(key) else { continue };
-                    let properties = match &*service {
-                        "blob" => record::decode_blob_settings(row)?.shared,
-                        _ => record::decode_service_properties(row)?,
+                    let decoded = match &*service {
+                        "blob" => record::decode_blob_settings(row).map(|settings| settings.shared),
+                        _ => record::decode_service_properties(row),
                     };
                     let (account, service) = (account.into_owned(), service.into_owned());
-                    all.push(ServiceSettings { account, service, properties });
+                    match decoded {
+                        Ok(properties) => all.push(ServiceSettings { account, service, properties }),
+                        // Others need not suffer from it.
+                        Err(error) => tracing::error!(%error, account, service, "settings cannot be read"),
+                    }
                 }
                 match page.next {
                     Some(next) => range.start = next,

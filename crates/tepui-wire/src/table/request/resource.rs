@@ -217,6 +217,22 @@ mod tests {
         assert!(error.message().ends_with("for the resource 'd1.T'."));
     }
 
+    #[test]
+    fn names_of_tables() {
+        use ErrorCode::*;
+        for (path, expected) in [
+            ("Orders()", Ok(())),
+            ("$MetricsHourPrimaryTransactionsBlob()", Ok(())),
+            ("%24metricscapacityblob(PartitionKey='p',RowKey='data')", Ok(())),
+            ("$MetricsOfMine()", Err(InvalidResourceName)),
+            ("$logs()", Err(InvalidResourceName)),
+            ("Tables('$MetricsOfMine')", Ok(())),
+        ] {
+            let checked = Resource::parse(path, "d1").unwrap().check_name();
+            assert_eq!(checked.map_err(|error| error.code), expected, "{path}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_path_is_read_or_refused(path in "[T()'=,%a-fPRK 0-9é/$]{0,40}") {
