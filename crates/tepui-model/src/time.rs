@@ -37,7 +37,8 @@ impl Timestamp {
     /// 1601-01-01, the earliest time that a DateTime property may hold.
     pub const EARLIEST_STORABLE: Self = Self(584_388 * SECONDS_PER_DAY * TICKS_PER_SECOND);
 
-    const UNIX_EPOCH: Self = Self(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY * TICKS_PER_SECOND);
+    /// 1970-01-01.
+    pub const UNIX_EPOCH: Self = Self(DAYS_TO_UNIX_EPOCH * SECONDS_PER_DAY * TICKS_PER_SECOND);
 
     /// `None` beyond the year 9999.
     pub fn from_ticks(ticks: u64) -> Option<Self> {

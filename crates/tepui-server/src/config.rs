@@ -155,7 +155,7 @@ pub struct Config {
     #[arg(long, help_heading = "Insight")]
     pub test_bench: bool,
 
-    /// Write analytics logs, where an account has switched them on, when their first line has waited for so long; 60 at most
+    /// Write analytics logs and metrics, where an account has switched them on, when they have waited for so long; 60 at most
     #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = value_parser!(u64).range(1..=60),
         help_heading = "Insight")]
     pub analytics_flush_seconds: u64,

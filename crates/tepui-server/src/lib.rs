@@ -35,7 +35,7 @@ use admin::messages::MessagesArea;
 use admin::partitions::PartitionsArea;
 use admin::requests::RequestsArea;
 use admin::{Admin, Area, Guard};
-use analytics::{Analytics, LogRetention, LogWriter};
+use analytics::{Analytics, CapacityMeter, LogRetention, LogWriter, MetricsKeeper, MetricsWriter};
 use config::{AdminToken, ServiceName};
 use control::ControlSocket;
 use faults::Faults;
@@ -236,7 +236,8 @@ async fn run_all<E: Engine, X: Extents>(
     chores.spawn(async move { collector.run(&of_tables).await });
     let of_queues = Arc::clone(&leases);
     chores.spawn(async move { sweeper.sweep(&of_queues).await });
-    chores.spawn(async move { cleaner.collect_garbage(&leases).await });
+    let of_blobs = Arc::clone(&leases);
+    chores.spawn(async move { cleaner.collect_garbage(&of_blobs).await });
     let faults = config.test_bench.then(|| Arc::new(Faults::default()));
     let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
     let analytics = Arc::new(Analytics::default());
@@ -244,14 +245,22 @@ async fn run_all<E: Engine, X: Extents>(
     let flush_after = Duration::from_secs(config.analytics_flush_seconds);
     let log_writer = LogWriter::new(Arc::clone(&analytics), Arc::clone(&blobs), flush_after);
     let log_writer = tokio::spawn(log_writer.run(stopped));
+    let (stop_metrics, stopped) = watch::channel(false);
+    let metrics_writer =
+        MetricsWriter::new(Arc::clone(&tables), Arc::clone(&clock), Arc::clone(&analytics), flush_after);
+    let metrics_writer = tokio::spawn(metrics_writer.run(stopped));
     let retention = LogRetention {
         blobs: Arc::clone(&blobs),
         queues: Arc::clone(&queues),
         tables: Arc::clone(&tables),
         clock: Arc::clone(&clock),
         accounts: config.effective_accounts().into_iter().map(|account| account.name).collect(),
+        analytics: Arc::clone(&analytics),
     };
     chores.spawn(retention.run());
+    chores.spawn(MetricsKeeper::new(Arc::clone(&tables), Arc::clone(&clock)).run(Arc::clone(&leases)));
+    let capacity = CapacityMeter::new(Arc::clone(&tables), Arc::clone(&blobs), Arc::clone(&clock));
+    chores.spawn(capacity.run(leases));
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
@@ -331,6 +340,9 @@ async fn run_all<E: Engine, X: Extents>(
     // After the last request.
     let _ = stop_analytics.send(true);
     let _ = log_writer.await;
+    // Writing logs is counted, too.
+    let _ = stop_metrics.send(true);
+    let _ = metrics_writer.await;
     chores.shutdown().await;
 }
 

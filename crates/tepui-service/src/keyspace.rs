@@ -202,6 +202,22 @@ pub(crate) fn tables(account: &str) -> KeyRange {
     KeyRange { start: prefix().finish(), end: prefix().after_all() }
 }
 
+/// The catalogue rows of an account's tables that are in lists: not those of metrics tables, whose names begin with `$`.
+pub(crate) fn listed_tables(account: &str) -> KeyRange {
+    KeyRange { start: KeyWriter::new(space::TABLE).text(account).last_text("%").finish(), ..tables(account) }
+}
+
+/// The service properties of all services of all accounts.
+pub(crate) fn all_service_properties() -> KeyRange {
+    let space = || KeyWriter::new(space::SERVICE_PROPERTIES);
+    KeyRange { start: space().finish(), end: space().after_all() }
+}
+
+/// The account and the service inside a key of [`all_service_properties`].
+pub(crate) fn account_and_service(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    two_texts(key.get(1..)?)
+}
+
 /// A name that is reserved after its table was deleted.
 pub(crate) fn reserved_name(account: &str, lower_name: &str) -> Key {
     KeyWriter::new(space::RESERVED_NAME).text(account).last_text(lower_name).finish()

@@ -25,8 +25,8 @@ pub use coop::CoopBudget;
 pub use gc::GarbageCollector;
 pub use queue::{QueueOptions, QueueService};
 pub use stats::{BlobStats, QueueStats};
-pub use table::{QueryBudget, TableOptions, TableService};
-pub use work_lease::{StoreAccess, WorkLeases};
+pub use table::{MetricsError, MetricsRow, QueryBudget, ServiceSettings, TableOptions, TableService};
+pub use work_lease::{StoreAccess, Work, WorkLeases};
 
 /// How far the clocks of nodes that share a store may be apart. What has expired by one clock is taken for expired only when
 /// it has by all.

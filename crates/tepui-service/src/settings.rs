@@ -7,15 +7,16 @@
 use crate::catalogue::CatalogueCache;
 use crate::keyspace;
 use crate::record;
+use crate::table::metrics;
 use crate::transact::{restart, storage_error};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tepui_model::ServiceError;
 use tepui_model::blob::{BlobServiceProperties, BlobServicePropertiesChange};
 use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
+use tepui_model::{ServiceError, Timestamp};
 use tepui_storage::{Engine, Key, Snapshot, Write};
 use tokio::time::Instant;
 
@@ -29,6 +30,8 @@ pub(crate) trait StoredProperties: Default {
     fn encode(&self) -> Bytes;
     fn decode(bytes: &[u8]) -> Result<Self, ServiceError>;
     fn apply(&mut self, change: &Self::Change);
+    /// Those that every service has.
+    fn shared(&self) -> &ServiceProperties;
 }
 
 impl StoredProperties for ServiceProperties {
@@ -45,6 +48,10 @@ impl StoredProperties for ServiceProperties {
     fn apply(&mut self, change: &Self::Change) {
         change.apply(self);
     }
+
+    fn shared(&self) -> &ServiceProperties {
+        self
+    }
 }
 
 impl StoredProperties for BlobServiceProperties {
@@ -60,6 +67,10 @@ impl StoredProperties for BlobServiceProperties {
 
     fn apply(&mut self, change: &Self::Change) {
         change.apply(self);
+    }
+
+    fn shared(&self) -> &ServiceProperties {
+        &self.shared
     }
 }
 
@@ -139,17 +150,22 @@ impl<P: StoredProperties> Settings<P> {
         Ok((key, row.map_or_else(|| Ok(P::default()), |row| P::decode(&row))?))
     }
 
-    /// The write of a change.
+    /// Adds the writes of a change. Metrics tables come to be with it.
     pub(crate) async fn change<S: Snapshot>(
         &self,
         snapshot: &S,
         account: &str,
         change: &P::Change,
-    ) -> Result<Write, ServiceError> {
+        now: Timestamp,
+        writes: &mut Vec<Write>,
+    ) -> Result<(), ServiceError> {
         let mut properties = self.read(snapshot, account).await?;
         properties.apply(change);
+        let shared = properties.shared();
+        metrics::create_enabled(snapshot, account, self.service, shared, now, writes).await?;
         let key = keyspace::service_properties(account, self.service);
-        Ok(Write::Put(key, properties.encode()))
+        writes.push(Write::Put(key, properties.encode()));
+        Ok(())
     }
 
     /// To be called after a change was committed.

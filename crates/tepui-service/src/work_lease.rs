@@ -31,13 +31,17 @@ pub enum StoreAccess {
 
 /// A piece of background work that one node does at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Work {
+pub enum Work {
     /// Collecting the rows of dropped tables and messages.
     CollectRanges,
     /// Removing expired messages.
     SweepQueues,
     /// Collecting what is left of deleted blobs, and deleting what has expired.
     CollectBlobs,
+    /// Writing metrics of hours without requests, and deleting metrics that are too old.
+    KeepMetrics,
+    /// Counting what accounts store.
+    MeasureCapacity,
 }
 
 impl Work {
@@ -46,6 +50,8 @@ impl Work {
             Self::CollectRanges => "collect-ranges",
             Self::SweepQueues => "sweep-queues",
             Self::CollectBlobs => "collect-blobs",
+            Self::KeepMetrics => "keep-metrics",
+            Self::MeasureCapacity => "measure-capacity",
         }
     }
 }
@@ -72,7 +78,7 @@ impl<E: Engine> WorkLeases<E> {
     }
 
     /// Does the work, if no other node does it. `None` if one does, or has taken it over meanwhile.
-    pub(crate) async fn run<T>(&self, work: Work, job: impl Future<Output = T>) -> Option<T> {
+    pub async fn run<T>(&self, work: Work, job: impl Future<Output = T>) -> Option<T> {
         if self.access == StoreAccess::Exclusive {
             return Some(job.await);
         }

@@ -2,6 +2,7 @@
 
 use super::log_buffer::Hour;
 use super::log_writer::hour_of;
+use super::{Analytics, SystemRequest};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_model::blob::BlobMarker;
@@ -25,6 +26,7 @@ pub(crate) struct LogRetention<E: Engine, X> {
     pub(crate) tables: Arc<TableService<E>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) accounts: Vec<String>,
+    pub(crate) analytics: Arc<Analytics>,
 }
 
 impl<E: Engine, X: Extents> LogRetention<E, X> {
@@ -61,7 +63,7 @@ impl<E: Engine, X: Extents> LogRetention<E, X> {
                 match hour_of(name) {
                     // Names are in the order of their hours.
                     Some(hour) if hour >= first_kept => return Ok(()),
-                    Some(_) => self.blobs.delete_log(account, name).await?,
+                    Some(_) => self.delete(account, name).await?,
                     None => {}
                 }
             }
@@ -70,6 +72,15 @@ impl<E: Engine, X: Extents> LogRetention<E, X> {
                 return Ok(());
             }
         }
+    }
+
+    async fn delete(&self, account: &str, name: &str) -> Result<(), ServiceError> {
+        let began = Instant::now();
+        let deleted = self.blobs.delete_log(account, name).await;
+        let done = SystemRequest { bytes: 0, time: began.elapsed(), succeeded: deleted.is_ok() };
+        let properties = self.blobs.service_properties(account).await?;
+        self.analytics.record_system(account, &properties.shared, "DeleteBlob", self.clock.now(), done);
+        deleted
     }
 
     async fn retention_days(&self, account: &str, service: Service) -> Result<Option<u32>, ServiceError> {

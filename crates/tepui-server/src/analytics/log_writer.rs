@@ -3,11 +3,11 @@
 //! Every flush writes new blobs, which never change: a reader sees a log whole or not at all, a crash leaves nothing half
 //! written, and nothing has to be known of the blobs before but their numbers.
 
-use super::Analytics;
 use super::log_buffer::{Hour, PendingLog};
+use super::{Analytics, SystemRequest};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tepui_model::blob::BlobName;
 use tepui_model::metadata::Metadata;
 use tepui_model::time::Calendar;
@@ -78,10 +78,16 @@ impl<E: Engine, X: Extents> LogWriter<E, X> {
         // A tick early rather than late.
         let max_age = max_age.saturating_sub(TICK.min(max_age / 2));
         for (account, log) in self.analytics.logs.take(max_age) {
-            let (bytes, lines) = (log.text.len(), log.lines);
-            if let Err(error) = self.write(&account, log).await {
+            let (bytes, lines, last, began) = (log.text.len(), log.lines, log.last, Instant::now());
+            let written = self.write(&account, log).await;
+            if let Err(error) = &written {
                 tracing::warn!(account, lines, %error, "an analytics log cannot be written");
                 self.analytics.logs.count_dropped(lines);
+            }
+            if let Ok(properties) = self.blobs.service_properties(&account).await {
+                let (time, succeeded) = (began.elapsed(), written.is_ok());
+                let done = SystemRequest { bytes: bytes as u64, time, succeeded };
+                self.analytics.record_system(&account, &properties.shared, "PutBlob", last, done);
             }
             self.analytics.logs.release(bytes);
         }

@@ -58,6 +58,7 @@ impl Bench {
             tables: Arc::clone(&self.tables),
             clock: Arc::clone(&self.clock) as _,
             accounts: vec![ACCOUNT.to_owned()],
+            analytics: Arc::default(),
         }
     }
 

@@ -43,7 +43,6 @@ impl RequestStatus {
         Self { kind: StatusKind::of(exchange), requester: Requester::of(exchange) }
     }
 
-    #[allow(dead_code, reason = "for metrics tables")]
     pub(crate) fn is_billable(self) -> bool {
         use StatusKind::*;
         match self.kind {
@@ -54,7 +53,6 @@ impl RequestStatus {
     }
 
     /// Whether it counts where availability is computed.
-    #[allow(dead_code, reason = "for metrics tables")]
     pub(crate) fn counts_in_availability(self) -> bool {
         match self.kind {
             StatusKind::ThrottlingError => false,
@@ -104,7 +102,6 @@ impl fmt::Display for LogWord {
 }
 
 impl StatusKind {
-    #[allow(dead_code, reason = "for metrics tables")]
     pub(crate) const ALL: [Self; 8] = [
         Self::Success,
         Self::ThrottlingError,

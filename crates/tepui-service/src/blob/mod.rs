@@ -17,11 +17,13 @@
 //! | `contents.rs` | extents and lists of pieces, with their reference counts |
 //! | `upload.rs`, `download.rs` | streams of bytes in and out |
 //! | `encryption.rs` | customer-provided keys |
+//! | `capacity.rs` | how much an account stores |
 //! | `gc.rs` | garbage collection and expiry |
 //! | `write_set.rs`, `cursor.rs` | writes of an operation; iteration over rows |
 
 mod append;
 mod blocks;
+mod capacity;
 mod change;
 mod containers;
 pub(crate) mod contents;
@@ -49,6 +51,7 @@ mod tier;
 mod upload;
 mod write_set;
 
+pub use capacity::{AccountCapacity, Capacity};
 pub use download::{BytesOrHole, Download, READ_BYTES};
 pub use logs::NewLog;
 pub use pending::{CopyUnderWay, Interrupted};

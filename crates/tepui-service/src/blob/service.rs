@@ -519,7 +519,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     true => containers::create_web(context).await?,
                     false => Outcome::read(Reply::ServicePropertiesSet),
                 };
-                outcome.writes.push(self.settings.change(context.snapshot, context.account, change).await?);
+                let Context { snapshot, account, now, .. } = *context;
+                self.settings.change(snapshot, account, change, now, &mut outcome.writes).await?;
                 Ok(outcome)
             }
             Operation::GetServiceStats => Ok(Outcome::read(Reply::ServiceStats { last_sync: context.now })),

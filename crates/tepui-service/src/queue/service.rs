@@ -152,7 +152,8 @@ impl<E: Engine> QueueService<E> {
                 Ok(Outcome::read(Reply::ServiceProperties(properties)))
             }
             Operation::SetServiceProperties(change) => {
-                let writes = vec![self.settings.change(snapshot, account, change).await?];
+                let (now, mut writes) = (self.clock.now(), Vec::new());
+                self.settings.change(snapshot, account, change, now, &mut writes).await?;
                 Ok(Outcome { reply: Reply::ServicePropertiesSet, guards: Vec::new(), writes })
             }
             Operation::GetServiceStats => {

@@ -1,10 +1,12 @@
 //! The Table service.
 
 mod entities;
+pub(crate) mod metrics;
 mod plan;
 mod query;
 mod service;
 mod tables;
 
+pub use metrics::{MetricsError, MetricsRow, ServiceSettings};
 pub use query::QueryBudget;
 pub use service::{TableOptions, TableService};

@@ -30,7 +30,7 @@ pub(super) fn entities(table: Incarnation, filter: Option<&Filter>, bounds: &Key
 /// Plans a query for the tables of an account. Literals of the filter are in lower case.
 pub(super) fn tables(account: &str, filter: Option<&Filter>) -> Vec<KeyRange> {
     let plan = QueryPlan::of_tables(filter);
-    let whole = keyspace::tables(account);
+    let whole = keyspace::listed_tables(account);
     let edge = |name: &str, edge| keyspace::table_edge(account, name, edge);
     let range = |part: &KeyBox| clip(range_of(&part.first, &whole, edge), &whole);
     joined(plan.boxes.iter().map(range).collect())

@@ -2,7 +2,7 @@
 
 use super::entities::{self, Decision};
 use super::query::{PageQuery, QueryBudget};
-use super::{plan, tables};
+use super::{metrics, plan, tables};
 use crate::catalogue::CatalogueCache;
 use crate::gc::GarbageCollector;
 use crate::keyspace::{self, Incarnation};
@@ -30,10 +30,10 @@ pub struct TableOptions {
 }
 
 pub struct TableService<E> {
-    engine: Arc<E>,
-    clock: Arc<dyn Clock>,
+    pub(super) engine: Arc<E>,
+    pub(super) clock: Arc<dyn Clock>,
     options: TableOptions,
-    catalogue: CatalogueCache,
+    pub(super) catalogue: CatalogueCache,
     settings: Settings,
     collector: Arc<GarbageCollector<E>>,
 }
@@ -68,7 +68,7 @@ impl<E: Engine> TableService<E> {
         Ok(reply)
     }
 
-    async fn begin(&self) -> Result<E::Transaction, ServiceError> {
+    pub(super) async fn begin(&self) -> Result<E::Transaction, ServiceError> {
         self.engine.begin().await.map_err(storage_error)
     }
 
@@ -79,6 +79,7 @@ impl<E: Engine> TableService<E> {
         operation: &Operation,
         bounds: &KeyBounds,
     ) -> Result<Outcome<Reply>, ServiceError> {
+        metrics::check_operation(operation)?;
         match operation {
             Operation::GetEntity { table, key } => {
                 self.get_entity(snapshot, account, table, key, bounds).await.map(Outcome::read)
@@ -109,8 +110,8 @@ impl<E: Engine> TableService<E> {
                 Ok(Outcome::read(Reply::ServiceProperties(properties)))
             }
             Operation::SetServiceProperties(change) => {
-                let write = self.settings.change(snapshot, account, change).await?;
-                let writes = vec![write];
+                let (now, mut writes) = (self.clock.now(), Vec::new());
+                self.settings.change(snapshot, account, change, now, &mut writes).await?;
                 Ok(Outcome { reply: Reply::ServicePropertiesSet, guards: Vec::new(), writes })
             }
             Operation::GetServiceStats => {
@@ -225,6 +226,7 @@ impl<E: Engine> TableService<E> {
         change: &Change,
         bounds: &KeyBounds,
     ) -> Result<Outcome<Written>, ServiceError> {
+        metrics::check_change(table, &change.action)?;
         let (table_key, table) = self.table(snapshot, account, table).await?;
         within(bounds, &change.key)?;
         let key = keyspace::of(table, &change.key);
@@ -244,6 +246,10 @@ impl<E: Engine> TableService<E> {
     ) -> Result<Outcome<Vec<Written>>, ServiceError> {
         if set.changes().is_empty() {
             return Ok(Outcome::read(Vec::new()));
+        }
+        for (index, change) in set.changes().iter().enumerate() {
+            metrics::check_change(set.table(), &change.action)
+                .map_err(|code| ServiceError::from(code).at_change(index))?;
         }
         let (table_key, table) =
             self.table(snapshot, account, set.table()).await.map_err(|error| error.at_change(0))?;

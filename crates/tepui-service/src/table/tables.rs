@@ -10,7 +10,8 @@ use crate::transact::{Outcome, storage_error};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::cost::Cost;
 use tepui_model::table::{
-    EntityView, Filter, Literal, PropertiesBuilder, QueryTables, Reply, TableName, TablePage, ValueRef,
+    EntityView, Filter, Literal, MetricsTableName, PropertiesBuilder, QueryTables, Reply, TableName,
+    TablePage, ValueRef,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_storage::{ScanLimit, Snapshot, Write};
@@ -22,7 +23,10 @@ pub(super) async fn find<S: Snapshot>(
     account: &str,
     table: &str,
 ) -> Result<Option<(tepui_storage::Key, tepui_storage::Value)>, ServiceError> {
-    let key = keyspace::table(account, &table.to_ascii_lowercase());
+    // The old names of metrics tables stand for the new ones.
+    let metrics = MetricsTableName::find(table).and_then(|found| found.table);
+    let name = metrics.map_or(table, |metrics| metrics.name());
+    let key = keyspace::table(account, &name.to_ascii_lowercase());
     let value = catalogue.get(snapshot, &key).await?;
     Ok(value.map(|value| (key, value)))
 }
@@ -83,7 +87,11 @@ pub(super) async fn get<S: Snapshot>(
 ) -> Result<Reply, ServiceError> {
     let found = find(catalogue, snapshot, account, table).await?;
     let (_, value) = found.ok_or(ErrorCode::ResourceNotFound)?;
-    Ok(Reply::Table { name: StoredTable::decode(&value)?.name })
+    let name = match MetricsTableName::find(table) {
+        Some(metrics) => metrics.name.to_owned(),
+        None => StoredTable::decode(&value)?.name,
+    };
+    Ok(Reply::Table { name })
 }
 
 pub(super) async fn query<S: Snapshot>(

@@ -4,6 +4,7 @@
 
 mod appends;
 mod blocks;
+mod capacity;
 mod containers;
 mod copies;
 mod deletes;

@@ -4,6 +4,7 @@
 
 mod client;
 mod logs;
+mod metrics;
 mod reader;
 mod script;
 mod session;

@@ -2,7 +2,7 @@
 
 use crate::percent;
 use tepui_model::table::entity::is_key_character;
-use tepui_model::table::{EntityKey, TableName};
+use tepui_model::table::{EntityKey, MetricsTableName, TableName};
 use tepui_model::{ErrorCode, ServiceError};
 
 /// The resource of a request. Names of tables are as the caller spelled them and may name none.
@@ -60,12 +60,15 @@ impl Resource {
     }
 
     /// Refuses the name of a table that no table can have, where entities or policies are asked for. What asks for the
-    /// table itself is told that there is none.
+    /// table itself is told that there is none. Metrics tables have names that no other table can have.
     ///
     /// Fidelity: before anything else is judged. scenario: table-bad-names
     pub fn check_name(&self) -> Result<(), ServiceError> {
         match self {
-            Self::Entities(table) | Self::Entity(table, _) => TableName::parse(table).map(drop),
+            Self::Entities(table) | Self::Entity(table, _) => match MetricsTableName::find(table) {
+                Some(_) => Ok(()),
+                None => TableName::parse(table).map(drop),
+            },
             Self::Service | Self::Metadata | Self::Tables | Self::Table(_) | Self::Batch => Ok(()),
         }
     }
@@ -212,6 +215,22 @@ mod tests {
         }
         let error = Resource::parse("T('p')", "d1").unwrap_err();
         assert!(error.message().ends_with("for the resource 'd1.T'."));
+    }
+
+    #[test]
+    fn names_of_tables() {
+        use ErrorCode::*;
+        for (path, expected) in [
+            ("Orders()", Ok(())),
+            ("$MetricsHourPrimaryTransactionsBlob()", Ok(())),
+            ("%24metricscapacityblob(PartitionKey='p',RowKey='data')", Ok(())),
+            ("$MetricsOfMine()", Err(InvalidResourceName)),
+            ("$logs()", Err(InvalidResourceName)),
+            ("Tables('$MetricsOfMine')", Ok(())),
+        ] {
+            let checked = Resource::parse(path, "d1").unwrap().check_name();
+            assert_eq!(checked.map_err(|error| error.code), expected, "{path}");
+        }
     }
 
     proptest! {
