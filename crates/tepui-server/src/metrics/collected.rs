@@ -21,7 +21,7 @@ pub(super) enum Unit {
 pub(super) struct Families(Vec<MetricFamily>);
 
 impl Families {
-    /// A family of counters, with the series that `add` adds.
+    /// A family of counters: the labels of each series, and its value.
     pub(super) fn counter(&mut self, name: &str, help: &str, series: &[(&[Label<'_>], f64)]) {
         self.push(name, help, MetricType::COUNTER, series, |metric, value| {
             let mut counter = Counter::default();
