@@ -10,7 +10,7 @@
 //! | `partitions.rs` | the hottest partitions |
 //! | `requests.rs` | requests as they end, live |
 //!
-//! An area is added in [`Admin::new`]'s caller, in one line. The order of checks: host and origin, token, route, test bench,
+//! An area is added to the list in `run_all` (`lib.rs`), in one line. The order of checks: host and origin, token, route, test bench,
 //! body; what an area refuses comes last.
 
 mod call;
@@ -177,7 +177,12 @@ impl Handler for Admin {
         if let Some(body) = body {
             body.discard().await;
         }
-        answered.unwrap_or_else(|error| error.response())
+        let response = answered.unwrap_or_else(|error| error.response());
+        if head.method != Method::GET && head.method != Method::HEAD {
+            let status = response.status().as_u16();
+            tracing::info!(method = head.method.as_str(), path = head.uri.path(), status, "admin");
+        }
+        response
     }
 
     async fn health(&self) -> Result<(), String> {

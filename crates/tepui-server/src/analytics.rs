@@ -82,13 +82,11 @@ impl Analytics {
     }
 
     /// The lines of logs that were not written, because there were too many of them or the store has failed.
-    #[allow(dead_code, reason = "for metrics")]
     pub(crate) fn dropped_log_lines(&self) -> u64 {
         self.logs.dropped()
     }
 
     /// The requests that are in no row of metrics, because too many rows waited to be written or the store has failed.
-    #[allow(dead_code, reason = "for metrics")]
     pub(crate) fn dropped_metrics_requests(&self) -> u64 {
         self.metrics.dropped()
     }

@@ -397,6 +397,19 @@ mod tests {
     }
 
     #[test]
+    fn a_test_bench_has_an_admin_port() {
+        for (given, test_bench, expected) in [
+            (None, false, None),
+            (Some(1), false, Some(1)),
+            (None, true, Some(10003)),
+            (Some(0), true, Some(0)),
+        ] {
+            let config = Config { admin_port: given, test_bench, ..Config::default() };
+            assert_eq!(config.effective_admin_port(), expected, "{given:?} {test_bench}");
+        }
+    }
+
+    #[test]
     fn an_account_given_twice_is_refused() {
         let accounts = parse_accounts("one:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=;one:c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=").unwrap();
         let error = Config { accounts, ..Config::default() }.check().unwrap_err();

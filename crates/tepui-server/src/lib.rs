@@ -263,7 +263,8 @@ async fn run_all<E: Engine, X: Extents>(
     chores.spawn(capacity.run(leases));
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
-    let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
+    let metrics =
+        admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared, Arc::clone(&analytics))));
     let load = Load {
         targets: config.targets.figures().map(|figures| Arc::new(Targets::new(figures))),
         // Only the admin API tells.

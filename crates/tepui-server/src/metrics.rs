@@ -22,6 +22,7 @@ mod storage;
 pub(crate) use requests::RequestMetrics;
 
 use crate::Data;
+use crate::analytics::Analytics;
 use crate::config::Build;
 use crate::net::accept::{ListenerCounts, Shared};
 use crate::pipeline::ReplyMemory;
@@ -30,7 +31,7 @@ use prometheus::core::Collector;
 use prometheus::{Encoder, HistogramOpts, Opts, Registry, TextEncoder};
 use std::sync::Arc;
 use tepui_service::{BlobStats, QueueStats};
-use tepui_storage::stats::{COUNT_BOUNDS, Counter, LATENCY_BOUNDS};
+use tepui_storage::stats::{COUNT_BOUNDS, LATENCY_BOUNDS};
 use tepui_wire::address::Service;
 
 /// The metrics of one server.
@@ -38,19 +39,16 @@ pub struct Metrics {
     registry: Registry,
     pub(crate) requests: RequestMetrics,
     watched: Watched,
-    /// Lines of Storage Analytics that were dropped: whoever drops one adds it.
-    pub(crate) analytics_dropped: Arc<Counter>,
 }
 
 impl Metrics {
-    pub fn new(build: &Build, shared: &Arc<Shared>) -> Self {
+    pub fn new(build: &Build, shared: &Arc<Shared>, analytics: Arc<Analytics>) -> Self {
         let registry = Registry::new();
         let watched = Watched::default();
         connections::register(&registry, shared, &watched);
         let requests = RequestMetrics::register(&registry, watched.clone());
-        let metrics = Self { registry, requests, watched, analytics_dropped: Arc::default() };
-        process::register(&metrics.registry, build, Arc::clone(&metrics.analytics_dropped));
-        metrics
+        process::register(&registry, build, analytics);
+        Self { registry, requests, watched }
     }
 
     /// From here on there are metrics of storage.

@@ -2,6 +2,7 @@
 
 use super::{collected, metric, opts};
 use crate::Data;
+use crate::analytics::Analytics;
 use crate::config::Build;
 use crate::net::accept::Shared;
 use crate::telemetry;
@@ -9,9 +10,8 @@ use prometheus::{IntGauge, IntGaugeVec, Registry};
 use std::sync::Arc;
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
-use tepui_storage::stats::Counter;
 
-pub(super) fn register(registry: &Registry, build: &Build, analytics_dropped: Arc<Counter>) {
+pub(super) fn register(registry: &Registry, build: &Build, analytics: Arc<Analytics>) {
     let info = metric!(
         registry,
         IntGaugeVec::new(
@@ -31,8 +31,13 @@ pub(super) fn register(registry: &Registry, build: &Build, analytics_dropped: Ar
             "Lines that could not be written fast enough, of the log (server) and of Storage Analytics (analytics).",
             &[
                 (&[("log", "server")], telemetry::dropped_lines() as f64),
-                (&[("log", "analytics")], analytics_dropped.get() as f64),
+                (&[("log", "analytics")], analytics.dropped_log_lines() as f64),
             ],
+        );
+        families.counter(
+            "tepui_analytics_requests_dropped_total",
+            "Requests that are in no row of the metrics tables of Storage Analytics.",
+            &[(&[], analytics.dropped_metrics_requests() as f64)],
         );
     });
     #[cfg(target_os = "linux")]

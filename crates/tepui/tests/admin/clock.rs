@@ -159,6 +159,29 @@ fn retention_ends_by_it_and_is_swept_at_once() {
 }
 
 #[test]
+fn snapshots_keep_their_order_when_it_is_set_back() {
+    let server = test_bench();
+    let (mut admin, mut client) = (Admin::of(&server), server.blobs());
+    admin.post("/clock/freeze", Value::Null);
+    client.create_container("history");
+    let mut snapshots = Vec::new();
+    for (now, text) in
+        [("2030-01-01T00:00:00Z", "one"), ("2027-01-01T00:00:00Z", "two"), ("2030-01-01T00:00:00Z", "three")]
+    {
+        admin.set_clock(now);
+        client.put_blob("/history/blob", text.as_bytes());
+        let taken = client.blob("PUT", "/history/blob?comp=snapshot", &[], b"").unwrap();
+        assert_eq!(taken.status, 201, "{}", taken.text());
+        snapshots.push((taken.header("x-ms-snapshot").unwrap().to_owned(), text));
+    }
+    assert!(snapshots.windows(2).all(|pair| pair[0].0 < pair[1].0), "{snapshots:?}");
+    for (snapshot, text) in &snapshots {
+        let reply = client.get_blob(&format!("/history/blob?snapshot={snapshot}"));
+        assert_eq!((reply.status, reply.text().as_str()), (200, *text), "{snapshot}");
+    }
+}
+
+#[test]
 fn an_archived_blob_comes_back_by_it() {
     let server = crate::support::Server::in_memory(&[
         "--test-bench",
