@@ -7,6 +7,7 @@
 //! | `versions.rs` | for engines that number their commits |
 //! | `extents.rs` `readers.rs` | large bytes; readers that frees wait for |
 //! | `memory_engine.rs` `memory_extents.rs` | both in memory |
+//! | `rewindable.rs` | named snapshots of any engine, for test benches |
 //! | `contract/` | the suites that every implementation passes |
 //!
 //! This crate knows nothing about tables, queues, blobs or HTTP, and nothing about disks: services lay out their own keys and
@@ -21,6 +22,7 @@ mod limits;
 mod memory_engine;
 mod memory_extents;
 mod readers;
+pub mod rewindable;
 pub mod versions;
 
 pub use commit::{Commit, CommitError, Guard, Write};
