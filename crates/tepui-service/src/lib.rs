@@ -14,6 +14,7 @@ pub mod queue;
 mod record;
 mod settings;
 pub mod table;
+pub mod test_bench;
 mod transact;
 mod work_lease;
 

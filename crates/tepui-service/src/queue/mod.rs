@@ -16,4 +16,5 @@ mod read;
 mod sequencer;
 mod service;
 
+pub(crate) use read::states;
 pub use service::{QueueOptions, QueueService};
