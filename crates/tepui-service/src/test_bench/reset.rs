@@ -112,8 +112,7 @@ async fn drop_rows<S: Snapshot>(
                 counts.containers += 1;
             }
             space::SERVICE_PROPERTIES => {
-                let (_, service) =
-                    keyspace::service_properties_of(&key).ok_or(ErrorCode::InternalError)?;
+                let (_, service) = keyspace::service_properties_of(&key).ok_or(ErrorCode::InternalError)?;
                 if scope.service.is_some_and(|only| only.name() != service) {
                     continue;
                 }

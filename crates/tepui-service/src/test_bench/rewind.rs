@@ -45,7 +45,9 @@ pub(super) fn decide(key: &Key, now: Option<&Value>, then: Option<&Value>) -> Re
             let version = now.map_or(Ok(0), |row| record::decode_number(row))?;
             Rewound { value: Some(record::encode_number(version + 1)), also: None }
         }
-        space::EXTENT | space::EXTENT_IN_STORE => Rewound { value: then.cloned(), also: garbage(key, now, then)? },
+        space::EXTENT | space::EXTENT_IN_STORE => {
+            Rewound { value: then.cloned(), also: garbage(key, now, then)? }
+        }
         // See above: what was written and deleted since is still to be freed.
         space::FREE_EXTENT | space::FREE_EXTENT_IN_STORE => exactly(now.or(then)),
         _ => exactly(then),
