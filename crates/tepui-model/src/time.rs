@@ -3,6 +3,8 @@
 //! This is the one place that reads the machine's clock. Everything else is given a [`Clock`].
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -405,6 +407,18 @@ pub trait Clock: Send + Sync + 'static {
 
     /// A timestamp close to now and later than every one handed out before. No other node hands it out.
     fn tick(&self) -> Timestamp;
+
+    /// The time by the clocks of clients when it is `now` by this one, for the dates that they sign. It differs only if
+    /// this clock was set for a test.
+    fn of_clients(&self, now: Timestamp) -> Timestamp {
+        now
+    }
+
+    /// Completes when the clock is set after this call. For background work that waits for times to pass; clocks that only
+    /// run never complete it.
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
 }
 
 /// The machine's clock.

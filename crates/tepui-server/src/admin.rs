@@ -1,26 +1,159 @@
-//! The port for those who run the server: metrics. Never one of the data ports, where its paths would be accounts.
+//! The port for those who run the server: metrics, and the admin API. Never one of the data ports, where its paths would be
+//! accounts.
+//!
+//! | | |
+//! | --- | --- |
+//! | `guard.rs` | hosts, origins and the token |
+//! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
+//! | `clock.rs` | the clock of a test bench |
+//!
+//! An area is added in [`Admin::new`]'s caller, in one line. The order of checks: host and origin, token, route, test bench,
+//! body; what an area refuses comes last.
+
+mod call;
+pub(crate) mod clock;
+mod guard;
+
+pub(crate) use call::Area;
+pub(crate) use guard::Guard;
 
 use crate::metrics::Metrics;
 use crate::net::accept::{Handler, Peer};
-use crate::net::body::{Body, ReplyBody};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use crate::net::body::{Body, BodyError, ReplyBody};
+use call::{AdminError, Call, Route};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::http::{Method, Response, StatusCode, request};
 use std::sync::Arc;
+use tepui_wire::percent;
+use tepui_wire::query::Query;
+
+/// Where the API begins.
+const ROOT: &str = "/admin/v1";
 
 /// The handler of the admin port.
 pub(crate) struct Admin {
+    guard: Guard,
     metrics: Arc<Metrics>,
+    is_test_bench: bool,
+    areas: Vec<Box<dyn Area>>,
 }
 
 impl Admin {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics }
+    pub(crate) fn new(
+        guard: Guard,
+        metrics: Arc<Metrics>,
+        is_test_bench: bool,
+        areas: Vec<Box<dyn Area>>,
+    ) -> Self {
+        Self { guard, metrics, is_test_bench, areas }
     }
 
-    fn metrics(&self) -> Response<ReplyBody> {
+    async fn answer(
+        &self,
+        head: &request::Parts,
+        body: &mut Option<Body>,
+    ) -> Result<Response<ReplyBody>, AdminError> {
+        self.guard.check_origin(head)?;
+        let path = head.uri.path();
+        if path == "/metrics" {
+            return self.metrics(&head.method);
+        }
+        let Some(path) = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+        else {
+            return Err(AdminError::not_found("There is /metrics, /health and /admin/v1."));
+        };
+        self.guard.check_token(&head.headers)?;
+        if matches!(path, "" | "/") {
+            return match head.method {
+                Method::GET => self.index(),
+                _ => Err(AdminError::method_not_allowed("GET")),
+            };
+        }
+        let (area, route, parts) = self.route(head.method.as_str(), path)?;
+        if area.is_for_test_bench() && !self.is_test_bench {
+            return Err(AdminError::forbidden(
+                "NotATestBench",
+                "Only a server that was started with --test-bench does this.",
+            ));
+        }
+        let query = Query::parse(head.uri.query());
+        let body = match body.take() {
+            Some(body) => body.read_whole(area.max_body_bytes()).await.map_err(body_error)?,
+            None => bytes::Bytes::new(),
+        };
+        area.answer(Call { route, parts, query, body }).await
+    }
+
+    fn metrics(&self, method: &Method) -> Result<Response<ReplyBody>, AdminError> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Err(AdminError::method_not_allowed("GET, HEAD"));
+        }
         let mut response = Response::new(ReplyBody::from(self.metrics.render()));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Metrics::CONTENT_TYPE));
-        response
+        Ok(response)
+    }
+
+    /// What there is to call.
+    fn index(&self) -> Result<Response<ReplyBody>, AdminError> {
+        let offered = self.areas.iter().filter(|area| self.is_test_bench || !area.is_for_test_bench());
+        let calls: Vec<String> = offered
+            .flat_map(|area| area.routes())
+            .map(|(method, path)| format!("{method} {ROOT}{path}"))
+            .collect();
+        call::ok(&serde_json::json!({"testBench": self.is_test_bench, "calls": calls}))
+    }
+
+    /// The area and the route of a call, and what stands for each `{}` of it.
+    fn route(&self, method: &str, path: &str) -> Result<(&dyn Area, Route, Vec<String>), AdminError> {
+        let mut methods = Vec::new();
+        for area in &self.areas {
+            for route in area.routes() {
+                match parts_of(route.1, path) {
+                    Some(parts) if route.0 == method => return Ok((area.as_ref(), *route, parts)),
+                    Some(_) => methods.push(route.0),
+                    None => {}
+                }
+            }
+        }
+        match methods.is_empty() {
+            true => {
+                Err(AdminError::not_found("There is no such call. GET /admin/v1 lists those that there are."))
+            }
+            false => Err(AdminError::method_not_allowed(&methods.join(", "))),
+        }
+    }
+}
+
+/// What stands for each `{}` of a pattern, if it matches.
+fn parts_of(pattern: &str, path: &str) -> Option<Vec<String>> {
+    let mut parts = Vec::new();
+    let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return Some(parts),
+            (Some("{}"), Some(part)) if !part.is_empty() => parts.push(percent::decode(part)?.into_owned()),
+            (Some(word), Some(part)) if word == part => {}
+            _ => return None,
+        }
+    }
+}
+
+fn body_error(error: BodyError) -> AdminError {
+    match error {
+        BodyError::TooLarge => AdminError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "BodyTooLarge",
+            "The body is too long for this call.",
+        ),
+        BodyError::TimedOut => {
+            AdminError::new(StatusCode::REQUEST_TIMEOUT, "BodyTooSlow", "The body came too slowly.")
+        }
+        BodyError::Broken => AdminError::invalid("The body broke off."),
+        BodyError::Busy => AdminError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "ServerBusy",
+            "There is no memory for the body now.",
+        ),
     }
 }
 
@@ -28,16 +161,12 @@ impl Handler for Admin {
     const HAS_METADATA: bool = false;
 
     async fn handle(&self, _: Peer, head: request::Parts, body: Body) -> Response<ReplyBody> {
-        body.discard().await;
-        match (&head.method, head.uri.path()) {
-            (&Method::GET | &Method::HEAD, "/metrics") => self.metrics(),
-            (_, "/metrics") => {
-                let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "This path is for GET.");
-                response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-                response
-            }
-            _ => refusal(StatusCode::NOT_FOUND, "There is /metrics and /health."),
+        let mut body = Some(body);
+        let answered = self.answer(&head, &mut body).await;
+        if let Some(body) = body {
+            body.discard().await;
         }
+        answered.unwrap_or_else(|error| error.response())
     }
 
     async fn health(&self) -> Result<(), String> {
@@ -45,9 +174,26 @@ impl Handler for Admin {
     }
 }
 
-fn refusal(status: StatusCode, message: &'static str) -> Response<ReplyBody> {
-    let mut response = Response::new(ReplyBody::from(format!("{message}\n")));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_match_patterns() {
+        for (pattern, path, expected) in [
+            ("/clock", "/clock", Some(vec![])),
+            ("/clock", "/clock/", None),
+            ("/clock", "/clocks", None),
+            ("/faults/{}", "/faults/7", Some(vec!["7"])),
+            ("/faults/{}", "/faults/", None),
+            ("/faults/{}", "/faults", None),
+            ("/queues/{}/{}/messages", "/queues/a/b%2Fc/messages", Some(vec!["a", "b/c"])),
+            ("/queues/{}/{}/messages", "/queues/a/b/c/messages", None),
+            ("/faults/{}", "/faults/%FF", None),
+        ] {
+            let parts = parts_of(pattern, path);
+            let expected = expected.map(|parts| parts.into_iter().map(str::to_owned).collect::<Vec<_>>());
+            assert_eq!(parts, expected, "{pattern} {path}");
+        }
+    }
 }

@@ -3,9 +3,11 @@
 //! A setting is added as a field of [`Config`] (or of [`Limits`]), and nowhere else.
 
 mod accounts;
+mod admin_token;
 mod sources;
 
 pub use accounts::{development_account, key_text, parse_account, parse_accounts};
+pub use admin_token::AdminToken;
 pub use sources::{Given, path, template};
 
 use crate::net::limits::Limits;
@@ -126,13 +128,26 @@ pub struct Config {
     #[arg(long, value_name = "WHEN", default_value = "always", help_heading = "Insight")]
     pub receipts: Receipts,
 
-    /// Serve metrics for Prometheus at /metrics on this port; 0 picks a free one [default: not at all]
+    /// Serve metrics for Prometheus at /metrics and the admin API at /admin/v1 on this port; 0 picks a free one [default:
+    /// not at all; 10003 with --test-bench]
     #[arg(long, value_name = "PORT", help_heading = "Insight")]
     pub admin_port: Option<u16>,
 
     /// Listen on this address for the admin port
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1", help_heading = "Insight")]
     pub admin_host: String,
+
+    /// Let those use the admin API who know this secret of 16 to 256 letters, digits and signs [default: a random one,
+    /// which is printed at the start]
+    ///
+    /// Everyone on the machine can see the arguments of a process: keep it in the environment or the file.
+    // Never invalid here, as errors of arguments show their values.
+    #[arg(long, value_name = "TOKEN", hide_env_values = true, help_heading = "Insight")]
+    pub admin_token: Option<AdminToken>,
+
+    /// Offer a clock that can be set, faults and what else tests need by the admin API: not for data that matters
+    #[arg(long, help_heading = "Insight")]
+    pub test_bench: bool,
 
     /// Write the log as text or as json, one object a line
     #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = "Log")]
@@ -253,6 +268,12 @@ impl Config {
             })
     }
 
+    /// The port of metrics and the admin API. `None`: there is none.
+    pub fn effective_admin_port(&self) -> Option<u16> {
+        const OF_TEST_BENCHES: u16 = 10003;
+        self.admin_port.or(self.test_bench.then_some(OF_TEST_BENCHES))
+    }
+
     /// Fails if settings contradict each other. That each has a value in its range is checked where it is read.
     pub fn check(&self) -> Result<(), ConfigError> {
         let mut names: Vec<&str> = self.accounts.iter().map(|account| account.name.as_str()).collect();
@@ -267,7 +288,7 @@ impl Config {
                 "versions are to be kept of an account that is not served: {unknown}"
             )));
         }
-        Ok(())
+        self.admin_token.as_ref().map_or(Ok(()), AdminToken::check)
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn random_ids() -> RandomIds {
     Arc::new(random)
 }
 
-fn random() -> u128 {
+pub(crate) fn random() -> u128 {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system has random numbers");
     u128::from_ne_bytes(bytes)

@@ -14,6 +14,7 @@ pub mod pipeline;
 mod proxies;
 mod remote_hosts;
 pub mod telemetry;
+mod test_clock;
 
 pub use config::{Config, ConfigError};
 pub use control::with_socket_path;
@@ -24,8 +25,9 @@ pub use net::limits::Limits;
 pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
-use admin::Admin;
-use config::ServiceName;
+use admin::clock::ClockArea;
+use admin::{Admin, Area, Guard};
+use config::{AdminToken, ServiceName};
 use control::ControlSocket;
 use metrics::Metrics;
 use pipeline::{BackgroundCopies, Blobs, Front, Queues, RemoteCopies, Tables};
@@ -45,6 +47,7 @@ use tepui_service::{
 };
 use tepui_storage::{Engine, Extents, MemoryEngine, MemoryExtents, StorageError};
 use tepui_wire::address::Service;
+use test_clock::TestClock;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -52,7 +55,7 @@ use tokio::task::JoinSet;
 /// A server that listens, and serves once it [runs](Self::run).
 pub struct Server {
     listeners: Vec<(ServiceName, Listener)>,
-    admin: Option<Listener>,
+    admin: Option<AdminPort>,
     shared: Arc<Shared>,
     data: Data,
     control: Option<ControlSocket>,
@@ -63,6 +66,14 @@ pub struct Server {
 struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+}
+
+/// The listener of the admin port, and the token of its API.
+struct AdminPort {
+    listener: Listener,
+    token: AdminToken,
+    /// Nobody knows the token but this server.
+    is_token_new: bool,
 }
 
 /// Where everything is kept: the engine, and beside it the bytes of large blobs.
@@ -100,8 +111,12 @@ impl Server {
             let (host, port) = config.address(service);
             listeners.push((service, Listener::open(service.name(), host, port).await?));
         }
-        let admin = match config.admin_port {
-            Some(port) => Some(Listener::open("admin", &config.admin_host, port).await?),
+        let admin = match config.effective_admin_port() {
+            Some(port) => Some(AdminPort {
+                listener: Listener::open("admin", &config.admin_host, port).await?,
+                token: config.admin_token.clone().unwrap_or_else(AdminToken::random),
+                is_token_new: config.admin_token.is_none(),
+            }),
             None => None,
         };
         let data = Data::open(&config).await?;
@@ -126,7 +141,12 @@ impl Server {
 
     /// Where the admin port is, if there is one.
     pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().map(|listener| listener.address)
+        self.admin.as_ref().map(|admin| admin.listener.address)
+    }
+
+    /// The token of the admin API, if it was made for this run and not configured: somebody has to be told.
+    pub fn new_admin_token(&self) -> Option<&AdminToken> {
+        self.admin.as_ref().filter(|admin| admin.is_token_new).map(|admin| &admin.token)
     }
 
     /// What is stored now, for a backup: everything that was acknowledged before. Neither reads nor writes wait for it.
@@ -161,14 +181,18 @@ impl Server {
 /// Serves all listeners on one engine until `shutdown`.
 async fn run_all<E: Engine, X: Extents>(
     listeners: Vec<(ServiceName, Listener)>,
-    admin: Option<Listener>,
+    admin: Option<AdminPort>,
     engine: &Arc<E>,
     extents: &Arc<X>,
     config: &Config,
     shared: Arc<Shared>,
     shutdown: impl Future<Output = ()>,
 ) {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let test_clock = config.test_bench.then(|| Arc::new(TestClock::new()));
+    let clock: Arc<dyn Clock> = match &test_clock {
+        Some(clock) => Arc::<TestClock>::clone(clock),
+        None => Arc::new(SystemClock::new()),
+    };
     let collector = Arc::new(GarbageCollector::new(Arc::clone(engine)));
     let tables = Arc::new(TableService::new(
         Arc::clone(engine),
@@ -204,8 +228,11 @@ async fn run_all<E: Engine, X: Extents>(
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
-    if let (Some(listener), Some(metrics)) = (admin, &metrics) {
-        let handler = Arc::new(Admin::new(Arc::clone(metrics)));
+    if let (Some(AdminPort { listener, token, .. }), Some(metrics)) = (admin, &metrics) {
+        // Without a test bench these are there to be refused.
+        let areas: Vec<Box<dyn Area>> = vec![Box::new(ClockArea::new(test_clock.unwrap_or_default()))];
+        let guard = Guard::new(config, listener.address, token);
+        let handler = Arc::new(Admin::new(guard, Arc::clone(metrics), config.test_bench, areas));
         accepting.spawn(net::accept::serve(listener.socket, handler, Arc::clone(&shared)));
     }
     for (service, listener) in listeners {

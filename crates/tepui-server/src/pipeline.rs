@@ -36,7 +36,7 @@ use crate::net::body::{Body, BodyError, ReplyBody};
 use crate::proxies::TrustedProxies;
 use crate::telemetry::trace_headers;
 use bytes::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::{HeaderMap, Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -79,6 +79,8 @@ pub struct Front {
     proxies: TrustedProxies,
     sinks: Arc<Sinks>,
     receipts: Receipts,
+    /// Answers tell the time of a clock that can be set, and not that of the machine.
+    tells_date: bool,
 }
 
 impl Front {
@@ -109,6 +111,7 @@ impl Front {
             proxies: TrustedProxies(config.trusted_proxies.clone()),
             sinks: Arc::new(Sinks { service, metrics }),
             receipts: config.receipts,
+            tells_date: config.test_bench,
         }
     }
 
@@ -310,7 +313,7 @@ async fn authenticate<'a>(
         case: parts.extensions.get(),
         version: *version.as_ref().unwrap_or(&ServiceVersion::NEWEST),
     };
-    let verifier = verifier(keys, received.peer, received.now);
+    let verifier = verifier(front, keys, received.peer, received.now);
     let credentials = verifier.authenticate(&head)?;
     if matches!(credentials, Credentials::Sas(_)) {
         outcome.version = version.as_ref().ok().copied();
@@ -338,12 +341,13 @@ async fn authenticate_within(
     head: &Head<'_>,
 ) -> Result<Grant, ServiceError> {
     let keys = front.keys.get(&head.target.account).ok_or_else(|| unknown_account(head.target))?;
-    let verifier = verifier(keys, request.peer, request.now);
+    let verifier = verifier(front, keys, request.peer, request.now);
     resolve(settings, verifier.authenticate(head)?, head, &verifier).await
 }
 
-fn verifier(keys: &SigningKeys, peer: Peer, now: Timestamp) -> Verifier<'_> {
-    Verifier { keys, now, peer_ip: peer.address.ip(), secure: peer.tls }
+fn verifier<'a>(front: &Front, keys: &'a SigningKeys, peer: Peer, now: Timestamp) -> Verifier<'a> {
+    let now_of_clients = front.clock.of_clients(now);
+    Verifier { keys, now, now_of_clients, peer_ip: peer.address.ip(), secure: peer.tls }
 }
 
 async fn resolve(
@@ -421,6 +425,11 @@ async fn finish(
     if !matches!(target, Err(AddressError::InvalidUrl { .. })) {
         let headers = response.headers_mut();
         error_body::finish(headers, front.service, outcome.version, request_id, &parts.headers);
+        if front.tells_date
+            && let Ok(date) = HeaderValue::try_from(received.now.to_http())
+        {
+            headers.insert(DATE, date);
+        }
     }
     if let Ok(target) = target
         && !received.is_preflight()

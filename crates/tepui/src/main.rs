@@ -1,5 +1,6 @@
 //! The `tepui` command.
 
+mod admin;
 mod backup;
 mod check;
 #[cfg_attr(not(unix), allow(dead_code, unused_imports, reason = "other systems have no control socket"))]
@@ -39,6 +40,7 @@ enum What {
     Backup(backup::BackupOptions),
     Restore(restore::RestoreOptions),
     Explain(explain::ExplainOptions),
+    Admin(admin::AdminOptions),
 }
 
 /// Requests make many small allocations on several threads; the system's allocator costs a tenth of
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         What::Backup(options) => backup::backup(&options),
         What::Restore(options) => restore::restore(&options),
         What::Explain(options) => explain::explain(&options),
+        What::Admin(options) => admin::admin(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,18 +1,18 @@
 //! What the server reports once it listens, to people and to programs.
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use tepui_model::account::{Account, DEVELOPMENT_ACCOUNT};
 use tepui_server::Config;
-use tepui_server::config::{ServiceName, development_account, key_text};
+use tepui_server::config::{AdminToken, ServiceName, development_account, key_text};
 
 /// The text that is printed at the start: where the server is, and how to reach it.
 pub(crate) fn greeting(
     config: &Config,
     addresses: &[(ServiceName, SocketAddr)],
-    admin: Option<SocketAddr>,
+    admin: Option<(SocketAddr, Option<&AdminToken>)>,
     show_keys: bool,
 ) -> String {
     let mut text = format!("Tepui {}\n", crate::version());
@@ -22,8 +22,11 @@ pub(crate) fn greeting(
             let _ = writeln!(text, "  {:5}  {}", service.name(), endpoint(*address, &account.name));
         }
     }
-    if let Some(address) = admin {
-        let _ = writeln!(text, "  admin  http://{address}/metrics");
+    if let Some((address, token)) = admin {
+        let _ = writeln!(text, "  admin  http://{address}/metrics, http://{address}/admin/v1");
+        if let Some(token) = token {
+            let _ = writeln!(text, "  token  {} (of the admin API, until the server stops)", token.reveal());
+        }
     }
     let _ = match config.data_dir() {
         Ok(path) if !config.in_memory => writeln!(text, "  data   {}", path.display()),
@@ -54,24 +57,47 @@ pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, Sock
     ))
 }
 
-/// The ports as JSON.
-pub(crate) fn ports(addresses: &[(ServiceName, SocketAddr)], admin: Option<SocketAddr>) -> String {
+/// The ports as JSON, and the token of the admin API if it was made for this run.
+pub(crate) fn ports(
+    addresses: &[(ServiceName, SocketAddr)],
+    admin: Option<(SocketAddr, Option<&AdminToken>)>,
+) -> String {
     let mut text = format!("{{\"pid\":{}", std::process::id());
-    let services = addresses.iter().map(|(service, address)| (service.name(), *address));
-    for (name, address) in services.chain(admin.map(|address| ("admin", address))) {
+    let services = addresses.iter().map(|(service, address)| (service.name(), *address, None));
+    for (name, address, token) in services.chain(admin.map(|(address, token)| ("admin", address, token))) {
         let (host, port) = (address.ip(), address.port());
-        let _ = write!(text, ",\"{name}\":{{\"host\":\"{host}\",\"port\":{port}}}");
+        let _ = write!(text, ",\"{name}\":{{\"host\":\"{host}\",\"port\":{port}");
+        if let Some(token) = token {
+            let _ = write!(text, ",\"token\":\"{}\"", token.reveal());
+        }
+        text.push('}');
     }
     text.push_str("}\n");
     text
 }
 
+/// Who may read a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readers {
+    Everybody,
+    /// It has a token.
+    Owner,
+}
+
 /// Replaces a file, so that no reader sees half of it.
-pub(crate) fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write_atomically(path: &Path, text: &str, readers: Readers) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
-    std::fs::write(&new, text)?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    if readers == Readers::Owner {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = readers;
+    options.open(&new)?.write_all(text.as_bytes())?;
     std::fs::rename(&new, path)
 }
 
@@ -205,8 +231,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ports.json");
         std::fs::write(&path, "old").unwrap();
-        write_atomically(&path, &ports(&[(ServiceName::Table, "127.0.0.1:7".parse().unwrap())], None))
-            .unwrap();
+        write_atomically(
+            &path,
+            &ports(&[(ServiceName::Table, "127.0.0.1:7".parse().unwrap())], None),
+            Readers::Everybody,
+        )
+        .unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.ends_with("\"table\":{\"host\":\"127.0.0.1\",\"port\":7}}\n"), "{text}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

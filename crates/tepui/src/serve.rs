@@ -37,14 +37,17 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
     let config = Config { build: crate::build(), ..config };
     let server = Server::start(config.clone()).await.map_err(explain)?;
     let addresses = server.addresses();
+    let admin = server.admin_address().map(|address| (address, server.new_admin_token()));
     if let Some(path) = &options.ports_file {
-        ready::write_atomically(path, &ready::ports(&addresses, server.admin_address()))
+        let readers = match server.new_admin_token() {
+            Some(_) => ready::Readers::Owner,
+            None => ready::Readers::Everybody,
+        };
+        ready::write_atomically(path, &ready::ports(&addresses, admin), readers)
             .map_err(|error| failed(format!("cannot write the ports ({error}): {}", path.display())))?;
     }
     // Standard output may be closed, which is no reason to stop.
-    let _ = io::stdout().write_all(
-        ready::greeting(&config, &addresses, server.admin_address(), options.show_keys).as_bytes(),
-    );
+    let _ = io::stdout().write_all(ready::greeting(&config, &addresses, admin, options.show_keys).as_bytes());
     let _ = io::stdout().flush();
     if let Some(warning) = ready::open_to_everybody(&config, &addresses) {
         // Also to those who want no log, and in the log to those who read nothing else.

@@ -29,6 +29,8 @@ pub struct Verifier<'a> {
     /// Of the account that is addressed.
     pub keys: &'a SigningKeys,
     pub now: Timestamp,
+    /// The time by the clocks of clients, for the dates that they sign: see [`Clock::of_clients`](tepui_model::Clock::of_clients).
+    pub now_of_clients: Timestamp,
     pub peer_ip: IpAddr,
     pub secure: bool,
 }

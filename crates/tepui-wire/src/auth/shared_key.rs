@@ -50,7 +50,7 @@ pub(super) fn check(
     if account != head.target.account {
         return Err(failed("the account in the Authorization header is not the one addressed"));
     }
-    check_date(head, verifier.now)?;
+    check_date(head, verifier.now_of_clients)?;
     if scheme == Scheme::SharedKey && head.service != Service::Table {
         check_unambiguous(head.query)?;
     }

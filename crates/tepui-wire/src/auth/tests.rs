@@ -84,6 +84,7 @@ impl Request {
         let verifier = Verifier {
             keys: ring.get(DEVELOPMENT_ACCOUNT).unwrap(),
             now: self.now,
+            now_of_clients: self.now,
             peer_ip: self.peer_ip,
             secure: self.secure,
         };

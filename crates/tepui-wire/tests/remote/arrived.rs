@@ -108,7 +108,13 @@ impl Arrived {
     fn verify(&self, service: Service) {
         let account = Account { name: ACCOUNT.to_owned(), keys: vec![key()] };
         let keys = SigningKeys::new(&account);
-        let verifier = Verifier { keys: &keys, now: now(), peer_ip: [10, 0, 0, 7].into(), secure: true };
+        let verifier = Verifier {
+            keys: &keys,
+            now: now(),
+            now_of_clients: now(),
+            peer_ip: [10, 0, 0, 7].into(),
+            secure: true,
+        };
         match verifier.authenticate(&self.head(service)) {
             Ok(Credentials::AccountKey) => {}
             Ok(Credentials::Sas(token)) => drop(token.resolve(None, &verifier).unwrap()),

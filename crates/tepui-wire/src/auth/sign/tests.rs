@@ -21,7 +21,13 @@ fn signer() -> Signer {
 /// Checks a request, given with its lines of text.
 fn verify(text: &str, service: Service, version: &str) -> Result<Grant, ServiceError> {
     let signer = signer();
-    let verifier = Verifier { keys: &signer.keys, now: now(), peer_ip: [10, 0, 0, 7].into(), secure: true };
+    let verifier = Verifier {
+        keys: &signer.keys,
+        now: now(),
+        now_of_clients: now(),
+        peer_ip: [10, 0, 0, 7].into(),
+        secure: true,
+    };
     match verifier.authenticate(&Sent::parse(text).head(service, version))? {
         Credentials::AccountKey => Ok(Grant::AccountKey),
         Credentials::Anonymous => Ok(Grant::Anonymous),

@@ -1,0 +1,63 @@
+//! `tepui admin`: the admin API of a running server, for people and scripts.
+//!
+//! | | |
+//! | --- | --- |
+//! | `client.rs` | finds the server and its token, and sends calls |
+//! | `clock.rs` | `tepui admin clock` |
+//!
+//! A command is added as a variant of [`AdminCommand`], with a file of its own.
+
+mod client;
+mod clock;
+
+use crate::serve::Failure;
+use clap::{Args, Subcommand};
+use client::{AdminClient, ServerOptions};
+use std::io::Write as _;
+
+/// Steers a running server by its admin API: see docs/admin.md.
+///
+/// The server is found by --port and --token, by TEPUI_ADMIN_PORT and TEPUI_ADMIN_TOKEN, or by the file that it wrote its ports
+/// to (--ports-file).
+#[derive(Args)]
+pub(crate) struct AdminOptions {
+    #[command(flatten)]
+    server: ServerOptions,
+
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: AdminCommand,
+}
+
+#[derive(Subcommand)]
+enum AdminCommand {
+    Clock(clock::ClockOptions),
+}
+
+pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
+    let client = AdminClient::find(&options.server)?;
+    let output = Output { json: options.json };
+    match &options.command {
+        AdminCommand::Clock(options) => clock::clock(&client, options, output),
+    }
+}
+
+/// How answers are printed.
+#[derive(Clone, Copy)]
+struct Output {
+    json: bool,
+}
+
+impl Output {
+    /// Prints an answer as it is, or as `text` puts it.
+    fn print(self, answer: &serde_json::Value, text: impl FnOnce(&serde_json::Value) -> String) {
+        let text = if self.json { answer.to_string() } else { text(answer) };
+        if !text.is_empty() {
+            // Whoever reads it may have gone.
+            let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
+        }
+    }
+}
