@@ -17,7 +17,7 @@ use clap::{Args, value_parser};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use tepui_model::account::Account;
+use tepui_model::account::{Account, is_account_name};
 
 /// How a server is to run. Every setting is one field: its documentation is the help text, and its attributes are the
 /// default and the range. The key in the file and the environment variable follow from its name (`config/sources.rs`).
@@ -35,6 +35,18 @@ pub struct Config {
     // Not an argument, as errors of arguments show their values. `[[account]]` in the file.
     #[arg(skip)]
     pub accounts: Vec<Account>,
+
+    /// Serve any account name, with data of its own and the public development key: a tenant for each test
+    ///
+    /// Accounts that are given keep their keys.
+    #[arg(long, help_heading = "General")]
+    pub any_account: bool,
+
+    /// Put what this directory or tar file holds into the server at its start: tables, queues, containers
+    ///
+    /// What is there already stays as it is. See docs/seed.md.
+    #[arg(long, value_name = "DIR|FILE", help_heading = "General", value_parser = path)]
+    pub seed: Option<PathBuf>,
 
     /// Serve only these services, such as --services table
     #[arg(
@@ -283,7 +295,8 @@ impl Config {
         }
         let served = self.effective_accounts();
         let is_served = |name: &&String| served.iter().any(|account| account.name == **name);
-        if let Some(unknown) = self.versioned_accounts.iter().find(|name| !is_served(name)) {
+        let unknown = |name: &&String| !is_served(name) && !(self.any_account && is_account_name(name));
+        if let Some(unknown) = self.versioned_accounts.iter().find(unknown) {
             return Err(ConfigError(format!(
                 "versions are to be kept of an account that is not served: {unknown}"
             )));
