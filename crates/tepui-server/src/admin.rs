@@ -6,6 +6,7 @@
 //! | `guard.rs` | hosts, origins and the token |
 //! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
 //! | `clock.rs` | the clock of a test bench |
+//! | `snapshots.rs` `reset.rs` | going back to what was stored before, or to nothing |
 //!
 //! An area is added in [`Admin::new`]'s caller, in one line. The order of checks: host and origin, token, route, test bench,
 //! body; what an area refuses comes last.
@@ -13,6 +14,8 @@
 mod call;
 pub(crate) mod clock;
 mod guard;
+pub(crate) mod reset;
+pub(crate) mod snapshots;
 
 pub(crate) use call::Area;
 pub(crate) use guard::Guard;

@@ -252,6 +252,12 @@ impl Config {
         if self.accounts.is_empty() { vec![development_account()] } else { self.accounts.clone() }
     }
 
+    /// Whether there is an account of this name.
+    pub fn serves(&self, account: &str) -> bool {
+        self.any_account && is_account_name(account)
+            || self.effective_accounts().iter().any(|served| served.name == account)
+    }
+
     /// The servers that blobs are copied from.
     pub(crate) fn remote_hosts(&self) -> RemoteHosts {
         RemoteHosts { any_public: self.allow_remote_copy, listed: self.remote_copy_hosts.clone() }
@@ -293,10 +299,7 @@ impl Config {
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(ConfigError(format!("an account is given twice: {}", twice[0])));
         }
-        let served = self.effective_accounts();
-        let is_served = |name: &&String| served.iter().any(|account| account.name == **name);
-        let unknown = |name: &&String| !is_served(name) && !(self.any_account && is_account_name(name));
-        if let Some(unknown) = self.versioned_accounts.iter().find(unknown) {
+        if let Some(unknown) = self.versioned_accounts.iter().find(|name| !self.serves(name)) {
             return Err(ConfigError(format!(
                 "versions are to be kept of an account that is not served: {unknown}"
             )));

@@ -26,6 +26,8 @@ pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 
 use admin::clock::ClockArea;
+use admin::reset::ResetArea;
+use admin::snapshots::SnapshotsArea;
 use admin::{Admin, Area, Guard};
 use config::{AdminToken, ServiceName};
 use control::ControlSocket;
@@ -41,10 +43,12 @@ use std::time::Duration;
 use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
+use tepui_service::test_bench::{GarbagePause, TestBench};
 use tepui_service::{
     BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, StoreAccess, TableOptions,
     TableService, WorkLeases,
 };
+use tepui_storage::rewindable::RewindableEngine;
 use tepui_storage::{Engine, Extents, MemoryEngine, MemoryExtents, StorageError};
 use tepui_wire::address::Service;
 use test_clock::TestClock;
@@ -188,6 +192,10 @@ async fn run_all<E: Engine, X: Extents>(
     shared: Arc<Shared>,
     shutdown: impl Future<Output = ()>,
 ) {
+    let engine = &Arc::new(match config.test_bench {
+        true => RewindableEngine::on(Arc::clone(engine)),
+        false => RewindableEngine::off(Arc::clone(engine)),
+    });
     let test_clock = config.test_bench.then(|| Arc::new(TestClock::new()));
     let clock: Arc<dyn Clock> = match &test_clock {
         Some(clock) => Arc::<TestClock>::clone(clock),
@@ -220,17 +228,32 @@ async fn run_all<E: Engine, X: Extents>(
     let leases =
         Arc::new(WorkLeases::new(Arc::clone(engine), Arc::clone(&clock), access, ids::random_ids()()));
     let mut chores = JoinSet::new();
-    let of_tables = Arc::clone(&leases);
-    chores.spawn(async move { collector.run(&of_tables).await });
+    let garbage = Arc::new(GarbagePause::default());
+    let (pause, collects, of_tables) = (Arc::clone(&garbage), Arc::clone(&collector), Arc::clone(&leases));
+    chores.spawn(async move { pause.run_between(|| collects.run(&of_tables)).await });
     let of_queues = Arc::clone(&leases);
     chores.spawn(async move { sweeper.sweep(&of_queues).await });
-    chores.spawn(async move { cleaner.collect_garbage(&leases).await });
+    let pause = Arc::clone(&garbage);
+    chores.spawn(async move { pause.run_between(|| cleaner.collect_garbage(&leases)).await });
+    let bench = Arc::new(TestBench {
+        engine: Arc::clone(engine),
+        tables: Arc::clone(&tables),
+        queues: Arc::clone(&queues),
+        blobs: Arc::clone(&blobs),
+        collector,
+        clock: Arc::clone(&clock),
+        garbage,
+    });
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
     if let (Some(AdminPort { listener, token, .. }), Some(metrics)) = (admin, &metrics) {
         // Without a test bench these are there to be refused.
-        let areas: Vec<Box<dyn Area>> = vec![Box::new(ClockArea::new(test_clock.unwrap_or_default()))];
+        let areas: Vec<Box<dyn Area>> = vec![
+            Box::new(ClockArea::new(test_clock.unwrap_or_default())),
+            Box::new(SnapshotsArea::new(Arc::clone(&bench))),
+            Box::new(ResetArea::new(bench, config)),
+        ];
         let guard = Guard::new(config, listener.address, token);
         let handler = Arc::new(Admin::new(guard, Arc::clone(metrics), config.test_bench, areas));
         accepting.spawn(net::accept::serve(listener.socket, handler, Arc::clone(&shared)));

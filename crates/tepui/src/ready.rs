@@ -49,7 +49,9 @@ pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, Sock
     let account = accounts.iter().find(|account| account.keys.iter().any(|key| known.contains(key)));
     let (name, instead) = match (config.any_account, account) {
         (true, _) => ("of any name", "do without --any-account".to_owned()),
-        (false, Some(Account { name, .. })) => (name.as_str(), format!("choose a key: TEPUI_ACCOUNTS={name}:KEY")),
+        (false, Some(Account { name, .. })) => {
+            (name.as_str(), format!("choose a key: TEPUI_ACCOUNTS={name}:KEY"))
+        }
         (false, None) => return None,
     };
     let (_, address) = addresses.iter().find(|(_, address)| !address.ip().to_canonical().is_loopback())?;
