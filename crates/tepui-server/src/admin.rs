@@ -7,6 +7,7 @@
 //! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
 //! | `clock.rs` | the clock of a test bench |
 //! | `snapshots.rs` `reset.rs` | going back to what was stored before, or to nothing |
+//! | `seed.rs` | data to begin with |
 //!
 //! An area is added in [`Admin::new`]'s caller, in one line. The order of checks: host and origin, token, route, test bench,
 //! body; what an area refuses comes last.
@@ -15,6 +16,7 @@ mod call;
 pub(crate) mod clock;
 mod guard;
 pub(crate) mod reset;
+pub(crate) mod seed;
 pub(crate) mod snapshots;
 
 pub(crate) use call::Area;

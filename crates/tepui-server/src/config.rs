@@ -258,6 +258,11 @@ impl Config {
             || self.effective_accounts().iter().any(|served| served.name == account)
     }
 
+    /// The account of what names none: the first one.
+    pub(crate) fn default_account(&self) -> String {
+        self.effective_accounts().into_iter().next().map(|account| account.name).unwrap_or_default()
+    }
+
     /// The servers that blobs are copied from.
     pub(crate) fn remote_hosts(&self) -> RemoteHosts {
         RemoteHosts { any_public: self.allow_remote_copy, listed: self.remote_copy_hosts.clone() }

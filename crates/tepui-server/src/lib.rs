@@ -13,6 +13,7 @@ mod net;
 pub mod pipeline;
 mod proxies;
 mod remote_hosts;
+mod seed;
 pub mod telemetry;
 mod test_clock;
 
@@ -24,20 +25,23 @@ pub use net::body::{Body, BodyError, BrokenReply, Pieces, ReplyBody};
 pub use net::limits::Limits;
 pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
+pub use seed::SeedError;
 
 use admin::clock::ClockArea;
 use admin::reset::ResetArea;
+use admin::seed::SeedArea;
 use admin::snapshots::SnapshotsArea;
 use admin::{Admin, Area, Guard};
 use config::{AdminToken, ServiceName};
 use control::ControlSocket;
 use metrics::Metrics;
 use pipeline::{BackgroundCopies, Blobs, Front, Queues, RemoteCopies, Tables};
+use seed::Seeder;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
@@ -97,6 +101,8 @@ pub enum StartError {
     Data(StorageError),
     /// The bytes of large blobs could not be opened.
     Extents(StorageError),
+    /// The server could not be seeded.
+    Seed(SeedError),
 }
 
 /// Starts a server and runs it until `shutdown`.
@@ -124,6 +130,9 @@ impl Server {
             None => None,
         };
         let data = Data::open(&config).await?;
+        if let Some(path) = &config.seed {
+            data.seed(&config, path).await.map_err(StartError::Seed)?;
+        }
         let control = match &data {
             Data::Memory(..) => None,
             Data::Disk(_, _, directory) => ControlSocket::open(directory),
@@ -253,6 +262,12 @@ async fn run_all<E: Engine, X: Extents>(
             Box::new(ClockArea::new(test_clock.unwrap_or_default())),
             Box::new(SnapshotsArea::new(Arc::clone(&bench))),
             Box::new(ResetArea::new(bench, config)),
+            Box::new(SeedArea::new(Seeder {
+                tables: Arc::clone(&tables),
+                queues: Arc::clone(&queues),
+                blobs: Arc::clone(&blobs),
+                config: config.clone(),
+            })),
         ];
         let guard = Guard::new(config, listener.address, token);
         let handler = Arc::new(Admin::new(guard, Arc::clone(metrics), config.test_bench, areas));
@@ -328,6 +343,14 @@ impl Data {
         opened.unwrap_or_else(|panic| Err(StartError::Data(StorageError::failed(panic.to_string()))))
     }
 
+    /// Puts what a path holds into the server, before it serves anybody.
+    async fn seed(&self, config: &Config, path: &Path) -> Result<(), SeedError> {
+        match self {
+            Self::Memory(engine, extents) => seed::at_start(engine, extents, config, path).await,
+            Self::Disk(engine, extents, _) => seed::at_start(engine, extents, config, path).await,
+        }
+    }
+
     async fn checkpoint(&self) -> io::Result<Checkpoint> {
         match self {
             Self::Memory(..) => {
@@ -387,6 +410,7 @@ impl fmt::Display for StartError {
             Self::Listen(_, address, error) => write!(f, "cannot listen ({error}): {address}"),
             Self::Data(error) => error.fmt(f),
             Self::Extents(error) => error.fmt(f),
+            Self::Seed(error) => write!(f, "cannot seed the server: {error}"),
         }
     }
 }

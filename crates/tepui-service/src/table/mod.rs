@@ -1,6 +1,7 @@
 //! The Table service.
 
 mod entities;
+mod import;
 mod plan;
 mod query;
 mod service;

@@ -29,8 +29,8 @@ pub struct TableOptions {
 }
 
 pub struct TableService<E> {
-    engine: Arc<E>,
-    clock: Arc<dyn Clock>,
+    pub(super) engine: Arc<E>,
+    pub(super) clock: Arc<dyn Clock>,
     options: TableOptions,
     catalogue: CatalogueCache,
     settings: Settings,
@@ -66,7 +66,7 @@ impl<E: Engine> TableService<E> {
         Ok(reply)
     }
 
-    async fn begin(&self) -> Result<E::Transaction, ServiceError> {
+    pub(super) async fn begin(&self) -> Result<E::Transaction, ServiceError> {
         self.engine.begin().await.map_err(storage_error)
     }
 
@@ -270,7 +270,7 @@ impl<E: Engine> TableService<E> {
     }
 
     /// The key of the catalogue row, for a guard, and the table's incarnation.
-    async fn table(
+    pub(super) async fn table(
         &self,
         snapshot: &E::Transaction,
         account: &str,
