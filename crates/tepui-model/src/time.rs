@@ -408,9 +408,9 @@ pub trait Clock: Send + Sync + 'static {
     /// A timestamp close to now and later than every one handed out before. No other node hands it out.
     fn tick(&self) -> Timestamp;
 
-    /// The time by the clocks of clients when it is `now` by this one, for the dates that they sign. It differs only if
-    /// this clock was set for a test.
-    fn of_clients(&self, now: Timestamp) -> Timestamp {
+    /// The time by the machine's clock when it is `now` by this one: for the dates that clients sign, and for what must not
+    /// end because this clock was set for a test. Otherwise both are the same.
+    fn of_machine(&self, now: Timestamp) -> Timestamp {
         now
     }
 

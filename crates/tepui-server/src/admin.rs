@@ -5,7 +5,9 @@
 //! | --- | --- |
 //! | `guard.rs` | hosts, origins and the token |
 //! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
-//! | `clock.rs` | the clock of a test bench |
+//! | `clock.rs`, `faults.rs` | the clock and the faults of a test bench |
+//! | `messages.rs` | messages of queues, also hidden ones |
+//! | `requests.rs` | requests as they end, live |
 //! | `snapshots.rs` `reset.rs` | going back to what was stored before, or to nothing |
 //! | `seed.rs` | data to begin with |
 //!
@@ -14,7 +16,10 @@
 
 mod call;
 pub(crate) mod clock;
+pub(crate) mod faults;
 mod guard;
+pub(crate) mod messages;
+pub(crate) mod requests;
 pub(crate) mod reset;
 pub(crate) mod seed;
 pub(crate) mod snapshots;

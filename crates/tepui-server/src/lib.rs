@@ -7,6 +7,7 @@
 mod admin;
 pub mod config;
 mod control;
+mod faults;
 mod ids;
 mod metrics;
 mod net;
@@ -14,6 +15,7 @@ pub mod pipeline;
 mod proxies;
 mod remote_hosts;
 mod seed;
+mod tail;
 pub mod telemetry;
 mod test_clock;
 
@@ -28,12 +30,16 @@ pub use remote_hosts::{ListedHost, RemoteHosts};
 pub use seed::SeedError;
 
 use admin::clock::ClockArea;
+use admin::faults::FaultsArea;
+use admin::messages::MessagesArea;
+use admin::requests::RequestsArea;
 use admin::reset::ResetArea;
 use admin::seed::SeedArea;
 use admin::snapshots::SnapshotsArea;
 use admin::{Admin, Area, Guard};
 use config::{AdminToken, ServiceName};
 use control::ControlSocket;
+use faults::Faults;
 use metrics::Metrics;
 use pipeline::{BackgroundCopies, Blobs, Front, Queues, RemoteCopies, Tables};
 use seed::Seeder;
@@ -44,6 +50,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tail::Tail;
 use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
@@ -253,21 +260,21 @@ async fn run_all<E: Engine, X: Extents>(
         clock: Arc::clone(&clock),
         garbage,
     });
+    let faults = config.test_bench.then(|| Arc::new(Faults::default()));
+    let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics = admin.as_ref().map(|_| Arc::new(Metrics::new(&config.build, &shared)));
-    if let (Some(AdminPort { listener, token, .. }), Some(metrics)) = (admin, &metrics) {
-        // Without a test bench these are there to be refused.
+    if let (Some(AdminPort { listener, token, .. }), Some(metrics), Some(tail)) = (admin, &metrics, &tail) {
+        // Those of test benches are there in any case, to be refused with a reason.
         let areas: Vec<Box<dyn Area>> = vec![
             Box::new(ClockArea::new(test_clock.unwrap_or_default())),
+            Box::new(FaultsArea::new(faults.clone().unwrap_or_default())),
+            Box::new(MessagesArea::new(Arc::clone(&queues))),
+            Box::new(RequestsArea::new(Arc::clone(tail))),
             Box::new(SnapshotsArea::new(Arc::clone(&bench))),
-            Box::new(ResetArea::new(bench, config)),
-            Box::new(SeedArea::new(Seeder {
-                tables: Arc::clone(&tables),
-                queues: Arc::clone(&queues),
-                blobs: Arc::clone(&blobs),
-                config: config.clone(),
-            })),
+            Box::new(ResetArea::new(Arc::clone(&bench), config)),
+            Box::new(SeedArea::new(Seeder::of(&bench, config))),
         ];
         let guard = Guard::new(config, listener.address, token);
         let handler = Arc::new(Admin::new(guard, Arc::clone(metrics), config.test_bench, areas));
@@ -275,8 +282,11 @@ async fn run_all<E: Engine, X: Extents>(
     }
     for (service, listener) in listeners {
         let shared = Arc::clone(&shared);
-        let front =
-            |service| Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone());
+        let front = |service| {
+            Front::new(service, Arc::clone(&clock), config, listener.address, metrics.clone())
+                .with_faults(faults.clone())
+                .with_tail(tail.clone())
+        };
         match service {
             ServiceName::Blob => {
                 let remote = RemoteCopies::new(config.remote_hosts(), &config.limits);
@@ -296,6 +306,9 @@ async fn run_all<E: Engine, X: Extents>(
         }
     }
     shutdown.await;
+    if let Some(tail) = tail {
+        tail.close();
+    }
     let cut_off = shared.stop().await;
     if cut_off > 0 {
         tracing::warn!(connections = cut_off, "connections cut off: their requests took too long");

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `exchange.rs` | one request and what becomes of it |
 //! | `table.rs`, `batch.rs`, `queue.rs`, `blob.rs` | the handlers of the services |
+//! | `faults.rs` | what a test bench does to requests |
 //! | `browsers.rs` | what pages in a browser must not do |
 //! | `reply_memory.rs` | the memory for answers on their way out |
 //! | `sinks.rs` | the log and metrics, which hear of every request |
@@ -15,6 +16,7 @@ mod batch;
 mod blob;
 mod browsers;
 mod exchange;
+mod faults;
 mod queue;
 mod reply_memory;
 mod sinks;
@@ -29,11 +31,13 @@ use self::browsers::Browsers;
 use self::exchange::{Authorized, Exchange, Outcome, Received};
 use self::sinks::Sinks;
 use crate::config::{Config, Receipts, development_account};
+use crate::faults::Faults;
 use crate::ids::RequestIds;
 use crate::metrics::Metrics;
 use crate::net::accept::Peer;
 use crate::net::body::{Body, BodyError, ReplyBody};
 use crate::proxies::TrustedProxies;
+use crate::tail::Tail;
 use crate::telemetry::trace_headers;
 use bytes::Bytes;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
@@ -81,6 +85,7 @@ pub struct Front {
     receipts: Receipts,
     /// Answers tell the time of a clock that can be set, and not that of the machine.
     tells_date: bool,
+    faults: Option<Arc<Faults>>,
 }
 
 impl Front {
@@ -113,10 +118,22 @@ impl Front {
             secondary: config.secondary,
             browsers: Browsers::new(config, address),
             proxies: TrustedProxies(config.trusted_proxies.clone()),
-            sinks: Arc::new(Sinks { service, metrics }),
+            sinks: Arc::new(Sinks { service, metrics, tail: None }),
             receipts: config.receipts,
             tells_date: config.test_bench,
+            faults: None,
         }
+    }
+
+    /// With the faults of a test bench.
+    pub(crate) fn with_faults(self, faults: Option<Arc<Faults>>) -> Self {
+        Self { faults, ..self }
+    }
+
+    /// With those who watch requests.
+    pub(crate) fn with_tail(mut self, tail: Option<Arc<Tail>>) -> Self {
+        Arc::make_mut(&mut self.sinks).tail = tail;
+        self
     }
 
     /// Whether an unknown version is reported before the credentials are checked.
@@ -180,7 +197,14 @@ async fn respond(
 ) -> Response<ReplyBody> {
     let mut exchange = receive(service.front(), peer, parts);
     let mut body = Some(body);
-    let answered = service.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
+    let mut answered = service.answer(&exchange.received, &mut exchange.outcome, &mut body).await;
+    if let Some(fault) = exchange.outcome.fault.take() {
+        // Boxed: rare, and the future of every request would be larger.
+        match Box::pin(faults::after_work(fault, answered)).await {
+            Some(after) => answered = after,
+            None => return faults::cut_connection(),
+        }
+    }
     let response = answered.unwrap_or_else(|error| service.error_response(&mut exchange, &error));
     finish(service.front(), service, exchange, response, body).await
 }
@@ -350,7 +374,7 @@ async fn authenticate_within(
 }
 
 fn verifier<'a>(front: &Front, keys: &'a SigningKeys, peer: Peer, now: Timestamp) -> Verifier<'a> {
-    let now_of_clients = front.clock.of_clients(now);
+    let now_of_clients = front.clock.of_machine(now);
     Verifier { keys, now, now_of_clients, peer_ip: peer.address.ip(), secure: peer.tls }
 }
 

@@ -135,7 +135,7 @@ impl Clock for TestClock {
         state.issued.next(now)
     }
 
-    fn of_clients(&self, _: Timestamp) -> Timestamp {
+    fn of_machine(&self, _: Timestamp) -> Timestamp {
         self.machine.now()
     }
 
@@ -228,7 +228,7 @@ mod tests {
         assert!(clock.now() >= day.saturating_add(hour) && !clock.reading().is_frozen);
         clock.follow_machine();
         assert!(clock.now() < day.saturating_add(hour));
-        assert!(clock.of_clients(day) < day);
+        assert!(clock.of_machine(day) < day);
     }
 
     #[test]

@@ -3,12 +3,17 @@
 //! | | |
 //! | --- | --- |
 //! | `client.rs` | finds the server and its token, and sends calls |
-//! | `clock.rs` | `tepui admin clock` |
+//! | `clock.rs`, `faults.rs`, `messages.rs`, `tail.rs` | the commands |
+//! | `duration.rs` | durations as people write them |
 //!
 //! A command is added as a variant of [`AdminCommand`], with a file of its own.
 
 mod client;
 mod clock;
+mod duration;
+mod faults;
+mod messages;
+mod tail;
 
 use crate::serve::Failure;
 use clap::{Args, Subcommand};
@@ -35,6 +40,9 @@ pub(crate) struct AdminOptions {
 #[derive(Subcommand)]
 enum AdminCommand {
     Clock(clock::ClockOptions),
+    Faults(faults::FaultsOptions),
+    Messages(messages::MessagesOptions),
+    Tail(tail::TailOptions),
 }
 
 pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
@@ -42,6 +50,9 @@ pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
     let output = Output { json: options.json };
     match &options.command {
         AdminCommand::Clock(options) => clock::clock(&client, options, output),
+        AdminCommand::Faults(options) => faults::faults(&client, options, output),
+        AdminCommand::Messages(options) => messages::messages(&client, options, output),
+        AdminCommand::Tail(options) => tail::tail(&client, options, output),
     }
 }
 

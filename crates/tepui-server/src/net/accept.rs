@@ -14,7 +14,7 @@ use hyper::http::{Method, Request, Response, StatusCode, request};
 use hyper::service::service_fn;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::convert::Infallible;
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -41,6 +41,18 @@ pub trait Handler: Send + Sync + 'static {
     /// Whether requests can be served now, or the reason why not. Cheap.
     fn health(&self) -> impl Future<Output = Result<(), String>> + Send;
 }
+
+/// An extension of a reply that is not to be sent: the connection is closed instead, as if it had broken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CutConnection;
+
+impl fmt::Display for CutConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the connection is closed without a reply")
+    }
+}
+
+impl std::error::Error for CutConnection {}
 
 /// The client of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -306,13 +318,16 @@ async fn serve_connection<H: Handler, IO: AsyncRead + AsyncWrite + Unpin>(
                 handler.handle(peer, head, Body::from_wire(incoming, Arc::clone(&state))).await
             };
             state.end_handling();
+            if let Some(cut) = reply.extensions_mut().remove::<CutConnection>() {
+                return Err(cut);
+            }
             if let Some(case) = reply.extensions_mut().remove() {
                 state.set_reply_case(case);
             }
             if state.must_close() {
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(reply.map(|body| TrackedReply::new(body, state)))
+            Ok(reply.map(|body| TrackedReply::new(body, state)))
         }
     });
     connection::run(stream, service, state, H::HAS_METADATA).await;

@@ -19,6 +19,7 @@ pub use background::BackgroundCopies;
 pub use remote::RemoteCopies;
 
 use super::exchange::{self, Authorized, Outcome, Received};
+use super::faults;
 use super::reply_memory::ReplyMemory;
 use super::{
     AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary, preflight,
@@ -218,6 +219,7 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
         let Authorized { head, grant, .. } = authorized;
         let request = Request::read(head, &self.front.addresses)?;
         outcome.operation = Some(exchange::OperationKind::Blob(request.kind()));
+        faults::before_work(&self.front, received, outcome).await?;
         check_secondary(&self.front, head.target, request.kind())?;
         let allowed = request.check_access(grant)?;
         let prepared = match request.prepare() {

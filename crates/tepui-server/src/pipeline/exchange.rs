@@ -1,6 +1,7 @@
 //! One request and what becomes of it, until the last byte of the answer is sent.
 
 use super::sinks::Sinks;
+use crate::faults::Fault;
 use crate::net::accept::Peer;
 use crate::net::body::ReplyBody;
 use hyper::http::{HeaderMap, Method, Request, request};
@@ -71,6 +72,8 @@ pub(super) struct Outcome {
     pub(super) operation: Option<OperationKind>,
     pub(super) error_code: Option<&'static str>,
     pub(super) cost: Option<Cost>,
+    /// What a test bench has chosen for it.
+    pub(super) fault: Option<Box<Fault>>,
     /// What the answer holds of the memory for replies.
     pub(super) memory: Option<OwnedSemaphorePermit>,
 }

@@ -1,6 +1,7 @@
 //! The requests of the Queue service.
 
 use super::exchange::{self, Authorized, Outcome, Received};
+use super::faults;
 use super::reply_memory::ReplyMemory;
 use super::{
     AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary, preflight,
@@ -71,6 +72,7 @@ impl<E: Engine> ServiceHandler for Queues<E> {
         let Authorized { head, grant, .. } = &authorized;
         let request = Request::read(head)?;
         outcome.operation = Some(exchange::OperationKind::Queue(request.kind()));
+        faults::before_work(&self.front, received, outcome).await?;
         check_secondary(&self.front, head.target, request.kind())?;
         request.check_access(grant)?;
         let prepared = request.prepare()?;

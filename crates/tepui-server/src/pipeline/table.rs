@@ -1,6 +1,7 @@
 //! The requests of the Table service.
 
 use super::exchange::{self, Authorized, Exchange, Outcome, Received};
+use super::faults;
 use super::reply_memory::ReplyMemory;
 use super::{
     AccountProperties, AccountSettings, Front, ServiceHandler, admit, check_host, check_secondary,
@@ -135,6 +136,7 @@ impl<E: Engine> ServiceHandler for Tables<E> {
         let request = Request::read(head)?;
         let kind = request.kind();
         outcome.operation = Some(exchange::OperationKind::Table(kind));
+        faults::before_work(&self.front, received, outcome).await?;
         // What a batch does is known once it is decoded.
         let done = if kind == EntityGroupTransaction { QueryEntities } else { kind };
         check_secondary(&self.front, head.target, done)?;

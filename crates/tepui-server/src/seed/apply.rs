@@ -19,7 +19,9 @@ use tepui_model::queue::{self, QueueName, SequencedOperation};
 use tepui_model::table::{self, TableName};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Caller, Upload, Uploaded};
+use tepui_service::test_bench::TestBench;
 use tepui_service::{BlobService, QueueService, TableService};
+use tepui_storage::rewindable::RewindableEngine;
 use tepui_storage::{Engine, Extents};
 use tokio::sync::mpsc;
 
@@ -36,6 +38,18 @@ pub(crate) struct Seeder<E: Engine, X: Extents> {
     pub(crate) queues: Arc<QueueService<E>>,
     pub(crate) blobs: Arc<BlobService<E, X>>,
     pub(crate) config: Config,
+}
+
+impl<E: Engine, X: Extents> Seeder<RewindableEngine<E>, X> {
+    /// Of the services of a server.
+    pub(crate) fn of(bench: &TestBench<E, X>, config: &Config) -> Self {
+        Self {
+            tables: Arc::clone(&bench.tables),
+            queues: Arc::clone(&bench.queues),
+            blobs: Arc::clone(&bench.blobs),
+            config: config.clone(),
+        }
+    }
 }
 
 /// What the steps before have begun.

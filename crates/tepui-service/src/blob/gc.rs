@@ -81,25 +81,32 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
         }
         let mut expired_at = None;
+        let mut is_clock_set = false;
         loop {
+            let clock_set = self.clock.changed();
             let now = self.clock.now();
             let due = expired_at.is_none_or(|last: Timestamp| now >= last.saturating_add(EXPIRY_INTERVAL));
             let round = async {
                 if due {
                     // In a store that others use, too, their orphans are found one day.
                     self.free_orphaned_extents().await?;
+                }
+                if due || is_clock_set {
                     self.expire_once().await?;
                 }
                 self.collect_garbage_once().await
             };
             match leases.run(Work::CollectBlobs, round).await {
-                Some(Ok(())) if due => expired_at = Some(now),
+                Some(Ok(())) if due || is_clock_set => expired_at = Some(now),
                 Some(Ok(())) | None => {}
                 Some(Err(error)) => {
                     tracing::warn!(%error, "cannot give back the space of deleted blobs yet")
                 }
             }
-            tokio::time::sleep(SCAN_INTERVAL).await;
+            is_clock_set = tokio::select! {
+                () = tokio::time::sleep(SCAN_INTERVAL) => false,
+                () = clock_set => true,
+            };
         }
     }
 
@@ -326,7 +333,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let Some(row) = writes.get(gc_record).await? else { continue };
             // Later than now: it is being made, by this node or another one. See merge.rs.
             let kept_until = record::decode_number(&row)?;
-            if kept_until > self.clock.now().ticks() {
+            if kept_until > self.clock.of_machine(self.clock.now()).ticks() {
                 continue;
             }
             rows += 1;

@@ -115,7 +115,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     }
                 }
             }
-            let kept_until = self.clock.tick().saturating_add(KEPT_FOR);
+            let kept_until = self.clock.of_machine(self.clock.tick()).saturating_add(KEPT_FOR);
             writes.put_stamped(keyspace::dropped_content(to), encode_number(kept_until.ticks()));
             let (outcome, transaction) = (writes.finish(CopyOutcome::Whole), snapshot.into_inner());
             commit(&*self.engine, transaction, outcome, SpaceUse::Consumes).await.map_err(ServiceError::from)

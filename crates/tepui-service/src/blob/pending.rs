@@ -302,7 +302,10 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     fn is_interrupted(&self, id: &str, until: Timestamp, which: Interrupted) -> bool {
         match which {
-            Interrupted::Expired => until.saturating_add(MAX_CLOCK_SKEW) <= self.clock.now(),
+            // Those of this process go on, even if the clock was set to a time after their lease.
+            Interrupted::Expired => {
+                until.saturating_add(MAX_CLOCK_SKEW) <= self.clock.now() && !self.copies.is_active(id)
+            }
             Interrupted::OfOtherProcesses => !self.copies.is_active(id),
         }
     }

@@ -128,13 +128,18 @@ impl<S: Snapshot> PendingView<S> {
         self.now.saturating_add(visibility).saturating_add(skew)
     }
 
-    /// Decides the next step. `now` must be later than in every step before.
+    /// The time of the last step.
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Decides the next step, right after the step before if `now` is not later.
     pub(super) async fn decide(
         &mut self,
         command: Command<'_>,
         now: Timestamp,
     ) -> Result<CommandReply, StepError> {
-        self.now = now;
+        self.now = now.later_than(self.now);
         self.expired = 0;
         let operation = match command {
             Command::Operation(operation) => operation,

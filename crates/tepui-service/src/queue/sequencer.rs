@@ -124,7 +124,9 @@ impl<P: CommitPipeline> PendingCommits<P> {
     /// Whether another step may be decided on this snapshot.
     pub(super) fn can_continue(&self, now: Timestamp) -> bool {
         let age = Duration::from_nanos(now.ticks().saturating_sub(self.began.ticks()).saturating_mul(100));
-        !self.view.is_deleted()
+        // A view cannot go back if the clock was.
+        now > self.view.now()
+            && !self.view.is_deleted()
             && !self.view.base().is_poisoned()
             && age < MAX_AGE
             && self.submitted < MAX_STEPS

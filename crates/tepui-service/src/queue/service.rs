@@ -1,5 +1,6 @@
 //! The Queue service of all accounts of a server.
 
+use super::inspect::{self, MessageCursor, MessagePage};
 use super::pending_view::{PendingView, QueueTarget, SWEEP_LAG, StepError};
 use super::sequencer::{Command, CommandReply, PendingCommits, QueueId, QueueSequencer, QueueSequencers};
 use super::{queues, read};
@@ -230,6 +231,23 @@ impl<E: Engine> QueueService<E> {
         self.find(account, queue).await.map(drop)
     }
 
+    /// The messages of a queue from a place on, `count` at most, also those that are hidden. Nothing changes by it.
+    pub async fn all_messages(
+        &self,
+        account: &str,
+        queue: &QueueName,
+        from: Option<MessageCursor>,
+        count: usize,
+    ) -> Result<MessagePage, ServiceError> {
+        let read = || async {
+            let snapshot = self.begin().await?;
+            let (_, row) = queues::find(&self.catalogue, &snapshot, account, queue.as_str()).await?;
+            let queue = StoredQueue::incarnation_of(&row)?;
+            inspect::all_messages(&snapshot, queue, from, count, self.clock.tick()).await
+        };
+        restart(read).await
+    }
+
     /// The stored access policy `id` of a queue, if there is one.
     pub async fn signed_identifier(
         &self,
@@ -266,10 +284,14 @@ impl<E: Engine> QueueService<E> {
     /// Removes expired messages until it is dropped. For a background task.
     pub async fn sweep(self: &Arc<Self>, leases: &WorkLeases<E>) {
         loop {
+            let clock_set = self.clock.changed();
             if let Some(Err(error)) = leases.run(Work::SweepQueues, self.sweep_once()).await {
                 tracing::warn!(%error, "cannot remove expired messages yet");
             }
-            tokio::time::sleep(SWEEP_INTERVAL).await;
+            tokio::select! {
+                () = tokio::time::sleep(SWEEP_INTERVAL) => {}
+                () = clock_set => {}
+            }
         }
     }
 

@@ -29,7 +29,7 @@ pub struct Verifier<'a> {
     /// Of the account that is addressed.
     pub keys: &'a SigningKeys,
     pub now: Timestamp,
-    /// The time by the clocks of clients, for the dates that they sign: see [`Clock::of_clients`](tepui_model::Clock::of_clients).
+    /// The time by the clocks of clients, for the dates that they sign: see [`Clock::of_machine`](tepui_model::Clock::of_machine).
     pub now_of_clients: Timestamp,
     pub peer_ip: IpAddr,
     pub secure: bool,

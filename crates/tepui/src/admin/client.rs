@@ -150,6 +150,16 @@ fn read_ports(path: &Path) -> Result<Value, Failure> {
     })
 }
 
+/// Text as a part of a path or of a query.
+pub(crate) fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
 /// An answer, its body with or without the chunks of HTTP.
 struct Answer {
     status: u16,

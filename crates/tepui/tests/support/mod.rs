@@ -14,7 +14,7 @@ use http::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -107,6 +107,8 @@ pub(crate) struct Server {
     pub(crate) blob_port: u16,
     /// Where metrics are served, or 0.
     pub(crate) admin_port: u16,
+    /// The token of the admin API, if the server has made one.
+    pub(crate) admin_token: String,
     /// From starting the process to its saying that it listens.
     pub(crate) ready_after: Duration,
     /// Where it prints, and where it says its ports.
@@ -160,6 +162,7 @@ impl Server {
             queue_port: 0,
             blob_port: 0,
             admin_port: 0,
+            admin_token: String::new(),
             ready_after: Duration::ZERO,
             files,
         };
@@ -174,6 +177,7 @@ impl Server {
         let port = |service: &str| ports[service]["port"].as_u64().unwrap_or_default().try_into().unwrap();
         (server.port, server.queue_port, server.blob_port) = (port("table"), port("queue"), port("blob"));
         server.admin_port = port("admin");
+        server.admin_token = ports["admin"]["token"].as_str().unwrap_or_default().to_owned();
         server
     }
 
@@ -183,6 +187,11 @@ impl Server {
 
     pub(crate) fn blobs(&self) -> Client {
         Client::connect(self.blob_port).unwrap()
+    }
+
+    /// Where it has said its ports.
+    pub(crate) fn ports_file(&self) -> PathBuf {
+        self.files.path().join("ports.json")
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -24,7 +24,8 @@ pub struct ReplyBody {
 /// The part of a reply that is still to be read.
 struct Unread {
     source: Box<dyn Pieces>,
-    bytes: u64,
+    /// `None`: nobody knows yet.
+    bytes: Option<u64>,
     /// A read had to wait: the source is a disk, which can be read while the network sends.
     is_slow: bool,
 }
@@ -56,7 +57,12 @@ impl ReplyBody {
 
     /// Pieces in memory, and `bytes` more, which `source` reads while those are sent.
     pub fn streamed(pieces: Vec<Bytes>, source: Box<dyn Pieces>, bytes: u64) -> Self {
-        Self { unread: Some(Unread { source, bytes, is_slow: false }), ..Self::pieces(pieces) }
+        Self { unread: Some(Unread { source, bytes: Some(bytes), is_slow: false }), ..Self::pieces(pieces) }
+    }
+
+    /// What `source` reads while it is sent, however much that will be: the reply is chunked.
+    pub(crate) fn open_ended(source: Box<dyn Pieces>) -> Self {
+        Self { unread: Some(Unread { source, bytes: None, is_slow: false }), ..Self::default() }
     }
 
     /// Keeps its share of the memory budget of replies until it is sent.
@@ -71,13 +77,18 @@ impl ReplyBody {
         self
     }
 
-    /// The bytes left to send.
+    /// The bytes left to send, as far as is known.
     pub fn len(&self) -> u64 {
-        self.waiting.remaining() as u64 + self.unread.as_ref().map_or(0, |unread| unread.bytes)
+        self.waiting.remaining() as u64 + self.unread.as_ref().and_then(|unread| unread.bytes).unwrap_or(0)
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && !self.is_open_ended()
+    }
+
+    /// Whether nobody knows how much is left.
+    fn is_open_ended(&self) -> bool {
+        self.unread.as_ref().is_some_and(|unread| unread.bytes.is_none())
     }
 
     /// Reads the next pieces.
@@ -88,17 +99,19 @@ impl ReplyBody {
                 unread.is_slow = true;
                 return Poll::Pending;
             }
-            Poll::Ready(None) if unread.bytes == 0 => self.unread = None,
+            Poll::Ready(None) if unread.bytes.unwrap_or(0) == 0 => self.unread = None,
             Poll::Ready(None) => return broken("it ends too early"),
             Poll::Ready(Some(pieces)) => {
                 let bytes = pieces.iter().map(Bytes::len).sum::<usize>() as u64;
-                let Some(left) = unread.bytes.checked_sub(bytes) else {
-                    return broken("there are more bytes than declared");
-                };
-                unread.bytes = left;
                 self.waiting.extend(pieces);
-                if left == 0 {
-                    self.unread = None;
+                if let Some(declared) = &mut unread.bytes {
+                    let Some(left) = declared.checked_sub(bytes) else {
+                        return broken("there are more bytes than declared");
+                    };
+                    *declared = left;
+                    if left == 0 {
+                        self.unread = None;
+                    }
                 }
             }
         }
@@ -152,7 +165,7 @@ impl hyper::body::Body for ReplyBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.len())
+        if self.is_open_ended() { SizeHint::default() } else { SizeHint::with_exact(self.len()) }
     }
 }
 
