@@ -3,7 +3,7 @@
 //! | | |
 //! | --- | --- |
 //! | `client.rs` | finds the server and its token, and sends calls |
-//! | `clock.rs`, `faults.rs`, `messages.rs`, `tail.rs` | the commands |
+//! | `clock.rs`, `faults.rs`, `messages.rs`, `reset.rs`, `seed.rs`, `snapshot.rs`, `tail.rs` | the commands |
 //! | `duration.rs` | durations as people write them |
 //!
 //! A command is added as a variant of [`AdminCommand`], with a file of its own.
@@ -13,6 +13,9 @@ mod clock;
 mod duration;
 mod faults;
 mod messages;
+mod reset;
+mod seed;
+mod snapshot;
 mod tail;
 
 use crate::serve::Failure;
@@ -42,6 +45,9 @@ enum AdminCommand {
     Clock(clock::ClockOptions),
     Faults(faults::FaultsOptions),
     Messages(messages::MessagesOptions),
+    Reset(reset::ResetOptions),
+    Seed(seed::SeedOptions),
+    Snapshot(snapshot::SnapshotOptions),
     Tail(tail::TailOptions),
 }
 
@@ -52,6 +58,9 @@ pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
         AdminCommand::Clock(options) => clock::clock(&client, options, output),
         AdminCommand::Faults(options) => faults::faults(&client, options, output),
         AdminCommand::Messages(options) => messages::messages(&client, options, output),
+        AdminCommand::Reset(options) => reset::reset(&client, options, output),
+        AdminCommand::Seed(options) => seed::seed(&client, options, output),
+        AdminCommand::Snapshot(options) => snapshot::snapshot(&client, options, output),
         AdminCommand::Tail(options) => tail::tail(&client, options, output),
     }
 }

@@ -7,7 +7,7 @@ use hyper::http::Response;
 use tepui_storage::{Engine, Extents};
 
 /// The longest archive. What is larger can be there from the start (`--seed`), or come in parts.
-const MAX_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 128 << 20;
 
 pub(crate) struct SeedArea<E: Engine, X: Extents> {
     seeder: Seeder<E, X>,
