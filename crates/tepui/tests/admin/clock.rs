@@ -84,7 +84,7 @@ fn a_lease_expires_by_it() {
     client.create_container("pictures");
     client.put_blob("/pictures/one", b"first");
     let acquire = [("x-ms-lease-action", "acquire"), ("x-ms-lease-duration", "60")];
-    let mut lease =
+    let lease =
         |client: &mut Client| client.blob("PUT", "/pictures/one?comp=lease", &acquire, b"").unwrap().status;
     assert_eq!((lease(&mut client), lease(&mut client)), (201, 409));
     let write =
