@@ -87,6 +87,17 @@ pub struct Rewound {
     pub also: Option<Write>,
 }
 
+/// A rewind under way.
+#[derive(Default)]
+struct Rewind {
+    /// Keys that do not have what the snapshot has.
+    kept: Vec<Key>,
+    seen: usize,
+    written: usize,
+    /// Something may have been written.
+    has_begun: bool,
+}
+
 impl<E: Engine> RewindableEngine<E> {
     /// The engine itself.
     pub fn off(inner: Arc<E>) -> Self {
@@ -410,54 +421,79 @@ impl<E: Engine> Exclusive<E> {
     /// Goes back to a snapshot, and returns how many keys were written; `None` if there is no such snapshot. All snapshots stay.
     ///
     /// `decide` says what a key is to have, by what it has now and what it has in the snapshot. Keys come in their order. If
-    /// it takes more than one commit and one of them fails, nothing can be read until a rewind succeeds.
+    /// it fails when something may have been written, nothing can be read until a rewind succeeds.
     pub async fn rewind<F: From<CommitError>>(
         &self,
         name: &str,
         decide: impl Fn(&Key, Option<&Value>, Option<&Value>) -> Result<Rewound, F>,
     ) -> Result<Option<usize>, F> {
         let Some((target, keys)) = self.written_since(name) else { return Ok(None) };
-        let storage = |error: StorageError| F::from(CommitError::Storage(error));
-        let mut kept = Vec::new();
-        let (mut writes, mut bytes, mut count) = (Vec::new(), 0, 0);
-        let mut begun = false;
         let keys: Vec<Key> = keys.into_iter().collect();
+        let mut rewind = Rewind::default();
+        match self.write_back(&*target, &keys, &mut rewind, decide).await {
+            Ok(()) => {
+                self.finish_rewind(name, rewind.kept);
+                Ok(Some(rewind.written))
+            }
+            Err(error) => {
+                if rewind.has_begun {
+                    let why = format!("{} of {} keys were looked at", rewind.seen, keys.len());
+                    self.history.snapshots.lock().mixed = Some(why);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes what keys are to have, in as few commits as possible.
+    async fn write_back<F: From<CommitError>>(
+        &self,
+        target: &E::Transaction,
+        keys: &[Key],
+        rewind: &mut Rewind,
+        decide: impl Fn(&Key, Option<&Value>, Option<&Value>) -> Result<Rewound, F>,
+    ) -> Result<(), F> {
+        let storage = |error: StorageError| F::from(CommitError::Storage(error));
+        let (mut writes, mut bytes) = (Vec::new(), 0);
         for chunk in keys.chunks(REWIND_KEYS) {
             let now = self.begin().await.map_err(storage)?;
             let before = now.get_many(chunk).await.map_err(storage)?;
             let wanted = target.get_many(chunk).await.map_err(storage)?;
             for ((key, before), wanted) in chunk.iter().zip(before).zip(wanted) {
-                let rewound = decide(key, before.as_ref(), wanted.as_ref())?;
-                if rewound.value != wanted {
-                    kept.push(key.clone());
+                let Rewound { value, also } = decide(key, before.as_ref(), wanted.as_ref())?;
+                if value != wanted {
+                    rewind.kept.push(key.clone());
                 }
-                if rewound.value != before {
-                    writes.push(match rewound.value {
-                        Some(value) => Write::Put(key.clone(), value),
-                        None => Write::Delete(key.clone()),
-                    });
-                    bytes += writes.last().map_or(0, Write::bytes);
-                }
-                if let Some(also) = rewound.also {
-                    kept.push(also.key().clone());
-                    bytes += also.bytes();
-                    writes.push(also);
+                rewind.kept.extend(also.as_ref().map(|also| also.key().clone()));
+                let write = (value != before).then(|| match value {
+                    Some(value) => Write::Put(key.clone(), value),
+                    None => Write::Delete(key.clone()),
+                });
+                for write in write.into_iter().chain(also) {
+                    bytes += write.bytes();
+                    writes.push(write);
                 }
                 if bytes >= REWIND_BYTES {
-                    count += writes.len();
-                    begun = true;
-                    self.write_back(std::mem::take(&mut writes)).await?;
+                    self.commit_back(std::mem::take(&mut writes), rewind).await?;
                     bytes = 0;
                 }
             }
+            rewind.seen += chunk.len();
             tokio::task::yield_now().await;
         }
-        count += writes.len();
-        if begun || !writes.is_empty() {
-            self.write_back(writes).await?;
+        if !writes.is_empty() {
+            self.commit_back(writes, rewind).await?;
         }
-        self.finish_rewind(name, kept);
-        Ok(Some(count))
+        Ok(())
+    }
+
+    async fn commit_back(&self, writes: Vec<Write>, rewind: &mut Rewind) -> Result<(), CommitError> {
+        let count = writes.len();
+        let transaction = self.begin().await?;
+        let outcome = self.commit(transaction, Commit::from(writes).with_frees_space(true)).await;
+        rewind.has_begun |= matches!(outcome, Ok(()) | Err(CommitError::Unknown(_)));
+        rewind.written += count;
+        outcome
     }
 
     /// Keys that may differ from a snapshot, and its state.
@@ -467,18 +503,6 @@ impl<E: Engine> Exclusive<E> {
         let since = snapshots.list.get(index..)?;
         let keys = since.iter().flat_map(|snapshot| &snapshot.written).cloned().collect();
         Some((Arc::clone(&since.first()?.state), keys))
-    }
-
-    async fn write_back<F: From<CommitError>>(&self, writes: Vec<Write>) -> Result<(), F> {
-        let written = async {
-            let transaction = self.begin().await?;
-            self.commit(transaction, Commit::from(writes).with_frees_space(true)).await
-        };
-        let written = written.await;
-        if let Err(error) = &written {
-            self.history.snapshots.lock().mixed = Some(error.to_string());
-        }
-        written.map_err(F::from)
     }
 
     /// The state is that of a snapshot, but for the keys `kept`.

@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod concurrency;
+#[path = "../shared/engine.rs"]
+mod engine;
+mod failures;
 mod model;
 mod scale;
 mod world;
