@@ -29,6 +29,18 @@ impl fmt::Debug for AccountKey {
     }
 }
 
+/// Whether an account can have this name: 1 to 63 letters, digits, `-` and `_`, and not the name of a secondary endpoint.
+///
+/// ```
+/// # use tepui_model::account::is_account_name;
+/// assert!(is_account_name("devstoreaccount1"));
+/// assert!(!is_account_name("devstoreaccount1-secondary"));
+/// ```
+pub fn is_account_name(name: &str) -> bool {
+    let spelled = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=63).contains(&name.len()) && name.bytes().all(spelled) && !name.ends_with("-secondary")
+}
+
 /// An account: its name and the one or two keys that are good for it.
 #[derive(Debug, Clone)]
 pub struct Account {

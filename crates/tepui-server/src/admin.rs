@@ -9,6 +9,8 @@
 //! | `messages.rs` | messages of queues, also hidden ones |
 //! | `partitions.rs` | the hottest partitions |
 //! | `requests.rs` | requests as they end, live |
+//! | `snapshots.rs` `reset.rs` | going back to what was stored before, or to nothing |
+//! | `seed.rs` | data to begin with |
 //!
 //! An area is added to the list in `run_all` (`lib.rs`), in one line. The order of checks: host and origin, token, route, test bench,
 //! body; what an area refuses comes last.
@@ -20,6 +22,9 @@ mod guard;
 pub(crate) mod messages;
 pub(crate) mod partitions;
 pub(crate) mod requests;
+pub(crate) mod reset;
+pub(crate) mod seed;
+pub(crate) mod snapshots;
 
 pub(crate) use call::Area;
 pub(crate) use guard::Guard;

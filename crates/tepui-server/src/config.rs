@@ -18,7 +18,7 @@ use clap::{Args, value_parser};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use tepui_model::account::Account;
+use tepui_model::account::{Account, is_account_name};
 
 /// How a server is to run. Every setting is one field: its documentation is the help text, and its attributes are the
 /// default and the range. The key in the file and the environment variable follow from its name (`config/sources.rs`).
@@ -36,6 +36,18 @@ pub struct Config {
     // Not an argument, as errors of arguments show their values. `[[account]]` in the file.
     #[arg(skip)]
     pub accounts: Vec<Account>,
+
+    /// Serve any account name, with data of its own and the public development key: a tenant for each test
+    ///
+    /// Accounts that are given keep their keys.
+    #[arg(long, help_heading = "General")]
+    pub any_account: bool,
+
+    /// Put what this directory or tar file holds into the server at its start: tables, queues, containers
+    ///
+    /// What is there already stays as it is. See docs/seed.md.
+    #[arg(long, value_name = "DIR|FILE", help_heading = "General", value_parser = path)]
+    pub seed: Option<PathBuf>,
 
     /// Serve only these services, such as --services table
     #[arg(
@@ -251,6 +263,17 @@ impl Config {
         if self.accounts.is_empty() { vec![development_account()] } else { self.accounts.clone() }
     }
 
+    /// Whether there is an account of this name.
+    pub fn serves(&self, account: &str) -> bool {
+        self.any_account && is_account_name(account)
+            || self.effective_accounts().iter().any(|served| served.name == account)
+    }
+
+    /// The account of what names none: the first one.
+    pub(crate) fn default_account(&self) -> String {
+        self.effective_accounts().into_iter().next().map(|account| account.name).unwrap_or_default()
+    }
+
     /// The servers that blobs are copied from.
     pub(crate) fn remote_hosts(&self) -> RemoteHosts {
         RemoteHosts { any_public: self.allow_remote_copy, listed: self.remote_copy_hosts.clone() }
@@ -292,9 +315,7 @@ impl Config {
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(ConfigError(format!("an account is given twice: {}", twice[0])));
         }
-        let served = self.effective_accounts();
-        let is_served = |name: &&String| served.iter().any(|account| account.name == **name);
-        if let Some(unknown) = self.versioned_accounts.iter().find(|name| !is_served(name)) {
+        if let Some(unknown) = self.versioned_accounts.iter().find(|name| !self.serves(name)) {
             return Err(ConfigError(format!(
                 "versions are to be kept of an account that is not served: {unknown}"
             )));

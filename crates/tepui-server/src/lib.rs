@@ -15,6 +15,7 @@ mod net;
 pub mod pipeline;
 mod proxies;
 mod remote_hosts;
+mod seed;
 mod tail;
 pub mod targets;
 pub mod telemetry;
@@ -28,12 +29,16 @@ pub use net::body::{Body, BodyError, BrokenReply, Pieces, ReplyBody};
 pub use net::limits::Limits;
 pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
+pub use seed::SeedError;
 
 use admin::clock::ClockArea;
 use admin::faults::FaultsArea;
 use admin::messages::MessagesArea;
 use admin::partitions::PartitionsArea;
 use admin::requests::RequestsArea;
+use admin::reset::ResetArea;
+use admin::seed::SeedArea;
+use admin::snapshots::SnapshotsArea;
 use admin::{Admin, Area, Guard};
 use analytics::{Analytics, CapacityMeter, LogRetention, LogWriter, MetricsKeeper, MetricsWriter};
 use config::{AdminToken, ServiceName};
@@ -41,11 +46,12 @@ use control::ControlSocket;
 use faults::Faults;
 use metrics::Metrics;
 use pipeline::{BackgroundCopies, Blobs, Front, Load, Queues, RemoteCopies, Tables};
+use seed::Seeder;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tail::Tail;
@@ -53,10 +59,12 @@ use targets::Targets;
 use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
 use tepui_model::Clock;
 use tepui_model::time::SystemClock;
+use tepui_service::test_bench::{GarbagePause, TestBench};
 use tepui_service::{
     BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, StoreAccess, TableOptions,
     TableService, WorkLeases,
 };
+use tepui_storage::rewindable::RewindableEngine;
 use tepui_storage::{Engine, Extents, MemoryEngine, MemoryExtents, StorageError};
 use tepui_wire::address::Service;
 use test_clock::TestClock;
@@ -105,6 +113,8 @@ pub enum StartError {
     Data(StorageError),
     /// The bytes of large blobs could not be opened.
     Extents(StorageError),
+    /// The server could not be seeded.
+    Seed(SeedError),
 }
 
 /// Starts a server and runs it until `shutdown`.
@@ -132,6 +142,9 @@ impl Server {
             None => None,
         };
         let data = Data::open(&config).await?;
+        if let Some(path) = &config.seed {
+            data.seed(&config, path).await.map_err(StartError::Seed)?;
+        }
         let control = match &data {
             Data::Memory(..) => None,
             Data::Disk(_, _, directory) => ControlSocket::open(directory),
@@ -200,6 +213,10 @@ async fn run_all<E: Engine, X: Extents>(
     shared: Arc<Shared>,
     shutdown: impl Future<Output = ()>,
 ) {
+    let engine = &Arc::new(match config.test_bench {
+        true => RewindableEngine::on(Arc::clone(engine)),
+        false => RewindableEngine::off(Arc::clone(engine)),
+    });
     let test_clock = config.test_bench.then(|| Arc::new(TestClock::new()));
     let clock: Arc<dyn Clock> = match &test_clock {
         Some(clock) => Arc::<TestClock>::clone(clock),
@@ -232,12 +249,22 @@ async fn run_all<E: Engine, X: Extents>(
     let leases =
         Arc::new(WorkLeases::new(Arc::clone(engine), Arc::clone(&clock), access, ids::random_ids()()));
     let mut chores = JoinSet::new();
-    let of_tables = Arc::clone(&leases);
-    chores.spawn(async move { collector.run(&of_tables).await });
+    let garbage = Arc::new(GarbagePause::default());
+    let (pause, collects, of_tables) = (Arc::clone(&garbage), Arc::clone(&collector), Arc::clone(&leases));
+    chores.spawn(async move { pause.run_between(|| collects.run(&of_tables)).await });
     let of_queues = Arc::clone(&leases);
     chores.spawn(async move { sweeper.sweep(&of_queues).await });
-    let of_blobs = Arc::clone(&leases);
-    chores.spawn(async move { cleaner.collect_garbage(&of_blobs).await });
+    let (pause, of_blobs) = (Arc::clone(&garbage), Arc::clone(&leases));
+    chores.spawn(async move { pause.run_between(|| cleaner.collect_garbage(&of_blobs)).await });
+    let bench = Arc::new(TestBench {
+        engine: Arc::clone(engine),
+        tables: Arc::clone(&tables),
+        queues: Arc::clone(&queues),
+        blobs: Arc::clone(&blobs),
+        collector,
+        clock: Arc::clone(&clock),
+        garbage,
+    });
     let faults = config.test_bench.then(|| Arc::new(Faults::default()));
     let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
     let analytics = Arc::new(Analytics::default());
@@ -285,6 +312,9 @@ async fn run_all<E: Engine, X: Extents>(
             Box::new(MessagesArea::new(Arc::clone(&queues))),
             Box::new(PartitionsArea::new(load.heat.clone().unwrap_or_default())),
             Box::new(RequestsArea::new(Arc::clone(tail))),
+            Box::new(SnapshotsArea::new(Arc::clone(&bench))),
+            Box::new(ResetArea::new(Arc::clone(&bench), config)),
+            Box::new(SeedArea::new(Seeder::of(&bench, config))),
         ];
         let guard = Guard::new(config, listener.address, token);
         let handler = Arc::new(Admin::new(guard, Arc::clone(metrics), config.test_bench, areas));
@@ -385,6 +415,14 @@ impl Data {
         opened.unwrap_or_else(|panic| Err(StartError::Data(StorageError::failed(panic.to_string()))))
     }
 
+    /// Puts what a path holds into the server, before it serves anybody.
+    async fn seed(&self, config: &Config, path: &Path) -> Result<(), SeedError> {
+        match self {
+            Self::Memory(engine, extents) => seed::at_start(engine, extents, config, path).await,
+            Self::Disk(engine, extents, _) => seed::at_start(engine, extents, config, path).await,
+        }
+    }
+
     async fn checkpoint(&self) -> io::Result<Checkpoint> {
         match self {
             Self::Memory(..) => {
@@ -444,6 +482,7 @@ impl fmt::Display for StartError {
             Self::Listen(_, address, error) => write!(f, "cannot listen ({error}): {address}"),
             Self::Data(error) => error.fmt(f),
             Self::Extents(error) => error.fmt(f),
+            Self::Seed(error) => write!(f, "cannot seed the server: {error}"),
         }
     }
 }

@@ -38,7 +38,7 @@ use self::exchange::{Authorized, BodyMeter, Exchange, Outcome, Received};
 use self::receipts::WantedReceipt;
 use self::sinks::Sinks;
 use crate::analytics::Analytics;
-use crate::config::{Config, Receipts};
+use crate::config::{Config, Receipts, development_account};
 use crate::faults::Faults;
 use crate::ids::RequestIds;
 use crate::metrics::Metrics;
@@ -112,11 +112,15 @@ impl Front {
             accounts: accounts.iter().map(|account| account.name.clone()).collect(),
             ..AddressRules::new(service)
         };
+        let keys = KeyRing::new(&Accounts::new(accounts));
         Self {
             service,
             clock,
             ids: RequestIds::random(),
-            keys: KeyRing::new(&Accounts::new(accounts)),
+            keys: match config.any_account {
+                true => keys.with_any_account(SigningKeys::new(&development_account())),
+                false => keys,
+            },
             addresses,
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
             secondary: config.secondary,

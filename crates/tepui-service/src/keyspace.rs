@@ -223,6 +223,20 @@ pub(crate) fn reserved_name(account: &str, lower_name: &str) -> Key {
     KeyWriter::new(space::RESERVED_NAME).text(account).last_text(lower_name).finish()
 }
 
+/// The rows of an account, or of all accounts, in a space whose keys begin with the account.
+pub(crate) fn rows_of_account(space: u8, account: Option<&str>) -> KeyRange {
+    let prefix = || match account {
+        Some(account) => KeyWriter::new(space).text(account),
+        None => KeyWriter::new(space),
+    };
+    KeyRange { start: prefix().finish(), end: prefix().after_all() }
+}
+
+/// The account and the service inside a key of service properties.
+pub(crate) fn service_properties_of(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    two_texts(key.get(1..)?)
+}
+
 /// The service properties of one of an account's services.
 pub(crate) fn service_properties(account: &str, service: &str) -> Key {
     KeyWriter::new(space::SERVICE_PROPERTIES).text(account).last_text(service).finish()

@@ -16,6 +16,7 @@ mod record;
 mod settings;
 mod stats;
 pub mod table;
+pub mod test_bench;
 mod transact;
 mod work_lease;
 

@@ -23,6 +23,9 @@ use tokio::time::Instant;
 /// How long service properties are cached: another process may change them.
 const MAX_AGE: Duration = Duration::from_secs(5);
 
+/// The most accounts whose properties are cached.
+const MAX_ACCOUNTS: usize = 4096;
+
 /// Service properties of one kind of service, and their record.
 pub(crate) trait StoredProperties: Default {
     type Change;
@@ -93,8 +96,7 @@ impl<P: StoredProperties> Settings<P> {
         Self { service, cached: RwLock::new(Cached { properties: HashMap::new(), invalidations: 0 }) }
     }
 
-    /// Changes made by this process are visible at once, those of another after a few seconds. Only for accounts that
-    /// exist, since every one is cached.
+    /// Changes made by this process are visible at once, those of another after a few seconds.
     pub(crate) async fn of_account<E: Engine>(
         &self,
         engine: &E,
@@ -117,6 +119,10 @@ impl<P: StoredProperties> Settings<P> {
         let properties = Arc::new(properties.await?);
         let mut cached = self.cached.write();
         if cached.invalidations == invalidations {
+            if cached.properties.len() >= MAX_ACCOUNTS && !cached.properties.contains_key(account) {
+                // Any name may be an account.
+                cached.properties.clear();
+            }
             cached.properties.insert(account.to_owned(), (now, Arc::clone(&properties)));
         }
         Ok(properties)
@@ -172,6 +178,13 @@ impl<P: StoredProperties> Settings<P> {
     pub(crate) fn invalidate(&self, account: &str) {
         let mut cached = self.cached.write();
         cached.properties.remove(account);
+        cached.invalidations += 1;
+    }
+
+    /// The same for all accounts.
+    pub(crate) fn invalidate_all(&self) {
+        let mut cached = self.cached.write();
+        cached.properties.clear();
         cached.invalidations += 1;
     }
 }

@@ -8,6 +8,7 @@
 //! | `extents.rs` `readers.rs` | large bytes; readers that frees wait for |
 //! | `stats.rs` | what storage counts of itself |
 //! | `memory_engine.rs` `memory_extents.rs` | both in memory |
+//! | `rewindable.rs` | named snapshots of any engine, for test benches |
 //! | `contract/` | the suites that every implementation passes |
 //!
 //! This crate knows nothing about tables, queues, blobs or HTTP, and nothing about disks: services lay out their own keys and
@@ -22,6 +23,7 @@ mod limits;
 mod memory_engine;
 mod memory_extents;
 mod readers;
+pub mod rewindable;
 pub mod stats;
 pub mod versions;
 

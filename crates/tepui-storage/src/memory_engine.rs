@@ -1,7 +1,8 @@
 //! The engine in memory, for tests and for data that may be lost.
 //!
 //! Multi-version concurrency control: every key has a short list of versions. A transaction reads at one version, registered
-//! in the list of live ones; versions that no live transaction can see are dropped by later commits.
+//! in the list of live ones; versions that no live transaction can see are dropped by later commits. A transaction that is held
+//! for long keeps the versions that it sees, and none of those written since.
 
 use crate::stats::CommitOutcomes;
 use crate::versions::{PipelineHistory, Version};
@@ -10,14 +11,18 @@ use crate::{
     StorageError, Transaction, Value, Write,
 };
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many commits a tombstone is kept for, so that a commit that depends on the deleted key conflicts. A commit with an
 /// older snapshot conflicts with every key that is not there.
 const TOMBSTONE_RETENTION: u64 = 4096;
+
+/// A transaction that began more commits ago than this is held for long: others do not wait for it to end.
+const YOUNG_COMMITS: u64 = 4096;
 
 /// How many rows `reclaim` removes before it releases the lock.
 const RECLAIM_STEP: usize = 1024;
@@ -46,6 +51,8 @@ struct MemoryStore {
     /// What readers may see. Changed only while `state` is locked for writing.
     published: RwLock<u64>,
     live: Mutex<BTreeMap<u64, usize>>,
+    /// A transaction has ended: what was kept only for old ones may be dropped.
+    ended: AtomicBool,
     /// Hashes keys for commit pipelines.
     hasher: RandomState,
     commits: CommitOutcomes,
@@ -56,6 +63,8 @@ struct VersionedRows {
     rows: BTreeMap<Key, Versions>,
     /// Keys that have something to drop once no snapshot is older than the version beside them.
     stale: VecDeque<(u64, Key)>,
+    /// Keys with versions that only old transactions see.
+    held: HashSet<Key>,
     /// Keys of which only a tombstone is left, and its version.
     tombstones: VecDeque<(u64, Key)>,
     /// The newest tombstone that was dropped.
@@ -149,7 +158,11 @@ impl MemoryStore {
         for write in commit.take_writes() {
             state.apply(version, write);
         }
-        state.drop_unseen(self.oldest_live(version - 1), version);
+        if !state.held.is_empty() && self.ended.swap(false, Ordering::Relaxed) {
+            state.requeue_held();
+        }
+        let (oldest, old) = self.live_versions(version - 1);
+        state.drop_unseen(oldest, &old, version);
         *self.published.write() = version;
         Ok(())
     }
@@ -170,8 +183,12 @@ impl MemoryStore {
         self.live.lock()
     }
 
-    fn oldest_live(&self, published: u64) -> u64 {
-        self.live().first_key_value().map_or(published, |(version, _)| *version)
+    /// The oldest version that a young transaction reads, and those of all old ones.
+    fn live_versions(&self, published: u64) -> (u64, Vec<u64>) {
+        let live = self.live();
+        let young_from = published.saturating_sub(YOUNG_COMMITS);
+        let oldest = live.range(young_from..).next().map_or(published, |(version, _)| *version);
+        (oldest, live.range(..young_from).map(|(version, _)| *version).collect())
     }
 }
 
@@ -215,13 +232,23 @@ impl VersionedRows {
         }
     }
 
-    /// Drops the versions that no snapshot from `oldest` on can see.
-    fn drop_unseen(&mut self, oldest: u64, now: u64) {
+    /// Makes keys stale again that were kept for an old transaction.
+    fn requeue_held(&mut self) {
+        for key in std::mem::take(&mut self.held) {
+            if let Some((version, _)) = self.rows.get(&key).and_then(|versions| versions.last()) {
+                self.stale.push_back((*version, key));
+            }
+        }
+    }
+
+    /// Drops the versions that no snapshot from `oldest` on can see, nor one of the `old` ones before it.
+    fn drop_unseen(&mut self, oldest: u64, old: &[u64], now: u64) {
         while let Some((version, key)) = pop_until(&mut self.stale, oldest) {
             let Some(versions) = self.rows.get_mut(&key) else { continue };
             let seen = versions.partition_point(|(version, _)| *version <= oldest);
-            versions.drain(..seen.saturating_sub(1));
-            if matches!(versions.as_slice(), [(last, None)] if *last == version) {
+            if keep_for(old, versions, seen) {
+                self.held.insert(key);
+            } else if matches!(versions.as_slice(), [(last, None)] if *last == version) {
                 self.tombstones.push_back((version, key));
             }
         }
@@ -234,6 +261,26 @@ impl VersionedRows {
             }
         }
     }
+}
+
+/// Drops those of the first `seen` versions, but for the last of them, that none of the `old` snapshots sees. Returns whether
+/// any is left.
+fn keep_for(old: &[u64], versions: &mut Versions, seen: usize) -> bool {
+    let unseen = seen.saturating_sub(1);
+    if old.is_empty() {
+        versions.drain(..unseen);
+        return false;
+    }
+    let ends: Vec<u64> = versions.iter().skip(1).take(unseen).map(|(version, _)| *version).collect();
+    let (mut index, mut kept) = (0, 0);
+    versions.retain(|(version, _)| {
+        let end = ends.get(index);
+        index += 1;
+        let is_seen = end.is_none_or(|end| old.iter().any(|old| (*version..*end).contains(old)));
+        kept += usize::from(end.is_some() && is_seen);
+        is_seen
+    });
+    kept > 0
 }
 
 /// Takes the first entry if it is not newer than `version`.
@@ -299,6 +346,7 @@ impl Drop for MemoryTransaction {
             *count -= 1;
             if *count == 0 {
                 live.remove(&self.at);
+                self.store.ended.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -354,5 +402,46 @@ mod tests {
         assert!(state.rows.len() as u64 <= TOMBSTONE_RETENTION + 1, "{} rows", state.rows.len());
         assert!(state.rows.values().map(Vec::len).max() <= Some(2));
         assert!(state.stale.len() + state.tombstones.len() <= TOMBSTONE_RETENTION as usize + 2);
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_is_held_keeps_what_it_sees_and_nothing_else() {
+        let engine = MemoryEngine::new();
+        let put = |key: &str, value: u64| Write::Put(Key::from(key.to_owned()), value.to_string().into());
+        let commit = async |writes: Vec<Write>| {
+            let transaction = engine.begin().await.expect("memory does not fail");
+            transaction.commit(writes.into()).await.expect("nobody else writes");
+        };
+        commit(vec![put("hot", 0), put("deleted", 0), put("kept", 0)]).await;
+        let held = engine.begin().await.expect("memory does not fail");
+        let see = async || {
+            let keys = ["hot", "deleted", "kept"].map(|key| Key::from(key.to_owned()));
+            let values = held.get_many(&keys).await.expect("memory does not fail");
+            assert!(values.iter().all(|value| value.as_deref() == Some(b"0")), "{values:?}");
+        };
+        commit(vec![Write::Delete("deleted".into())]).await;
+        for number in 1..4 * YOUNG_COMMITS {
+            let fresh = format!("fresh {number}");
+            commit(vec![put("hot", number), put(&fresh, number)]).await;
+            commit(vec![Write::Delete(fresh.into())]).await;
+        }
+        see().await;
+        {
+            let state = engine.store.read();
+            assert!(state.rows.len() as u64 <= TOMBSTONE_RETENTION + YOUNG_COMMITS, "{}", state.rows.len());
+            let versions: usize = state.rows.values().map(Vec::len).sum();
+            assert!(versions as u64 <= 2 * (TOMBSTONE_RETENTION + YOUNG_COMMITS), "{versions}");
+            assert!(state.held.len() <= 3, "{}", state.held.len());
+            assert!(state.stale.len() as u64 <= 2 * YOUNG_COMMITS, "{}", state.stale.len());
+        }
+        drop(held);
+        for number in 0..2 * TOMBSTONE_RETENTION {
+            commit(vec![put("hot", number)]).await;
+        }
+        let state = engine.store.read();
+        let rows: Vec<&Key> = state.rows.keys().collect();
+        assert_eq!(rows, [&Key::from("hot"), &Key::from("kept")]);
+        assert!(state.rows.values().all(|versions| versions.len() <= 2));
+        assert!(state.held.is_empty() && state.tombstones.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 //! | | |
 //! | --- | --- |
 //! | `client.rs` | finds the server and its token, and sends calls |
-//! | `clock.rs`, `faults.rs`, `messages.rs`, `partitions.rs`, `tail.rs` | the commands |
+//! | `clock.rs`, `faults.rs`, `messages.rs`, `partitions.rs`, `reset.rs`, `seed.rs`, `snapshot.rs`, `tail.rs` | the commands |
 //! | `duration.rs` | durations as people write them |
 //!
 //! A command is added as a variant of [`AdminCommand`], with a file of its own.
@@ -14,6 +14,9 @@ mod duration;
 mod faults;
 mod messages;
 mod partitions;
+mod reset;
+mod seed;
+mod snapshot;
 mod tail;
 
 use crate::serve::Failure;
@@ -44,6 +47,9 @@ enum AdminCommand {
     Faults(faults::FaultsOptions),
     Messages(messages::MessagesOptions),
     Partitions(partitions::PartitionsOptions),
+    Reset(reset::ResetOptions),
+    Seed(seed::SeedOptions),
+    Snapshot(snapshot::SnapshotOptions),
     Tail(tail::TailOptions),
 }
 
@@ -55,6 +61,9 @@ pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
         AdminCommand::Faults(options) => faults::faults(&client, options, output),
         AdminCommand::Messages(options) => messages::messages(&client, options, output),
         AdminCommand::Partitions(options) => partitions::partitions(&client, options, output),
+        AdminCommand::Reset(options) => reset::reset(&client, options, output),
+        AdminCommand::Seed(options) => seed::seed(&client, options, output),
+        AdminCommand::Snapshot(options) => snapshot::snapshot(&client, options, output),
         AdminCommand::Tail(options) => tail::tail(&client, options, output),
     }
 }

@@ -32,6 +32,9 @@ pub(crate) fn greeting(
         Ok(path) if !config.in_memory => writeln!(text, "  data   {}", path.display()),
         _ => writeln!(text, "  data   in memory, gone when the server stops"),
     };
+    if config.any_account {
+        text.push_str("  any other account name is served, too, with the development key\n");
+    }
     text.push_str("\nConnection string:\n");
     for account in &accounts {
         let _ = writeln!(text, "  {}", connection_string(account, addresses, show_keys));
@@ -43,17 +46,23 @@ pub(crate) fn greeting(
 pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, SocketAddr)]) -> Option<String> {
     let known = development_account().keys;
     let accounts = config.effective_accounts();
-    let account = accounts.iter().find(|account| account.keys.iter().any(|key| known.contains(key)))?;
+    let account = accounts.iter().find(|account| account.keys.iter().any(|key| known.contains(key)));
+    let (name, instead) = match (config.any_account, account) {
+        (true, _) => ("of any name", "do without --any-account".to_owned()),
+        (false, Some(Account { name, .. })) => {
+            (name.as_str(), format!("choose a key: TEPUI_ACCOUNTS={name}:KEY"))
+        }
+        (false, None) => return None,
+    };
     let (_, address) = addresses.iter().find(|(_, address)| !address.ip().to_canonical().is_loopback())?;
     let line = "!".repeat(78);
     Some(format!(
         "{line}\n\
          !! WARNING: everybody who can reach {address} can read, change and delete all data.\n\
          !! The account {name} is served with the development key, which is public.\n\
-         !! Listen on 127.0.0.1 only, or choose a key: TEPUI_ACCOUNTS={name}:KEY\n\
+         !! Listen on 127.0.0.1 only, or {instead}\n\
          !! (`openssl rand -base64 64` makes one).\n\
-         {line}\n",
-        name = account.name
+         {line}\n"
     ))
 }
 

@@ -101,7 +101,9 @@ fn explain(error: StartError) -> Failure {
         StartError::Listen(name, _, cause) if cause.kind() == io::ErrorKind::AddrInUse => {
             failed(format!("{error} (--{name}-port chooses another, 0 any free one)"))
         }
-        StartError::Listen(..) | StartError::Data(_) | StartError::Extents(_) => failed(error.to_string()),
+        StartError::Listen(..) | StartError::Data(_) | StartError::Extents(_) | StartError::Seed(_) => {
+            failed(error.to_string())
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use tepui_model::account::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
+use tepui_model::account::{
+    Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64, is_account_name,
+};
 
 /// As many as the signatures have that are made with it. Azure's keys have 64.
 const MIN_KEY_BYTES: usize = 32;
@@ -34,8 +36,7 @@ pub fn parse_accounts(text: &str) -> Result<Vec<Account>, ConfigError> {
 }
 
 fn account(name: &str, keys: &[&str]) -> Result<Account, ConfigError> {
-    let spelled = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if !(1..=63).contains(&name.len()) || !name.bytes().all(spelled) || name.ends_with("-secondary") {
+    if !is_account_name(name) {
         return Err(ConfigError(format!(
             "an account's name has letters, digits, - and _ and does not end in -secondary: {name}"
         )));

@@ -32,7 +32,8 @@ impl Browsers {
         let known = development_account();
         let is_public = |key| known.keys.contains(key);
         let guards = address.ip().is_loopback()
-            && config.effective_accounts().iter().any(|account| account.keys.iter().any(is_public));
+            && (config.any_account
+                || config.effective_accounts().iter().any(|account| account.keys.iter().any(is_public)));
         guards.then(|| Self {
             allowed_hosts: config.allowed_hosts.clone(),
             allow_cross_site: config.allow_cross_site,

@@ -10,7 +10,8 @@ use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tepui_digest::{Crc64, Digester, StreamMd5, crc64_of_zeros};
 use tepui_model::blob::{
-    Checksums, CopyPace, CopySource, Crc64Sum, CustomerSecret, Operation, PageWrite, Piece, SourcePlace,
+    Checksums, CopyPace, CopySource, Crc64Sum, CustomerSecret, Md5Sum, Operation, PageWrite, Piece,
+    SourcePlace,
 };
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Extent, ExtentWriter, Extents, Snapshot};
@@ -61,6 +62,18 @@ pub struct Uploaded {
     pub(super) checksums: Checksums,
     /// With the customer-provided key.
     pub(super) is_encrypted: bool,
+}
+
+impl Uploaded {
+    /// Before encryption.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The MD5 of the bytes, if it was computed: of the whole content of a blob it is.
+    pub fn md5(&self) -> Option<Md5Sum> {
+        self.checksums.md5
+    }
 }
 
 /// Where received bytes are stored.

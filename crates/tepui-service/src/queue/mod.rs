@@ -19,4 +19,5 @@ mod sequencer;
 mod service;
 
 pub use inspect::{MessageCursor, MessagePage, QueuedMessage};
+pub(crate) use read::states;
 pub use service::{QueueOptions, QueueService};

@@ -16,7 +16,7 @@ pub(super) async fn state<S: Snapshot>(snapshot: &S, queue: Incarnation) -> Resu
 }
 
 /// The states of queues, in their order.
-pub(super) async fn states<S: Snapshot>(
+pub(crate) async fn states<S: Snapshot>(
     snapshot: &S,
     queues: &[Incarnation],
 ) -> Result<Vec<QueueState>, ServiceError> {

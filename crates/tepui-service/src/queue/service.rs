@@ -297,6 +297,11 @@ impl<E: Engine> QueueService<E> {
         self.settings.cached(account)
     }
 
+    /// Drops the cached service properties of all accounts: they were changed by something else than requests.
+    pub(crate) fn forget_settings(&self) {
+        self.settings.invalidate_all();
+    }
+
     /// Whether the engine takes writes now.
     pub async fn health(&self) -> Result<(), StorageError> {
         self.engine.health().await

@@ -1,6 +1,7 @@
 //! The Table service.
 
 mod entities;
+mod import;
 pub(crate) mod metrics;
 mod plan;
 mod query;

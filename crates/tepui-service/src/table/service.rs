@@ -283,7 +283,7 @@ impl<E: Engine> TableService<E> {
     }
 
     /// The key of the catalogue row, for a guard, and the table's incarnation.
-    async fn table(
+    pub(super) async fn table(
         &self,
         snapshot: &E::Transaction,
         account: &str,
@@ -324,6 +324,11 @@ impl<E: Engine> TableService<E> {
     /// The service properties that were cached last, however long ago. Waits for nothing.
     pub fn cached_properties(&self, account: &str) -> Option<Arc<ServiceProperties>> {
         self.settings.cached(account)
+    }
+
+    /// Drops the cached service properties of all accounts: they were changed by something else than requests.
+    pub(crate) fn forget_settings(&self) {
+        self.settings.invalidate_all();
     }
 
     /// Whether the engine takes writes now.

@@ -76,8 +76,17 @@ impl AdminClient {
     /// Makes a call, `path` being below `/admin/v1`; the answer, or null if it is empty.
     pub(crate) fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        self.answer_to(method, path, &body)
+    }
+
+    /// Posts something that is not JSON.
+    pub(crate) fn upload(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
+        self.answer_to("POST", path, body)
+    }
+
+    fn answer_to(&self, method: &str, path: &str, body: &[u8]) -> Result<Value, Failure> {
         let mut text = String::new();
-        let answer = self.send(method, path, &body).and_then(|mut answer| {
+        let answer = self.send(method, path, body).and_then(|mut answer| {
             answer.read_to_string(&mut text)?;
             Ok(answer.status)
         });

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// Runs `tepui admin` for a server: its exit code and what it printed.
-fn run(server: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) fn run(server: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
     let ports = server.ports_file();
     let all = [&["admin", "--ports-file", ports.to_str().unwrap()], arguments].concat();
     let output = tepui(&all, Path::new("")).output().unwrap();
@@ -18,7 +18,7 @@ fn run(server: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 /// The same for what succeeds.
-fn said(server: &Server, arguments: &[&str]) -> String {
+pub(crate) fn said(server: &Server, arguments: &[&str]) -> String {
     let (code, out, error) = run(server, arguments);
     assert_eq!(code, Some(0), "{arguments:?}: {error}");
     out.trim_end().to_owned()

@@ -8,6 +8,7 @@ mod faults;
 mod guard;
 mod messages;
 mod refusals;
+mod storage;
 mod tail;
 
 #[path = "../support/mod.rs"]
