@@ -165,7 +165,12 @@ impl RequestMetrics {
     /// Counts a request that has ended.
     pub(crate) fn end(&self, service: Service, exchange: &FinishedExchange) {
         let of_service = &self.services[index(service)];
+        self.count(service, of_service, exchange);
+        // Last: who sees that none is under way, and then asks again, finds all of them counted.
         of_service.in_flight.dec();
+    }
+
+    fn count(&self, service: Service, of_service: &ServiceMetrics, exchange: &FinishedExchange) {
         of_service.bytes_in.inc_by(exchange.bytes_in);
         of_service.bytes_out.inc_by(exchange.bytes_out);
         let served = exchange.answered.saturating_duration_since(exchange.started);
