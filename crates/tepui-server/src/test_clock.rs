@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
-use tepui_model::time::SystemClock;
+use tepui_model::time::{MAX_NODES, SystemClock};
 use tepui_model::{Clock, Timestamp};
 use tokio::sync::Notify;
 
@@ -116,8 +116,8 @@ impl TestClock {
     fn change<E>(&self, to: impl FnOnce(Mode, Timestamp) -> Result<Mode, E>) -> Result<Reading, E> {
         let mut state = self.state.lock();
         state.mode = to(state.mode, self.machine.now())?;
-        state.issued.end_span();
         let reading = self.reading_of(&state);
+        state.issued.jump(reading.now);
         drop(state);
         self.changed.notify_waiters();
         Ok(reading)
@@ -145,53 +145,71 @@ impl Clock for TestClock {
     }
 }
 
-/// The ticks that were handed out, as spans: none is ever handed out twice, for ETags are made of them, and yet they
-/// follow a clock that is set back.
+/// The ticks that were handed out: none is ever handed out twice, for ETags are made of them, and yet they follow a clock
+/// that is set back.
+///
+/// Ticks are handed out in lanes: those of a lane are congruent to its number, as those of a node are. When the clock is set,
+/// the lane is chosen whose ticks are free at that time. So a test that begins at the same time again and again has its
+/// time, until every lane was used there.
 #[derive(Debug, Default)]
 struct IssuedTicks {
-    /// From the first to the last tick of each span. They do not overlap.
-    spans: BTreeMap<u64, u64>,
+    /// From the first to the last tick of each span of a lane, which do not overlap. The key is the lane and the first.
+    spans: BTreeMap<(u64, u64), u64>,
+    lane: u64,
     /// The span since the clock was set.
     current: Option<(u64, u64)>,
 }
 
 impl IssuedTicks {
+    /// As many as there are nodes, whose ticks are told apart in the same way.
+    const LANES: u64 = MAX_NODES;
     /// The closest are joined if there are more.
     const MAX_SPANS: usize = 1000;
 
     /// The first tick from `now` on that was not handed out and is later than the one before.
     fn next(&mut self, now: Timestamp) -> Timestamp {
         let last = self.current.map_or(0, |(_, last)| last);
-        let mut next = now.ticks().max(last + 1);
-        while let Some((_, end)) = self.spans.range(..=next).next_back()
-            && *end >= next
-        {
-            next = end + 1;
-        }
-        let next = next.min(Timestamp::MAX.ticks());
+        let next = self.first_free(self.lane, now.ticks().max(last + 1)).min(Timestamp::MAX.ticks());
         let first = self.current.map_or(next, |(first, _)| first);
         self.current = Some((first, next));
         Timestamp::from_ticks(next).unwrap_or(Timestamp::MAX)
     }
 
-    /// The clock was set: from here on ticks may be earlier.
-    fn end_span(&mut self) {
-        let Some((mut first, mut last)) = self.current.take() else { return };
-        while let Some((&start, &end)) = self.spans.range(..=last).next_back()
-            && end >= first
+    /// The first tick of a lane from `least` on that is in no span.
+    fn first_free(&self, lane: u64, least: u64) -> u64 {
+        let of_lane = |least: u64| least + (lane + Self::LANES - least % Self::LANES) % Self::LANES;
+        let mut next = of_lane(least);
+        while let Some((_, end)) = self.spans.range((lane, 0)..=(lane, next)).next_back()
+            && *end >= next
         {
-            self.spans.remove(&start);
-            (first, last) = (first.min(start), last.max(end));
+            next = of_lane(end + 1);
         }
-        self.spans.insert(first, last);
-        if self.spans.len() > Self::MAX_SPANS {
-            self.join_closest();
+        next
+    }
+
+    /// The clock was set: from here on ticks may be earlier.
+    fn jump(&mut self, now: Timestamp) {
+        if let Some((mut first, mut last)) = self.current.take() {
+            let lane = self.lane;
+            while let Some((&key, &end)) = self.spans.range((lane, 0)..=(lane, last)).next_back()
+                && end >= first
+            {
+                self.spans.remove(&key);
+                (first, last) = (first.min(key.1), last.max(end));
+            }
+            self.spans.insert((lane, first), last);
+            if self.spans.len() > Self::MAX_SPANS {
+                self.join_closest();
+            }
         }
+        let lag = |lane: &u64| (self.first_free(*lane, now.ticks()) - now.ticks()) / Self::LANES;
+        self.lane = (0..Self::LANES).min_by_key(lag).unwrap_or(0);
     }
 
     fn join_closest(&mut self) {
         let neighbours = self.spans.iter().zip(self.spans.iter().skip(1));
-        let closest = neighbours.min_by_key(|((_, end), (start, _))| *start - *end);
+        let of_one_lane = neighbours.filter(|((one, _), (other, _))| one.0 == other.0);
+        let closest = of_one_lane.min_by_key(|((_, end), (start, _))| start.1 - **end);
         if let Some(((&first, _), (&second, &end))) = closest {
             self.spans.remove(&second);
             self.spans.insert(first, end);
@@ -259,11 +277,29 @@ mod tests {
         let mut seen = HashSet::new();
         for number in 0..5000u64 {
             let at = Timestamp::from_ticks((number * 7919) % 5000 * 1000 + 1).unwrap();
+            issued.jump(at);
             for _ in 0..3 {
                 assert!(seen.insert(issued.next(at)));
             }
-            issued.end_span();
             assert!(issued.spans.len() <= IssuedTicks::MAX_SPANS);
+        }
+    }
+
+    #[test]
+    fn the_same_minute_can_be_lived_through_again() {
+        let (mut issued, mut seen) = (IssuedTicks::default(), HashSet::new());
+        let minute = time("2030-01-01T12:00:00Z");
+        for round in 0..MAX_NODES {
+            issued.jump(minute);
+            for second in 0..60 {
+                let now = minute.saturating_add(Duration::from_secs(second));
+                let tick = issued.next(now);
+                assert!(
+                    tick >= now && tick.since(now) < Duration::from_micros(10),
+                    "{round} {second}: {tick}"
+                );
+                assert!(seen.insert(tick));
+            }
         }
     }
 

@@ -28,6 +28,9 @@ pub(crate) fn greeting(
             let _ = writeln!(text, "  token  {} (of the admin API, until the server stops)", token.reveal());
         }
     }
+    if config.test_bench {
+        text.push_str("  bench  its clock can be set and faults can be made: not for data that matters\n");
+    }
     let _ = match config.data_dir() {
         Ok(path) if !config.in_memory => writeln!(text, "  data   {}", path.display()),
         _ => writeln!(text, "  data   in memory, gone when the server stops"),
