@@ -53,6 +53,12 @@ impl Call {
         if self.body.is_empty() {
             return Err(AdminError::invalid("A body of JSON is needed."));
         }
+        // A list of the fields' values would do otherwise.
+        if self.body.trim_ascii_start().first() != Some(&b'{') {
+            return Err(AdminError::invalid(
+                "The body is not as it should be: an object of JSON is expected.",
+            ));
+        }
         serde_json::from_slice(&self.body)
             .map_err(|error| AdminError::invalid(format!("The body is not as it should be: {error}.")))
     }
