@@ -5,7 +5,7 @@
 //! | `figures.rs` | the figures, and how they are given |
 //! | `buckets.rs` | token buckets |
 //! | `warm_up.rs` | new tables, which carry less |
-//! | `heat.rs` | the partitions that cost most: `sketch.rs`; keys that are added at one end: `growth.rs` |
+//! | `heat.rs` | the partitions that cost most: `sketch.rs`, `sampler.rs`; keys that are added at one end: `growth.rs` |
 //!
 //! What a request costs is counted as in its receipt (`tepui-model/src/cost.rs`). Time is that of the machine, not the clock
 //! that tests can set: a rate is about real seconds. How requests pass: `pipeline/admission.rs`.
@@ -14,6 +14,7 @@ mod buckets;
 mod figures;
 mod growth;
 mod heat;
+mod sampler;
 mod sketch;
 mod warm_up;
 

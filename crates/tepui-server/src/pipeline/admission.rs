@@ -97,7 +97,7 @@ impl Front {
     /// Tells partition heat what something has cost.
     pub(super) fn record(&self, authorized: &Authorized<'_>, scope: Scope<'_>, units: u64) {
         if let Some(heat) = &self.load.heat {
-            heat.record(authorized.account(), scope, units, std::iter::empty(), Instant::now());
+            heat.record(authorized.account(), scope, units, std::iter::empty());
         }
     }
 
@@ -112,7 +112,7 @@ impl Front {
         if let Some(heat) = &self.load.heat {
             let inserted = changes.iter().filter(|change| inserts(&change.action));
             let row_keys = inserted.map(|change| &*change.key.row_key);
-            heat.record(authorized.account(), scope, units, row_keys, Instant::now());
+            heat.record(authorized.account(), scope, units, row_keys);
         }
     }
 

@@ -170,7 +170,7 @@ pub(super) fn seconds(seconds: f64) -> Duration {
 
 /// Keys are hashes already.
 #[derive(Default)]
-struct AsItIs(u64);
+pub(super) struct AsItIs(u64);
 
 impl Hasher for AsItIs {
     fn finish(&self) -> u64 {

@@ -1,10 +1,11 @@
 //! Partition heat: the partitions, queues and blobs that cost most, and tables that grow at one end only.
 //!
 //! What is counted are units, as in receipts. What is older than some seconds counts less and less. The memory is bounded, however
-//! many partitions there are: see `sketch.rs`.
+//! many partitions there are: see `sketch.rs`. Where requests are many, some small ones stand for the others: see `sampler.rs`.
 
 use super::Scope;
 use super::growth::{Growth, KeyGrowth, replace};
+use super::sampler::Sampler;
 use super::sketch::Sketch;
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
@@ -13,6 +14,7 @@ use tepui_wire::address::Service;
 
 /// What each partition has cost lately.
 pub struct Heat {
+    sampler: Sampler,
     hasher: RandomState,
     partitions: Vec<Mutex<Decaying<Partition>>>,
     tables: Vec<Mutex<Decaying<Table>>>,
@@ -130,6 +132,7 @@ impl Heat {
     pub fn new(now: Instant) -> Self {
         let shards = |capacity| (0..SHARDS).map(move |_| capacity);
         Self {
+            sampler: Sampler::new(now),
             hasher: RandomState::new(),
             partitions: shards(PARTITIONS_OF_SHARD).map(|c| Mutex::new(Decaying::new(c, now))).collect(),
             tables: shards(TABLES_OF_SHARD).map(|c| Mutex::new(Decaying::new(c, now))).collect(),
@@ -142,6 +145,20 @@ impl Heat {
         account: &str,
         scope: Scope<'_>,
         units: u64,
+        inserted: impl Iterator<Item = &'a str>,
+    ) {
+        let units = units.max(1);
+        if let Some((weight, now)) = self.sampler.weigh(units, Instant::now) {
+            self.count(account, scope, (units, weight as f64 / units as f64), inserted, now);
+        }
+    }
+
+    /// Counts a request of so many units so many times.
+    fn count<'a>(
+        &self,
+        account: &str,
+        scope: Scope<'_>,
+        (units, times): (u64, f64),
         inserted: impl Iterator<Item = &'a str>,
         now: Instant,
     ) {
@@ -157,7 +174,7 @@ impl Heat {
         {
             let mut shard = shard(&self.partitions, key).lock();
             shard.advance(now);
-            let counted = shard.sketch.add(key, units.max(1) as f64, |counter| {
+            let counted = shard.sketch.add(key, units as f64 * times, |counter| {
                 counter.service = service;
                 replace(&mut counter.account, account);
                 replace(&mut counter.resource, resource);
@@ -176,7 +193,7 @@ impl Heat {
         {
             let mut shard = shard(&self.tables, table).lock();
             shard.advance(now);
-            let counted = shard.sketch.add(table, f64::from(inserts), |counter| {
+            let counted = shard.sketch.add(table, f64::from(inserts) * times, |counter| {
                 replace(&mut counter.account, account);
                 replace(&mut counter.name, resource);
                 counter.partition_keys.reset();
@@ -263,6 +280,11 @@ mod tests {
 
     const NONE: std::iter::Empty<&str> = std::iter::empty();
 
+    /// Counted once.
+    fn once(units: u64) -> (u64, f64) {
+        (units, 1.0)
+    }
+
     fn partition(key: &str) -> Scope<'_> {
         Scope::Partition { table: "Orders", key }
     }
@@ -275,13 +297,13 @@ mod tests {
         for second in 0..60 {
             let now = start + Duration::from_secs(second);
             for _ in 0..10 {
-                heat.record("people", partition("berlin"), 10, NONE, now);
+                heat.count("people", partition("berlin"), once(10), NONE, now);
             }
-            heat.record("people", Scope::Queue("jobs"), 30, NONE, now);
-            heat.record("people", Scope::Table("Orders"), 10, NONE, now);
+            heat.count("people", Scope::Queue("jobs"), once(30), NONE, now);
+            heat.count("people", Scope::Table("Orders"), once(10), NONE, now);
             for blob in 0..50 {
                 let blob = format!("{blob}.txt");
-                heat.record("other", Scope::Blob { container: "files", blob: &blob }, 1, NONE, now);
+                heat.count("other", Scope::Blob { container: "files", blob: &blob }, once(1), NONE, now);
             }
         }
         let top = heat.top_at(4, start + Duration::from_secs(60));
@@ -308,9 +330,9 @@ mod tests {
         let heat = Heat::new(start);
         for number in 0..200_000u64 {
             let now = start + Duration::from_micros(5 * number);
-            heat.record("people", partition(&number.to_string()), 1, NONE, now);
+            heat.count("people", partition(&number.to_string()), once(1), NONE, now);
             if number % 20 == 0 {
-                heat.record("people", partition("hot"), 1, NONE, now);
+                heat.count("people", partition("hot"), once(1), NONE, now);
             }
         }
         let top = heat.top_at(1, start + Duration::from_secs(1));
@@ -330,17 +352,23 @@ mod tests {
         for number in 0..200 {
             let now = start + Duration::from_millis(5 * number);
             let (day, row) = (format!("2026-{:02}", number / 10), format!("{number:05}"));
-            heat.record("people", Scope::Partition { table: "Log", key: &day }, 1, [&*row].into_iter(), now);
+            heat.count(
+                "people",
+                Scope::Partition { table: "Log", key: &day },
+                once(1),
+                [&*row].into_iter(),
+                now,
+            );
             let spread = format!("{:016x}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            heat.record(
+            heat.count(
                 "people",
                 Scope::Partition { table: "Users", key: &spread },
-                1,
+                once(1),
                 [&*row].into_iter(),
                 now,
             );
             let last_first = format!("{:05}", 99_999 - number);
-            heat.record("people", partition("all"), 3, [&*last_first].into_iter(), now);
+            heat.count("people", partition("all"), once(3), [&*last_first].into_iter(), now);
         }
         let now = start + Duration::from_secs(1);
         let growing = heat.growing_tables_at(10, now);

@@ -5,12 +5,14 @@
 //! small, and at most too large by its error, which is at most the weight of all keys by the number of counters.
 //! A key that is heavier than that has a counter.
 
+use super::buckets::AsItIs;
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 /// The heaviest keys, by hashes of them. Each has a value beside its count.
 pub(super) struct Sketch<V> {
     capacity: usize,
-    index: HashMap<u64, usize>,
+    index: HashMap<u64, usize, BuildHasherDefault<AsItIs>>,
     /// Apart from the rest, so that the smallest is found fast.
     counts: Vec<f64>,
     counters: Vec<Counter<V>>,
@@ -33,7 +35,12 @@ pub(super) struct Counted<'a, V> {
 
 impl<V: Default> Sketch<V> {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), index: HashMap::new(), counts: Vec::new(), counters: Vec::new() }
+        Self {
+            capacity: capacity.max(1),
+            index: HashMap::default(),
+            counts: Vec::new(),
+            counters: Vec::new(),
+        }
     }
 
     /// Counts a key. `begin` makes the value of a key that had no counter, out of that of another, whose memory can be used again.
