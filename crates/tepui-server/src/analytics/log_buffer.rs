@@ -114,7 +114,10 @@ impl LogBuffer {
     fn push(&self, exchange: &FinishedExchange, class: Class, version: LogVersion, text: &[u8], lines: u64) {
         let (service, hour, began) = (exchange.service, Hour::of(exchange.ended_at()), exchange.started_at);
         let mut waiting = self.waiting.lock();
-        if waiting.bytes + text.len() > self.max_bytes {
+        // An account has at most as much as all others have left, so that none can take everything.
+        let of_account = waiting.logs.get(&exchange.account);
+        let account_bytes: usize = of_account.map_or(0, |logs| logs.iter().map(|log| log.text.len()).sum());
+        if account_bytes + waiting.bytes + text.len() > self.max_bytes {
             drop(waiting);
             self.count_dropped(lines);
             return;
@@ -301,21 +304,25 @@ mod tests {
         let some = exchange("GET", all());
         let mut line = Vec::new();
         line::write(&mut line, &some, LogVersion::V1);
-        let buffer = LogBuffer::bounded(5 * line.len(), 2 * line.len());
-        for _ in 0..8 {
-            buffer.record(&some);
-        }
-        assert_eq!(buffer.dropped(), 3);
+        let buffer = LogBuffer::bounded(9 * line.len(), 2 * line.len());
+        let record = |account: &str, times: u64| {
+            let mut some = exchange("GET", all());
+            some.account = account.to_owned();
+            // A name is in a line several times.
+            let before = buffer.dropped();
+            (0..times).for_each(|_| buffer.record(&some));
+            times - (buffer.dropped() - before)
+        };
+        assert_eq!(record("devstoreaccount1", 8), 5, "half of the room");
+        assert_eq!(record("devstoreaccount2", 8), 2, "half of the rest");
+        assert_eq!(buffer.dropped(), 9);
         let full = buffer.take(Duration::from_secs(60));
-        assert_eq!(
-            full.iter().map(|(_, log)| log.lines).collect::<Vec<_>>(),
-            [2, 2],
-            "only those that are full"
-        );
-        buffer.record(&some);
-        assert_eq!(buffer.dropped(), 4, "what is being written counts");
+        let mut lines: Vec<_> = full.iter().map(|(account, log)| (account.as_str(), log.lines)).collect();
+        lines.sort_unstable();
+        let expected = [("devstoreaccount1", 2), ("devstoreaccount1", 2), ("devstoreaccount2", 2)];
+        assert_eq!(lines, expected, "only those that are full");
+        assert_eq!(record("devstoreaccount1", 2), 1, "what is being written counts");
         full.iter().for_each(|(_, log)| buffer.release(log.text.len()));
-        buffer.record(&some);
-        assert_eq!((buffer.dropped(), buffer.take(Duration::ZERO)[0].1.lines), (4, 2));
+        assert_eq!(record("devstoreaccount1", 1), 1);
     }
 }

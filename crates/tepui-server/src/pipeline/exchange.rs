@@ -374,13 +374,21 @@ impl<'a> Exchange<'a> {
     /// The answer is ready to be sent.
     pub(super) fn answered(mut self, response: &Response<ReplyBody>) -> Answered {
         let memory = self.outcome.memory.take();
-        let settings = self.outcome.properties.take().filter(AccountProperties::wants_analytics);
+        let settings = self.outcome.properties.take().or_else(|| self.cached_settings());
+        let settings = settings.filter(AccountProperties::wants_analytics);
         let Some(sinks) = self.sinks.take().filter(|sinks| settings.is_some() || sinks.are_active()) else {
             return Answered { memory, end: None };
         };
         let answer = settings.as_ref().map(|_| AnswerHead::of(response, &self.received.parts.method));
         let finished = self.finish(sinks.service, Some(response.status().as_u16()));
         Answered { memory, end: Some((Arc::clone(sinks), FinishedExchange { settings, answer, ..finished })) }
+    }
+
+    /// The settings of the account, if it exists and was asked before. For requests that were given up, and for a store that
+    /// fails.
+    fn cached_settings(&self) -> Option<AccountProperties> {
+        let target = self.received.target.as_ref().ok()?;
+        self.received.keys.and_then(|_| self.settings.cached(&target.account))
     }
 
     /// What is known of it.
@@ -423,10 +431,7 @@ impl<'a> Exchange<'a> {
 impl Drop for Exchange<'_> {
     fn drop(&mut self) {
         let Some(sinks) = self.sinks.take() else { return };
-        // The account exists: others are never cached.
-        let settings = self.received.target.as_ref().ok();
-        let settings = settings.and_then(|target| self.settings.cached(&target.account));
-        let settings = settings.filter(AccountProperties::wants_analytics);
+        let settings = self.cached_settings().filter(AccountProperties::wants_analytics);
         if settings.is_some() || sinks.are_active() {
             let finished = self.finish(sinks.service, None);
             sinks.end(&FinishedExchange { settings, ..finished });

@@ -124,6 +124,39 @@ fn clients_that_go_away_are_logged() {
     assert_eq!((sent.get("request-status"), sent.get("http-status-code")), ("NetworkError", "Unknown"));
 }
 
+/// Many clients at once: a line for each request, and no more.
+#[test]
+fn every_request_has_one_line() {
+    const CLIENTS: usize = 8;
+    const EACH: usize = 250;
+    let server = Server::in_memory(SOON);
+    let set = set_logging(Service::Table, "1.0", true, true, true);
+    assert_eq!(set.send(server.port).status, 202);
+    server.client().create_table("Busy");
+    let work = |client: usize| {
+        let mut connection = server.client();
+        for number in 0..EACH {
+            let id = format!("busy-{client:02}-{number:04}");
+            let path = support::table::entity_path("Busy", &client.to_string(), &number.to_string());
+            let headers = [("Content-Type", "application/json"), ("x-ms-client-request-id", id.as_str())];
+            assert_eq!(connection.request("PUT", &path, &headers, b"{\"A\":1}").unwrap().status, 204);
+        }
+    };
+    std::thread::scope(|scope| (0..CLIENTS).for_each(|client| drop(scope.spawn(move || work(client)))));
+    let expected: Vec<String> = (0..CLIENTS)
+        .flat_map(|client| (0..EACH).map(move |number| format!("busy-{client:02}-{number:04}")))
+        .collect();
+    let mut found: Vec<String> = Vec::new();
+    wait_until("all is written", || {
+        let logs = Logs::read(&server);
+        let ids = logs.records.iter().map(|record| record.get("client-request-id").to_owned());
+        found = ids.filter(|id| id.starts_with("busy")).collect();
+        found.len() >= expected.len()
+    });
+    found.sort();
+    assert_eq!(found, expected);
+}
+
 /// A server that stops has written all lines; one that is killed has lost no more than those that had not waited long enough.
 #[test]
 fn what_was_written_survives() {
