@@ -16,6 +16,7 @@ use crate::transact::{
     Attempt, CommitFailure, CommitState, MAX_RESTARTS, Outcome, SpaceUse, commit, restart, retry,
     storage_error,
 };
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,10 @@ use tepui_model::blob::{
     CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
-use tepui_storage::{Engine, Extents, StorageError};
+use tepui_storage::{Engine, Extent, Extents, StorageError};
+
+/// The most extents of failed uploads that are remembered to be freed. If there are more, the next start frees them.
+const MAX_DISCARDED: usize = 10_000;
 
 /// Options of the Blob service.
 #[derive(Debug, Clone)]
@@ -87,6 +91,8 @@ pub struct BlobService<E, X> {
     settings: Settings<BlobServiceProperties>,
     digester: Digester,
     pub(super) copies: Arc<ActiveCopies>,
+    /// Extents of failed uploads that could not be freed yet.
+    discarded: Mutex<Vec<Extent>>,
 }
 
 /// The input of a decision beside the operation.
@@ -157,8 +163,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     ) -> Self {
         let (catalogue, settings) = (CatalogueCache::default(), Settings::of_service("blob"));
         let digester = Digester::start();
-        let copies = Arc::default();
-        Self { engine, extents, clock, random_ids, options, catalogue, settings, digester, copies }
+        let (copies, discarded) = (Arc::default(), Mutex::default());
+        Self { engine, extents, clock, random_ids, options, catalogue, settings, digester, copies, discarded }
     }
 
     /// Begins to receive the bytes that an operation needs: the body of the request, or the bytes of its source (from
@@ -212,12 +218,33 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Frees bytes that were received for an operation that failed. Nothing refers to them.
     pub async fn discard(&self, uploaded: Uploaded) {
         let UploadLocation::Extent(extent) = uploaded.location else { return };
-        match self.extents.free(vec![extent]).await {
-            Ok(()) => self.extents.unpin(extent),
-            Err(error) => {
-                tracing::warn!(%error, "cannot free the bytes of a failed upload; the next start will")
+        if let Err(error) = self.free_unreferenced(vec![extent]).await {
+            tracing::warn!(%error, "cannot free the bytes of a failed upload yet");
+            let mut discarded = self.discarded.lock();
+            if discarded.len() < MAX_DISCARDED {
+                discarded.push(extent);
             }
         }
+    }
+
+    /// Frees the bytes of failed uploads that could not be freed at once.
+    pub(super) async fn free_discarded(&self) -> Result<(), StorageError> {
+        let extents = std::mem::take(&mut *self.discarded.lock());
+        if extents.is_empty() {
+            return Ok(());
+        }
+        let freed = self.free_unreferenced(extents.clone()).await;
+        if freed.is_err() {
+            self.discarded.lock().extend(extents);
+        }
+        freed
+    }
+
+    /// Frees extents that nothing ever referred to.
+    async fn free_unreferenced(&self, extents: Vec<Extent>) -> Result<(), StorageError> {
+        self.extents.free(extents.clone()).await?;
+        extents.into_iter().for_each(|extent| self.extents.unpin(extent));
+        Ok(())
     }
 
     /// To be called when a blob refers to the received bytes.

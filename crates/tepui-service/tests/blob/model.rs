@@ -79,7 +79,7 @@ async fn step<E: Engine>(bench: &Bench<E>, plain: &mut [Plain; 3], random_ids: &
             let there = before.content.is_some() || !before.uncommitted.is_empty();
             assert_eq!(outcome.map(drop), if there { Ok(()) } else { Err(ErrorCode::BlobNotFound) });
         }
-        _ => bench.service().collect_garbage_once().await.unwrap(),
+        _ => bench.collect_garbage().await,
     }
 }
 
@@ -128,11 +128,11 @@ async fn check<E: Engine>(engine: impl Fn(u64) -> E) {
             for name in NAMES {
                 let _ = bench.delete(name, Revision::Base, Some(DeleteSnapshots::Include)).await;
             }
-            bench.service().collect_garbage_once().await.unwrap();
-            assert_eq!(bench.extents.count(), 0, "{seed}");
+            bench.collect_garbage().await;
+            assert_eq!(bench.count_extents().await, 0, "{seed}");
         }
         bench.delete_container().await.unwrap();
-        bench.service().collect_garbage_once().await.unwrap();
-        assert_eq!(bench.extents.count(), 0, "{seed}");
+        bench.collect_garbage().await;
+        assert_eq!(bench.count_extents().await, 0, "{seed}");
     }
 }

@@ -19,7 +19,7 @@ mod yields;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Course, Nodes};
+use store::{Course, Nodes, repeat, repeat_until_done};
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::{
     Call, Claimed, MessageId, Operation, Peeked, PopReceipt, QueueName, Reply, SequencedOperation,
@@ -102,8 +102,18 @@ impl<E: Engine> Bench<E> {
         self.nodes.next()
     }
 
+    /// One attempt.
+    async fn try_run(&self, call: &Call) -> Result<Reply, ServiceError> {
+        self.service().execute(ACCOUNT, call).await
+    }
+
     async fn run(&self, call: impl Into<Call>) -> Result<Reply, ServiceError> {
-        self.service().execute(ACCOUNT, &call.into()).await
+        let call = call.into();
+        repeat(|| async { self.try_run(&call).await }).await.answer
+    }
+
+    async fn sweep(&self) {
+        repeat_until_done(|| async { self.service().sweep_once().await }).await;
     }
 
     async fn create(&self) {
@@ -112,10 +122,10 @@ impl<E: Engine> Bench<E> {
     }
 
     async fn delete_queue(&self) {
-        assert_eq!(
-            self.run(SequencedOperation::DeleteQueue { queue: name() }).await,
-            Ok(Reply::QueueDeleted)
-        );
+        let delete = SequencedOperation::DeleteQueue { queue: name() }.into();
+        let answer = repeat(|| async { self.try_run(&delete).await }).await;
+        let gone = |code| (code == ErrorCode::QueueNotFound).then_some(Reply::QueueDeleted);
+        assert_eq!(answer.unless_done(gone), Ok(Reply::QueueDeleted));
     }
 
     /// Moves the clock a little further than that, past the ticks that operations took meanwhile.

@@ -161,7 +161,7 @@ async fn check<E: Engine>(engine: E, steps: &[Step]) {
                 bench.clear().await;
                 model.messages.clear();
             }
-            Step::Sweep => bench.service().sweep_once().await.unwrap(),
+            Step::Sweep => bench.sweep().await,
             Step::Recreate => {
                 bench.delete_queue().await;
                 bench.create().await;
@@ -203,6 +203,7 @@ proptest! {
     #[test]
     fn on_disk(steps in steps()) {
         let directory = tempfile::tempdir().unwrap();
-        run(DiskEngine::open(EngineOptions::new(directory.path())).unwrap(), &steps);
+        let engine = DiskEngine::open(EngineOptions::new(directory.path())).unwrap();
+        run(store::on(engine), &steps);
     }
 }
