@@ -37,8 +37,8 @@ pub(crate) async fn page(bench: &Bench, query: ListBlobs) -> BlobPage {
     page_as(bench, Allowed::Fully, query).await.unwrap()
 }
 
-pub(crate) async fn page_as(
-    bench: &Bench,
+pub(crate) async fn page_as<E: Engine>(
+    bench: &Bench<E>,
     allowed: Allowed,
     query: ListBlobs,
 ) -> Result<BlobPage, ServiceError> {

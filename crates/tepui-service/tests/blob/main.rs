@@ -18,6 +18,8 @@ mod lists;
 mod model;
 mod on_disk;
 mod pages;
+#[path = "../shared/possible.rs"]
+mod possible;
 mod puts;
 #[path = "../shared/store.rs"]
 mod store;
