@@ -80,12 +80,6 @@ impl Rates {
         unknown_late: 96,
         too_old: 20,
     };
-
-    /// No outcome is unknown, and nothing is refused.
-    pub const fn with_known_outcomes(self) -> Self {
-        let refused = Self { unavailable: 0, unavailable_step: 0, ..self };
-        Self { unknown_kept: 0, unknown_lost: 0, unknown_late: 0, ..refused }
-    }
 }
 
 /// Decides what goes wrong.

@@ -87,7 +87,10 @@ impl<P: Clone + PartialEq + Debug> Possible<P> {
                 states.push(state);
             }
         }
-        assert!(!states.is_empty(), "no state explains the answer: {:?}", self.states);
+        if states.is_empty() {
+            let explained = format!("{:?}", self.states);
+            panic!("no state explains the answer: {}", explained.chars().take(2000).collect::<String>());
+        }
         assert!(states.len() < 200, "too many states");
         self.states = states;
     }
