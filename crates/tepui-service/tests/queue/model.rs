@@ -172,7 +172,8 @@ impl<E: Engine> World<E> {
             dequeue_count: 0,
             text: number.to_string(),
         };
-        let with = |messages: &Messages, known: &Known| Some([&messages[..], &[known.clone()]].concat());
+        let with =
+            |messages: &Messages, known: &Known| Some([&messages[..], std::slice::from_ref(known)].concat());
         match self.ask(put).await {
             None => self.possible.left_open(0, |parts| with(&parts[0], &known)),
             Some(Ok(Reply::Put(put))) => {
