@@ -2,6 +2,7 @@
 
 use crate::phase::{self, Phase};
 use crate::{catalogue, keyspace};
+use std::time::Duration;
 use tepui_model::{ErrorCode, ServiceError, Throttle};
 use tepui_storage::{
     Commit, CommitError, Engine, Guard, Snapshot, StorageError, StorageErrorKind, Transaction, Write,
@@ -12,6 +13,10 @@ use tepui_storage::{
 const MAX_ATTEMPTS: u32 = 1000;
 /// How often work begins again because its transaction became too old. It has then taken long each time.
 pub(crate) const MAX_RESTARTS: u32 = 8;
+
+/// How often a commit of unknown outcome is looked up while storage is unavailable, and the delay between two times.
+const LOOKUPS: u32 = 4;
+const LOOKUP_DELAY: Duration = Duration::from_millis(20);
 
 /// The result of a decision: the reply, and the commit that makes it true.
 pub(crate) struct Outcome<T> {
@@ -176,14 +181,13 @@ pub(crate) async fn attempt<E: Engine, T>(
         Ok(()) => Ok(Attempt::Done(reply)),
         Err(CommitError::Conflict) => Ok(Attempt::Retry(())),
         Err(CommitError::Unknown(why)) => {
-            let error = match is_committed(engine, proof).await {
+            let cause = match is_committed(engine, proof).await {
                 Ok(true) => return Ok(Attempt::Done(reply)),
                 // It may still become visible: neither success nor failure, and nothing that it refers to is freed.
-                Ok(false) => ServiceError::new(ErrorCode::InternalError)
-                    .with_cause(format!("commit with unknown outcome: {why}")),
-                // Not to be decided again, whatever the reason.
-                Err(error) => ServiceError { is_outdated: false, ..error },
+                Ok(false) => format!("commit with unknown outcome: {why}"),
+                Err(error) => format!("commit with unknown outcome: {why}; it cannot be looked up: {error}"),
             };
+            let error = ServiceError::new(ErrorCode::InternalError).with_cause(cause);
             Err(CommitFailure { error, state: CommitState::Unknown })
         }
         Err(CommitError::Storage(error)) => Err(storage_error(error).into()),
@@ -194,11 +198,18 @@ pub(crate) async fn attempt<E: Engine, T>(
 /// stays. If it is not, it may become so later.
 async fn is_committed<E: Engine>(engine: &E, proof: Option<Write>) -> Result<bool, ServiceError> {
     let Some(Write::Put(key, value)) = proof else { return Ok(false) };
-    let found = restart(|| async {
+    let find = || async {
         let transaction = engine.begin().await.map_err(storage_error)?;
         transaction.get(&key).await.map_err(storage_error)
-    });
-    Ok(found.await? == Some(value))
+    };
+    // Whatever made the outcome unknown may last for a moment.
+    for _ in 0..LOOKUPS - 1 {
+        match restart(find).await {
+            Err(error) if error.code == ErrorCode::ServerBusy => tokio::time::sleep(LOOKUP_DELAY).await,
+            found => return Ok(found? == Some(value)),
+        }
+    }
+    Ok(restart(find).await? == Some(value))
 }
 
 /// The message of the error when the disk is full.

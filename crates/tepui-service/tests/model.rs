@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Course, Nodes};
+use store::{Course, Nodes, Settle, repeat, repeat_unless_open, repeat_until_done};
 use tepui_local::{DiskEngine, EngineOptions};
 use tepui_model::condition::Condition;
 use tepui_model::grant::KeyBounds;
@@ -24,8 +24,8 @@ use tepui_model::table::{
 use tepui_model::time::{ManualClock, NodeNumber};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_service::{GarbageCollector, TableOptions, TableService};
-use tepui_storage::Engine;
-use tepui_storage_faulty::{Faults, FaultyEngine, Rates};
+use tepui_storage::{Engine, MemoryEngine};
+use tepui_storage_faulty::{Faults, FaultyEngine};
 
 #[test]
 fn all_of_it_on_a_faulty_store() {
@@ -178,6 +178,7 @@ impl EntitySink for Found {
 }
 
 struct World<E> {
+    engine: Arc<E>,
     nodes: Nodes<TableService<E>>,
     model: Model,
 }
@@ -191,7 +192,7 @@ fn created() -> Reply {
     Reply::TableCreated { name: TableName::parse(TABLE).unwrap() }
 }
 
-impl<E: Engine> World<E> {
+impl<E: Engine + Settle> World<E> {
     async fn new(engine: E) -> Self {
         let clock = Arc::new(ManualClock::at(Timestamp::parse_iso("2026-03-10").unwrap()));
         let engine = Arc::new(engine);
@@ -200,14 +201,19 @@ impl<E: Engine> World<E> {
             let (engine, collector) = (Arc::clone(&engine), Arc::clone(&collector));
             TableService::new(engine, Arc::<ManualClock>::clone(&clock), collector, TableOptions::default())
         };
-        let world = Self { nodes: Nodes::new(store::nodes(), node), model: Model::new() };
+        let nodes = Nodes::new(store::nodes(), node);
+        let world = Self { engine, nodes, model: Model::new() };
         world.create().await;
         world
     }
 
+    async fn try_run(&self, operation: &Operation) -> Result<Reply, ServiceError> {
+        self.nodes.next().execute(ACCOUNT, operation, &KeyBounds::EVERYTHING).await
+    }
+
+    /// Something that only reads.
     async fn run(&self, operation: &Operation) -> Result<Reply, (ErrorCode, Option<usize>)> {
-        let reply = self.nodes.next().execute(ACCOUNT, operation, &KeyBounds::EVERYTHING).await;
-        reply.map_err(told)
+        repeat(|| async { self.try_run(operation).await }).await.answer.map_err(told)
     }
 
     async fn step(&mut self, step: &Step) {
@@ -216,8 +222,9 @@ impl<E: Engine> World<E> {
                 let (change, values) = concrete(&self.model, small, small.partition);
                 let outcome = expected(&self.model, &change, &values);
                 let bounds = &KeyBounds::EVERYTHING;
-                let written = self.nodes.next().change_entity(ACCOUNT, "PEOPLE", &change, bounds).await;
-                match (written.map_err(told), outcome) {
+                let attempt =
+                    || async { self.nodes.next().change_entity(ACCOUNT, "PEOPLE", &change, bounds).await };
+                match (repeat_unless_open(attempt).await.map_err(told), outcome) {
                     (Err((ErrorCode::InternalError, None)), Ok(outcome)) => {
                         self.settle(&[(change, outcome)]).await;
                     }
@@ -247,7 +254,8 @@ impl<E: Engine> World<E> {
         let changes: Vec<_> = distinct.map(|small| concrete(&self.model, small, partition)).collect();
         let set = changes.iter().map(|(change, _)| (TABLE.to_owned(), change.clone())).collect();
         let set = ChangeSet::new(set).unwrap();
-        let reply = self.nodes.next().transact(ACCOUNT, &set, &KeyBounds::EVERYTHING).await.map_err(told);
+        let attempt = || async { self.nodes.next().transact(ACCOUNT, &set, &KeyBounds::EVERYTHING).await };
+        let reply = repeat_unless_open(attempt).await.map_err(told);
         // Every change is judged on what was there before the batch: each entity is in it once.
         let outcomes: Result<Vec<_>, _> = changes
             .iter()
@@ -275,8 +283,7 @@ impl<E: Engine> World<E> {
     /// Finds out whether changes were made whose answer left it open: all or none.
     async fn settle(&mut self, changes: &[(Change, Option<BTreeMap<String, i32>>)]) {
         assert_ne!(Course::current(), Course::Memory, "nothing is open there");
-        // What happens later has happened by then.
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        self.engine.settle().await;
         let mut made = Vec::new();
         for (change, outcome) in changes {
             let get = Operation::GetEntity { table: TABLE.to_owned(), key: change.key.clone() };
@@ -302,17 +309,8 @@ impl<E: Engine> World<E> {
 
     /// Repeats an operation whose answer leaves open what became of it. `done` says that it had been done.
     async fn run_surely(&self, operation: &Operation, done: (ErrorCode, Reply)) -> Result<Reply, ErrorCode> {
-        let mut is_open = false;
-        loop {
-            match self.run(operation).await {
-                Err((ErrorCode::InternalError, None)) if Course::current() != Course::Memory => {
-                    is_open = true;
-                    tokio::time::sleep(Duration::from_millis(30)).await;
-                }
-                Err((code, None)) if is_open && code == done.0 => return Ok(done.1),
-                reply => return reply.map_err(|(code, _)| code),
-            }
-        }
+        let answer = repeat(|| async { self.try_run(operation).await }).await;
+        answer.unless_done(|code| (code == done.0).then_some(done.1)).map_err(|error| error.code)
     }
 
     async fn create(&self) {
@@ -333,12 +331,16 @@ impl<E: Engine> World<E> {
                 from,
             };
             let before = all.0.len();
-            let page = self
-                .nodes
-                .next()
-                .query_entities(ACCOUNT, &query, &KeyBounds::EVERYTHING, MINUTE, &mut all)
-                .await
-                .unwrap();
+            let (all, bounds) = (RefCell::new(&mut all), &KeyBounds::EVERYTHING);
+            let attempt = || async {
+                let mut found = Found::default();
+                let page =
+                    self.nodes.next().query_entities(ACCOUNT, &query, bounds, MINUTE, &mut found).await?;
+                all.borrow_mut().0.extend(found.0);
+                Ok(page)
+            };
+            let page = repeat_until_done(attempt).await;
+            let all = all.into_inner();
             assert!(all.0.len() - before <= page_size);
             assert_eq!(page.cost.returned as usize, all.0.len() - before);
             assert!(
@@ -421,7 +423,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn run<E: Engine>(engine: E, steps: &[Step]) {
+fn run<E: Engine + Settle>(engine: E, steps: &[Step]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut world = World::new(engine).await;
@@ -436,7 +438,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
     fn in_memory(steps in prop::collection::vec(any_step(), 1..60)) {
-        run(store::engine_with_open_outcomes(), &steps);
+        run(store::with_open_outcomes(MemoryEngine::new()), &steps);
     }
 }
 
@@ -453,7 +455,8 @@ proptest! {
     #[test]
     fn on_disk(steps in prop::collection::vec(any_step(), 1..60)) {
         let folder = tempfile::tempdir().unwrap();
-        run(DiskEngine::open(EngineOptions::new(folder.path())).unwrap(), &steps);
+        let engine = DiskEngine::open(EngineOptions::new(folder.path())).unwrap();
+        run(store::with_open_outcomes(engine), &steps);
     }
 }
 
@@ -461,8 +464,7 @@ proptest! {
 /// there; nothing is left of what was there before.
 #[tokio::test]
 async fn a_table_is_dropped_on_one_node_and_written_on_another() {
-    let rates = Rates { unknown_kept: 0, unknown_lost: 0, ..Rates::ALL };
-    let engine = Arc::new(FaultyEngine::in_memory(Faults::from_environment(rates)));
+    let engine = Arc::new(FaultyEngine::in_memory(Faults::from_environment(store::CROWDED)));
     let now = Timestamp::parse_iso("2026-03-10").unwrap();
     let nodes = [1, 2].map(|number| {
         let clock = Arc::new(ManualClock::at(now).of_node(NodeNumber::new(number).unwrap()));
@@ -471,7 +473,8 @@ async fn a_table_is_dropped_on_one_node_and_written_on_another() {
     });
     let [first, second] = &nodes;
     let run = async |node: &TableService<FaultyEngine>, operation: Operation| {
-        node.execute(ACCOUNT, &operation, &KeyBounds::EVERYTHING).await.map_err(|error| error.code)
+        let attempt = || node.execute(ACCOUNT, &operation, &KeyBounds::EVERYTHING);
+        repeat(attempt).await.answer.map_err(|error| error.code)
     };
     let create = || Operation::CreateTable { name: TableName::parse(TABLE).unwrap() };
     let drop_table = || Operation::DeleteTable { table: TABLE.to_owned() };
@@ -485,8 +488,8 @@ async fn a_table_is_dropped_on_one_node_and_written_on_another() {
                 let (key, action) =
                     (EntityKey::new("p", row_name(number)), Action::Insert(Properties::default()));
                 let change = Change { key, action };
-                let written = second.change_entity(ACCOUNT, TABLE, &change, &KeyBounds::EVERYTHING).await;
-                match written.map_err(|error| error.code) {
+                let attempt = || second.change_entity(ACCOUNT, TABLE, &change, &KeyBounds::EVERYTHING);
+                match repeat(attempt).await.answer.map_err(|error| error.code) {
                     Ok(_) => acknowledged.borrow_mut().push((number, begun_new)),
                     Err(ErrorCode::TableNotFound) => assert!(!begun_new, "{round}"),
                     Err(code) => panic!("{code:?}"),

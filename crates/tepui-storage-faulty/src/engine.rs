@@ -1,6 +1,7 @@
 //! The engine.
 
-use crate::{Fate, Faults, Rates};
+use crate::late::LateCommits;
+use crate::{AT_RANDOM, Calm, Fate, Faults, Rates};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tepui_storage::{
@@ -13,6 +14,7 @@ use tepui_storage::{
 pub struct FaultyEngine<E = MemoryEngine> {
     inner: Arc<E>,
     faults: Arc<Faults>,
+    late: Arc<LateCommits>,
 }
 
 impl FaultyEngine {
@@ -29,7 +31,17 @@ impl FaultyEngine {
 
 impl<E: Engine> FaultyEngine<E> {
     pub fn new(inner: E, faults: Faults) -> Self {
-        Self { inner: Arc::new(inner), faults: Arc::new(faults) }
+        Self { inner: Arc::new(inner), faults: Arc::new(faults), late: Arc::default() }
+    }
+
+    /// Lets every commit happen now that would happen later: no outcome is open any more.
+    pub async fn settle(&self) {
+        self.late.finish().await;
+    }
+
+    /// While this is held, nothing goes wrong.
+    pub fn calm(&self) -> Calm {
+        self.faults.calm()
     }
 
     /// The engine without faults.
@@ -39,8 +51,14 @@ impl<E: Engine> FaultyEngine<E> {
 
     fn faulty<T>(&self, inner: T) -> Faulty<T> {
         let reads_left = AtomicUsize::new(self.faults.lifetime());
-        let (faults, is_poisoned) = (Arc::clone(&self.faults), Arc::default());
-        Faulty { inner: Arc::new(inner), faults, reads_left, is_poisoned }
+        let (faults, late) = (Arc::clone(&self.faults), Arc::clone(&self.late));
+        Faulty { inner: Arc::new(inner), faults, late, reads_left, is_poisoned: Arc::default() }
+    }
+
+    /// Called first by every call.
+    async fn enter(&self) -> Result<(), StorageError> {
+        self.late.advance().await;
+        self.faults.enter().await
     }
 }
 
@@ -49,22 +67,22 @@ impl<E: Engine> Engine for FaultyEngine<E> {
     type Pipeline = Faulty<E::Pipeline>;
 
     async fn begin(&self) -> Result<Self::Transaction, StorageError> {
-        self.faults.pause().await;
+        self.enter().await?;
         Ok(self.faulty(self.inner.begin().await?))
     }
 
     async fn begin_pipeline(&self) -> Result<Self::Pipeline, StorageError> {
-        self.faults.pause().await;
+        self.enter().await?;
         Ok(self.faulty(self.inner.begin_pipeline().await?))
     }
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), StorageError> {
-        self.faults.pause().await;
+        self.enter().await?;
         self.inner.reclaim(range).await
     }
 
     async fn health(&self) -> Result<(), StorageError> {
-        self.faults.pause().await;
+        self.enter().await?;
         self.inner.health().await
     }
 
@@ -77,6 +95,7 @@ impl<E: Engine> Engine for FaultyEngine<E> {
 pub struct Faulty<T> {
     inner: Arc<T>,
     faults: Arc<Faults>,
+    late: Arc<LateCommits>,
     /// Before it is too old.
     reads_left: AtomicUsize,
     /// Whether a commit of a pipeline has failed here.
@@ -86,11 +105,11 @@ pub struct Faulty<T> {
 impl<T: Snapshot> Faulty<T> {
     /// Called before each read.
     async fn enter(&self) -> Result<(), StorageError> {
-        self.faults.pause().await;
+        self.faults.enter_step().await?;
         let one_less = |left: usize| left.checked_sub(1);
         match self.reads_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) {
             Ok(_) => Ok(()),
-            Err(_) => Err(StorageError::too_old("at random")),
+            Err(_) => Err(StorageError::too_old(AT_RANDOM)),
         }
     }
 }
@@ -113,18 +132,24 @@ impl<T: Snapshot> Snapshot for Faulty<T> {
     }
 }
 
+fn unavailable() -> CommitError {
+    StorageError::unavailable(AT_RANDOM).into()
+}
+
 fn unknown() -> CommitError {
-    CommitError::Unknown("at random".to_owned())
+    CommitError::Unknown(AT_RANDOM.to_owned())
 }
 
 impl<T: Transaction> Transaction for Faulty<T> {
     async fn commit(self, commit: Commit) -> Result<(), CommitError> {
+        self.late.advance().await;
         self.faults.pause().await;
         let fate = self.faults.fate(&commit);
         // Nobody else has it.
         let Some(inner) = Arc::into_inner(self.inner) else { return Err(CommitError::Conflict) };
         let outcome = match fate {
             Fate::Conflict => Err(CommitError::Conflict),
+            Fate::Unavailable => Err(unavailable()),
             _ if self.reads_left.into_inner() == 0 => Err(CommitError::Conflict),
             // What writes nothing is decided at once.
             _ if commit.writes().is_empty() => inner.commit(commit).await,
@@ -132,13 +157,7 @@ impl<T: Transaction> Transaction for Faulty<T> {
             Fate::UnknownLost => Err(unknown()),
             Fate::UnknownKept => inner.commit(commit).await.and_then(|()| Err(unknown())),
             Fate::UnknownLate => {
-                let faults = Arc::clone(&self.faults);
-                tokio::spawn(async move {
-                    for _ in 0..8 {
-                        faults.pause().await;
-                    }
-                    let _ = inner.commit(commit).await;
-                });
+                self.late.add(&self.faults, async move { drop(inner.commit(commit).await) });
                 Err(unknown())
             }
         };
@@ -157,32 +176,30 @@ impl<P: CommitPipeline> CommitPipeline for Faulty<P> {
         if fate != Fate::AsItShould {
             self.is_poisoned.store(true, Ordering::Relaxed);
         }
-        let faults = Arc::clone(&self.faults);
         // In the order of the calls.
         let queued = match fate {
             _ if was_poisoned => None,
             Fate::AsItShould | Fate::UnknownKept => Some(self.inner.submit(commit)),
-            Fate::Conflict | Fate::UnknownLost => None,
+            Fate::Conflict | Fate::Unavailable | Fate::UnknownLost => None,
             Fate::UnknownLate => {
-                let (inner, faults) = (Arc::clone(&self.inner), Arc::clone(&faults));
-                tokio::spawn(async move {
-                    for _ in 0..8 {
-                        faults.pause().await;
-                    }
-                    let _ = inner.submit(commit).await;
-                });
+                let inner = Arc::clone(&self.inner);
+                self.late.add(&self.faults, async move { drop(inner.submit(commit).await) });
                 None
             }
         };
+        let (faults, late) = (Arc::clone(&self.faults), Arc::clone(&self.late));
         async move {
             faults.pause().await;
-            let outcome = match queued {
-                Some(queued) => queued.await,
-                None if was_poisoned || fate == Fate::Conflict => Err(CommitError::Conflict),
-                None => Err(unknown()),
+            let outcome = match (queued, fate) {
+                (Some(queued), Fate::UnknownKept) => queued.await.and_then(|()| Err(unknown())),
+                (Some(queued), _) => queued.await,
+                (None, Fate::UnknownLost | Fate::UnknownLate) if !was_poisoned => Err(unknown()),
+                (None, Fate::Unavailable) if !was_poisoned => Err(unavailable()),
+                (None, _) => Err(CommitError::Conflict),
             };
+            late.advance().await;
             faults.pause().await;
-            if fate == Fate::UnknownKept { outcome.and_then(|()| Err(unknown())) } else { outcome }
+            outcome
         }
     }
 

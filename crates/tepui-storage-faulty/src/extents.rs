@@ -1,21 +1,36 @@
 //! The extents.
 
-use crate::{Faults, Rates};
+use crate::{AT_RANDOM, Calm, Faults, Rates};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use tepui_storage::{Extent, ExtentWriter, Extents, StorageError, StoreId};
 
-/// A store of extents around another one, every call of which may take long. A clone is the same store.
+/// A store of extents around another one, every call of which may take long or be refused. A clone is the same store.
 #[derive(Clone)]
 pub struct FaultyExtents<X> {
     inner: X,
     faults: Arc<Faults>,
+    orphans: Orphans,
 }
+
+/// Extents that were finished, and that nobody knows of.
+type Orphans = Arc<Mutex<Vec<Extent>>>;
 
 impl<X: Extents> FaultyExtents<X> {
     pub fn new(inner: X, faults: Faults) -> Self {
-        Self { inner, faults: Arc::new(faults) }
+        Self { inner, faults: Arc::new(faults), orphans: Orphans::default() }
+    }
+
+    /// While this is held, nothing goes wrong.
+    pub fn calm(&self) -> Calm {
+        self.faults.calm()
+    }
+
+    /// The extents that were finished, and that nobody was told of.
+    pub fn orphans(&self) -> Vec<Extent> {
+        self.orphans.lock().clone()
     }
 
     pub fn without_faults(inner: X) -> Self {
@@ -40,9 +55,9 @@ impl<X: Extents> Extents for FaultyExtents<X> {
     }
 
     async fn begin(&self) -> Result<Self::Writer, StorageError> {
-        self.faults.pause().await;
+        self.faults.enter().await?;
         let (inner, faults) = (self.inner.begin().await?, Arc::clone(&self.faults));
-        Ok(FaultyWriter { inner, faults, is_broken: false })
+        Ok(FaultyWriter { inner, faults, orphans: Arc::clone(&self.orphans), is_broken: false })
     }
 
     fn unpin(&self, extent: Extent) {
@@ -64,22 +79,22 @@ impl<X: Extents> Extents for FaultyExtents<X> {
     }
 
     async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, StorageError> {
-        self.faults.pause().await;
+        self.faults.enter().await?;
         self.inner.read(extent, range).await
     }
 
     async fn free(&self, extents: Vec<Extent>) -> Result<(), StorageError> {
-        self.faults.pause().await;
+        self.faults.enter().await?;
         self.inner.free(extents).await
     }
 
     async fn sweepable_volumes(&self) -> Result<Vec<u64>, StorageError> {
-        self.faults.pause().await;
+        self.faults.enter().await?;
         self.inner.sweepable_volumes().await
     }
 
     async fn sweep(&self, volume: u64, kept: Vec<Extent>) -> Result<(), StorageError> {
-        self.faults.pause().await;
+        self.faults.enter().await?;
         self.inner.sweep(volume, kept).await
     }
 }
@@ -88,6 +103,7 @@ impl<X: Extents> Extents for FaultyExtents<X> {
 pub struct FaultyWriter<W> {
     inner: W,
     faults: Arc<Faults>,
+    orphans: Orphans,
     /// Whether a write has failed, or its future was dropped.
     is_broken: bool,
 }
@@ -95,17 +111,24 @@ pub struct FaultyWriter<W> {
 impl<W: ExtentWriter> ExtentWriter for FaultyWriter<W> {
     async fn write(&mut self, bytes: Bytes) -> Result<(), StorageError> {
         let was_broken = std::mem::replace(&mut self.is_broken, true);
-        self.faults.pause().await;
+        self.faults.enter_step().await?;
         self.inner.write(bytes).await?;
         self.is_broken = was_broken;
         Ok(())
     }
 
     async fn finish(self) -> Result<Extent, StorageError> {
-        self.faults.pause().await;
         if self.is_broken {
             return Err(StorageError::failed("an earlier write of this extent failed"));
         }
-        self.inner.finish().await
+        let is_refused = self.faults.enter().await;
+        if is_refused.is_err() && self.faults.below(2) == 0 {
+            return Err(StorageError::unavailable(AT_RANDOM));
+        }
+        let extent = self.inner.finish().await?;
+        if is_refused.is_err() {
+            self.orphans.lock().push(extent);
+        }
+        is_refused.map(|()| extent)
     }
 }

@@ -53,6 +53,10 @@ pub struct Extent {
 ///   in volumes that are unsealed, of which [`Extents::sweepable_volumes`] says which nobody writes to any more, and
 ///   [`Extents::sweep`] frees them.
 /// - After a failed write nothing of its extent remains, and the next extent is written elsewhere.
+/// - If `finish` fails with `Unavailable`, the extent may be there nevertheless, or come to be. Nobody knows its name, and its volume
+///   stays unsealed, so that it is swept when this process has ended.
+/// - Every call may be refused with `Unavailable`, and can be repeated then. What was refused was not done, except that any number
+///   of the extents that were to be freed may be.
 ///
 /// # Stores that several nodes share
 ///

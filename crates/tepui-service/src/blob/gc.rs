@@ -179,6 +179,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             self.purge_container(gc_record).await?;
         }
         while self.release_contents().await? {}
+        self.free_discarded().await.map_err(storage_error)?;
         self.free_extents().await
     }
 

@@ -18,6 +18,7 @@ use crate::transact::{
     Attempt, CommitFailure, CommitState, MAX_RESTARTS, Outcome, SpaceUse, commit, restart, retry,
     storage_error,
 };
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,10 @@ use tepui_model::blob::{
     CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
-use tepui_storage::{Engine, Extents, StorageError};
+use tepui_storage::{Engine, Extent, Extents, StorageError};
+
+/// The most extents of failed uploads that are remembered to be freed. If there are more, the next start frees them.
+const MAX_DISCARDED: usize = 10_000;
 
 /// Options of the Blob service.
 #[derive(Debug, Clone)]
@@ -97,6 +101,8 @@ pub struct BlobService<E, X> {
     digester: Digester,
     pub(super) copies: Arc<ActiveCopies>,
     pub(super) stats: Arc<BlobStats>,
+    /// Extents of failed uploads that could not be freed yet.
+    discarded: Mutex<Vec<Extent>>,
 }
 
 /// The input of a decision beside the operation.
@@ -169,9 +175,19 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     ) -> Self {
         let (catalogue, settings) = (CatalogueCache::default(), Settings::of_service("blob"));
         let digester = Digester::start();
-        let copies = Arc::default();
-        let stats = Arc::default();
-        Self { engine, extents, clock, random_ids, options, catalogue, settings, digester, copies, stats }
+        Self {
+            engine,
+            extents,
+            clock,
+            random_ids,
+            options,
+            catalogue,
+            settings,
+            digester,
+            copies: Arc::default(),
+            stats: Arc::default(),
+            discarded: Mutex::default(),
+        }
     }
 
     /// What happens to the bytes of blobs in the background.
@@ -230,12 +246,33 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Frees bytes that were received for an operation that failed. Nothing refers to them.
     pub async fn discard(&self, uploaded: Uploaded) {
         let UploadLocation::Extent(extent) = uploaded.location else { return };
-        match self.extents.free(vec![extent]).await {
-            Ok(()) => self.extents.unpin(extent),
-            Err(error) => {
-                tracing::warn!(%error, "cannot free the bytes of a failed upload; the next start will")
+        if let Err(error) = self.free_unreferenced(vec![extent]).await {
+            tracing::warn!(%error, "cannot free the bytes of a failed upload yet");
+            let mut discarded = self.discarded.lock();
+            if discarded.len() < MAX_DISCARDED {
+                discarded.push(extent);
             }
         }
+    }
+
+    /// Frees the bytes of failed uploads that could not be freed at once.
+    pub(super) async fn free_discarded(&self) -> Result<(), StorageError> {
+        let extents = std::mem::take(&mut *self.discarded.lock());
+        if extents.is_empty() {
+            return Ok(());
+        }
+        let freed = self.free_unreferenced(extents.clone()).await;
+        if freed.is_err() {
+            self.discarded.lock().extend(extents);
+        }
+        freed
+    }
+
+    /// Frees extents that nothing ever referred to.
+    async fn free_unreferenced(&self, extents: Vec<Extent>) -> Result<(), StorageError> {
+        self.extents.free(extents.clone()).await?;
+        extents.into_iter().for_each(|extent| self.extents.unpin(extent));
+        Ok(())
     }
 
     /// To be called when a blob refers to the received bytes.

@@ -107,8 +107,8 @@ async fn as_many_blocks_as_there_can_be() {
     bench.put_list(&name, &chosen.iter().map(|(id, _)| (*id, Committed)).collect::<Vec<_>>()).await.unwrap();
     assert!(bench.get(&name).await.unwrap() == [b'x'; 50_000]);
     bench.delete(&name, Revision::Base, None).await.unwrap();
-    bench.service().collect_garbage_once().await.unwrap();
-    assert_eq!(bench.extents.count(), 0);
+    bench.collect_garbage().await;
+    assert_eq!(bench.count_extents().await, 0);
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ async fn copies_share_their_bytes() {
     let Ok(Reply::CopyStarted { copy_id, status, .. }) = bench.run(operation).await else {
         panic!("no copy")
     };
-    assert_eq!((status, bench.extents.count()), (CopyStatus::Success, 1));
+    assert_eq!((status, bench.count_extents().await), (CopyStatus::Success, 1));
     let state = bench.properties("b").await.unwrap().state.copy.unwrap();
     assert_eq!((state.id, state.progress), (copy_id, (LARGE as u64, LARGE as u64)));
     assert!(!state.source.contains("secret"));
@@ -53,11 +53,11 @@ async fn copies_share_their_bytes() {
     bench.run(Operation::CopyBlob(back)).await.unwrap();
     assert!(bench.get("a").await.unwrap() == large && bench.get("b").await.unwrap() == large);
     bench.delete("a", Revision::Base, Some(DeleteSnapshots::Include)).await.unwrap();
-    bench.service().collect_garbage_once().await.unwrap();
+    bench.collect_garbage().await;
     assert!(bench.get("b").await.unwrap() == large);
     bench.delete("b", Revision::Base, None).await.unwrap();
-    bench.service().collect_garbage_once().await.unwrap();
-    assert_eq!(bench.extents.count(), 0);
+    bench.collect_garbage().await;
+    assert_eq!(bench.count_extents().await, 0);
 }
 
 #[tokio::test]
@@ -76,11 +76,11 @@ async fn append_blobs_go_on_from_what_they_share() {
         assert!(bench.get("b").await.unwrap() == [&start[..], &b"BBB"[..=round]].concat());
     }
     bench.delete("a", Revision::Base, None).await.unwrap();
-    bench.service().collect_garbage_once().await.unwrap();
+    bench.collect_garbage().await;
     assert!(bench.get("b").await.unwrap() == [&start[..], b"BBB"].concat());
     bench.delete("b", Revision::Base, None).await.unwrap();
-    bench.service().collect_garbage_once().await.unwrap();
-    assert_eq!(bench.extents.count(), 0);
+    bench.collect_garbage().await;
+    assert_eq!(bench.count_extents().await, 0);
 }
 
 /// Source and copy share a content, and each appends to its own.
@@ -95,14 +95,14 @@ async fn what_is_appended_after_a_copy_goes_with_its_blob() {
         for _ in 0..3 {
             appends::append(&bench, first, &bytes(LARGE, 2)).await.unwrap();
         }
-        assert_eq!(bench.extents.count(), 4);
+        assert_eq!(bench.count_extents().await, 4);
         bench.delete(first, Revision::Base, None).await.unwrap();
-        bench.service().collect_garbage_once().await.unwrap();
-        assert_eq!(bench.extents.count(), 1, "only what {other} has is kept");
+        bench.collect_garbage().await;
+        assert_eq!(bench.count_extents().await, 1, "only what {other} has is kept");
         assert!(bench.get(other).await.unwrap() == bytes(LARGE, 1));
         bench.delete(other, Revision::Base, None).await.unwrap();
-        bench.service().collect_garbage_once().await.unwrap();
-        assert_eq!(bench.extents.count(), 0);
+        bench.collect_garbage().await;
+        assert_eq!(bench.count_extents().await, 0);
     }
 }
 
@@ -145,7 +145,7 @@ async fn put_block_from(
         encryption: Encryption::default(),
     });
     let caller = Caller::owner(ACCOUNT);
-    let put = async {
+    let put = || async {
         let mut upload = bench.service().begin_upload(&operation).unwrap();
         let mut download = bench.service().open_source(caller, &from.source, range).await?;
         while let Some(next) = download.next_or_hole().await? {
@@ -161,7 +161,7 @@ async fn put_block_from(
         let uploaded = upload.finish().await?;
         bench.service().execute(caller, &operation, Some(uploaded)).await
     };
-    put.await.map(|answer| answer.reply).map_err(|error: ServiceError| error.code)
+    repeat(put).await.answer.map(|answer| answer.reply).map_err(|error| error.code)
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn holes_of_page_blobs_are_not_written() {
         let reply = put_block_from(&bench, "disk", None, none).await;
         let Ok(Reply::BlockPut { checksums, .. }) = reply else { panic!("{reply:?}") };
         assert_eq!(checksums.crc64.unwrap().0, crc64_of_zeros(GIB));
-        assert_eq!(bench.extents.count(), 0, "nothing is stored");
+        assert_eq!(bench.count_extents().await, 0, "nothing is stored");
     }
     // Also twice in a list, and once more when it is committed.
     let twice = [("1", BlockSearch::Latest), ("1", BlockSearch::Latest)];
@@ -197,7 +197,7 @@ async fn holes_of_page_blobs_are_not_written() {
     assert_eq!(bench.read(get).await.unwrap().1, [0; 10]);
     // A block of a block of zeros is one, too.
     put_block_from(&bench, "b", None, none).await.unwrap();
-    assert_eq!(bench.extents.count(), 0);
+    assert_eq!(bench.count_extents().await, 0);
 
     pages::write(&bench, 2048..2049, 7).await.unwrap();
     let with_hole = Some(ByteRange { first: MIB - 4096, last: Some(MIB + 4095) });
@@ -231,8 +231,8 @@ pub(crate) async fn start<E: Engine, X: Extents + Clone>(
     bench: &Bench<E, X>,
     operation: &Operation,
 ) -> Result<(String, CopyUnderWay), ErrorCode> {
-    let started = bench.service().start_copy(Caller::owner(ACCOUNT), operation).await;
-    let (answer, copy) = started.map_err(|error| error.code)?;
+    let start = || async { bench.service().start_copy(Caller::owner(ACCOUNT), operation).await };
+    let (answer, copy) = repeat(start).await.answer.map_err(|error| error.code)?;
     match answer.reply {
         Reply::CopyStarted { copy_id, status: CopyStatus::Pending, .. } => Ok((copy_id, copy)),
         other => panic!("not pending: {other:?}"),
@@ -244,9 +244,12 @@ pub(crate) async fn fetched<E: Engine, X: Extents + Clone>(
     operation: &Operation,
     bytes: &[u8],
 ) -> Uploaded {
-    let mut upload = bench.service().begin_upload(operation).unwrap();
-    upload.write(Bytes::copy_from_slice(bytes)).await.unwrap();
-    upload.finish().await.unwrap()
+    let fetch = || async {
+        let mut upload = bench.service().begin_upload(operation).unwrap();
+        upload.write(Bytes::copy_from_slice(bytes)).await?;
+        upload.finish().await
+    };
+    repeat_until_done(fetch).await
 }
 
 pub(crate) async fn abort<E: Engine, X: Extents + Clone>(
@@ -278,7 +281,7 @@ async fn a_copy_from_elsewhere_takes_its_time() {
     assert_eq!(bench.delete("a", Revision::Base, None).await, Err(pending));
     assert_eq!(start(&bench, &operation).await.map(drop), Err(pending));
     // Cleaning up does not take it for one that was left behind.
-    bench.service().collect_garbage_once().await.unwrap();
+    bench.collect_garbage().await;
     let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
     bench.service().finish_copy(&copy, Ok(uploaded)).await;
     drop(copy);
@@ -289,8 +292,8 @@ async fn a_copy_from_elsewhere_takes_its_time() {
     assert_eq!(state.metadata.iter().collect::<Vec<_>>(), [("color", "red")]);
     assert!(bench.get("a").await.unwrap() == bytes(LARGE, 3));
     bench.delete("a", Revision::Base, None).await.unwrap();
-    bench.service().collect_garbage_once().await.unwrap();
-    assert_eq!(bench.extents.count(), 0);
+    bench.collect_garbage().await;
+    assert_eq!(bench.count_extents().await, 0);
 }
 
 #[tokio::test]
@@ -308,7 +311,7 @@ async fn a_copy_from_elsewhere_is_aborted() {
     let state = bench.properties("a").await.unwrap().state;
     assert_eq!((state.bytes, state.copy.unwrap().status), (0, CopyStatus::Aborted));
     tokio::task::yield_now().await;
-    assert_eq!(bench.extents.count(), 0);
+    assert_eq!(bench.count_extents().await, 0);
     bench.put("a", b"free again").await;
 }
 
@@ -323,7 +326,8 @@ async fn a_copy_from_elsewhere_fails() {
     // A copy without a task, as after a restart.
     let (_, lost) = start(&bench, &from_elsewhere("b", None)).await.unwrap();
     drop(lost);
-    bench.service().fail_interrupted_copies(Interrupted::OfOtherProcesses).await.unwrap();
+    let fail = || async { bench.service().fail_interrupted_copies(Interrupted::OfOtherProcesses).await };
+    repeat_until_done(fail).await;
     let shown = bench.properties("b").await.unwrap().state.copy.unwrap();
     assert!(shown.status == CopyStatus::Failed && shown.description.unwrap().contains("stopped"));
     bench.put("b", b"free again").await;
@@ -331,11 +335,11 @@ async fn a_copy_from_elsewhere_fails() {
     let operation = from_elsewhere("c", None);
     let (_, copy) = start(&bench, &operation).await.unwrap();
     bench.delete_container().await.unwrap();
-    bench.service().collect_garbage_once().await.unwrap();
+    bench.collect_garbage().await;
     let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
     bench.service().finish_copy(&copy, Ok(uploaded)).await;
     tokio::task::yield_now().await;
-    assert_eq!(bench.extents.count(), 0);
+    assert_eq!(bench.count_extents().await, 0);
 }
 
 #[tokio::test]
@@ -356,7 +360,8 @@ async fn an_archived_source_of_another_account_cannot_be_read() {
         public_access: None,
         encryption: ContainerEncryption::default(),
     };
-    bench.service().execute(Caller::owner("other"), &create, None).await.unwrap();
+    repeat_until_done(|| async { bench.service().execute(Caller::owner("other"), &create, None).await })
+        .await;
     let put = PutBlobFromUrl {
         blob: path("b"),
         source: source("a", Revision::Base),
@@ -374,12 +379,13 @@ async fn an_archived_source_of_another_account_cannot_be_read() {
         for (account, expected) in
             [(ACCOUNT, ErrorCode::BlobArchived), ("other", ErrorCode::CannotVerifyCopySource)]
         {
-            let answer = bench.service().execute(Caller::owner(account), &operation, None).await;
-            let error = answer.err().unwrap();
+            let attempt =
+                || async { bench.service().execute(Caller::owner(account), &operation, None).await };
+            let error = repeat(attempt).await.answer.err().unwrap();
             assert_eq!((error.code, error.status()), (expected, 409), "{account} {operation:?}");
         }
     }
-    let opened =
-        bench.service().open_source(Caller::owner("other"), &source("a", Revision::Base), None).await;
-    assert_eq!(opened.err().unwrap().code, ErrorCode::CannotVerifyCopySource);
+    let from = source("a", Revision::Base);
+    let open = || async { bench.service().open_source(Caller::owner("other"), &from, None).await };
+    assert_eq!(repeat(open).await.answer.err().unwrap().code, ErrorCode::CannotVerifyCopySource);
 }

@@ -84,6 +84,6 @@ async fn space_of_encrypted_blobs_comes_back() {
         assert!(get(&bench, "a", &key).await.unwrap() == bytes(length, 1), "{length}");
     }
     bench.delete("a", Revision::Base, None).await.unwrap();
-    bench.service().collect_garbage_once().await.unwrap();
-    assert_eq!(bench.extents.count(), 0);
+    bench.collect_garbage().await;
+    assert_eq!(bench.count_extents().await, 0);
 }

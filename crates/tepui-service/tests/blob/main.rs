@@ -20,6 +20,8 @@ mod logs;
 mod model;
 mod on_disk;
 mod pages;
+#[path = "../shared/possible.rs"]
+mod possible;
 mod puts;
 #[path = "../shared/store.rs"]
 mod store;
@@ -32,7 +34,7 @@ use extents::PlainExtents;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::{Course, Nodes};
+use store::{Course, Nodes, repeat, repeat_until_done};
 use tepui_digest::{Checksum as _, crc64_of_zeros};
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::*;
@@ -104,7 +106,8 @@ impl Bench {
 
     /// For tests with many clients at once.
     async fn for_many() -> Self {
-        let (engine, extents) = (store::engine_for_many(), store::extents(PlainExtents::default()));
+        let (engine, extents) =
+            (store::for_many(MemoryEngine::new()), store::extents(PlainExtents::default()));
         let (options, clock) = (BlobOptions::default(), ManualClock::at(clock_start()));
         let bench = Self::of_nodes(engine, extents, options, clock, store::nodes());
         bench.create().await.unwrap();
@@ -133,6 +136,16 @@ impl Bench {
             preconditions: Preconditions::default(),
             encryption: Encryption::default(),
         }
+    }
+}
+
+impl<E: Engine> Bench<E> {
+    /// How many extents there are that something refers to, or will be collected. Others are swept, as the next start does.
+    async fn count_extents(&self) -> usize {
+        if Course::current() != Course::Memory {
+            self.free_orphaned_extents().await;
+        }
+        self.extents.count()
     }
 }
 
@@ -184,7 +197,21 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
 
     async fn run_as(&self, allowed: Allowed, operation: Operation) -> Result<Reply, ServiceError> {
         let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
-        self.service().execute(caller, &operation, None).await.map(|answer| answer.reply)
+        let attempt =
+            || async { self.service().execute(caller, &operation, None).await.map(|answer| answer.reply) };
+        repeat(attempt).await.unless_done(|code| already_done(&operation, code))
+    }
+
+    async fn collect_garbage(&self) {
+        repeat_until_done(|| async { self.service().collect_garbage_once().await }).await;
+    }
+
+    async fn expire(&self) {
+        repeat_until_done(|| async { self.service().expire_once().await }).await;
+    }
+
+    async fn free_orphaned_extents(&self) {
+        repeat_until_done(|| async { self.service().free_orphaned_extents().await }).await;
     }
 
     /// Carries out an operation with bytes, as the server does.
@@ -198,15 +225,25 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
         operation: Operation,
         bytes: &[u8],
     ) -> Result<Reply, ServiceError> {
+        repeat(|| async { self.try_send_as(allowed, &operation, bytes).await }).await.answer
+    }
+
+    /// One attempt.
+    async fn try_send_as(
+        &self,
+        allowed: Allowed,
+        operation: &Operation,
+        bytes: &[u8],
+    ) -> Result<Reply, ServiceError> {
         let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
         let service = self.service();
-        service.check(caller, &operation).await?;
-        let mut upload = service.begin_upload(&operation).unwrap();
+        service.check(caller, operation).await?;
+        let mut upload = service.begin_upload(operation).unwrap();
         for chunk in bytes.chunks(7_000) {
             upload.write(Bytes::copy_from_slice(chunk)).await?;
         }
         let uploaded = upload.finish().await?;
-        service.execute(caller, &operation, Some(uploaded)).await.map(|answer| answer.reply)
+        service.execute(caller, operation, Some(uploaded)).await.map(|answer| answer.reply)
     }
 
     async fn put_if(
@@ -253,8 +290,14 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
     }
 
     async fn read(&self, get: GetBlob) -> Result<(Content, Vec<u8>), ServiceError> {
+        let operation = Operation::GetBlob(get);
+        repeat(|| async { self.try_read(&operation).await }).await.answer
+    }
+
+    /// One attempt.
+    async fn try_read(&self, get: &Operation) -> Result<(Content, Vec<u8>), ServiceError> {
         let caller = Caller::owner(ACCOUNT);
-        let answer = self.service().execute(caller, &Operation::GetBlob(get), None).await?;
+        let answer = self.service().execute(caller, get, None).await?;
         let (Reply::Content(content), Some(mut download)) = (answer.reply, answer.content) else {
             panic!("no content")
         };
@@ -330,6 +373,15 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
         let delete_retention = Some(DeleteRetention { days, allow_permanent_delete: true });
         let change = BlobServicePropertiesChange { delete_retention, ..Default::default() };
         self.run(Operation::SetServiceProperties(change)).await.unwrap();
+    }
+}
+
+/// The answer to an operation, if a refusal means that it has been carried out before.
+fn already_done(operation: &Operation, refusal: ErrorCode) -> Option<Reply> {
+    match (operation, refusal) {
+        // Nothing shows that it was this deletion, if nothing but rows of the blob went with it.
+        (Operation::DeleteBlob(_), ErrorCode::BlobNotFound) => Some(Reply::BlobDeleted { permanently: true }),
+        _ => None,
     }
 }
 

@@ -137,7 +137,7 @@ async fn pages_are_what_was_written_last() {
             }
         }
         if round % 10 == 0 {
-            bench.service().collect_garbage_once().await.unwrap();
+            bench.collect_garbage().await;
             assert!(bench.get("disk").await.unwrap() == plain, "{round}");
         }
     }
@@ -145,6 +145,6 @@ async fn pages_are_what_was_written_last() {
         assert!(bench.get_revision("disk", Revision::Snapshot(*taken)).await.unwrap() == *plain);
     }
     bench.delete("disk", Revision::Base, Some(DeleteSnapshots::Include)).await.unwrap();
-    bench.service().collect_garbage_once().await.unwrap();
-    assert_eq!(bench.extents.count(), 0);
+    bench.collect_garbage().await;
+    assert_eq!(bench.count_extents().await, 0);
 }

@@ -102,7 +102,7 @@ async fn wrong_checksums_leave_nothing() {
     assert_eq!(error.code, ErrorCode::Md5Mismatch);
     // The space is given back in the background.
     tokio::task::yield_now().await;
-    assert_eq!((bench.get("a").await, bench.extents.count()), (Err(ErrorCode::BlobNotFound), 0));
+    assert_eq!((bench.get("a").await, bench.count_extents().await), (Err(ErrorCode::BlobNotFound), 0));
 }
 
 #[tokio::test]

@@ -60,13 +60,14 @@ async fn crowd<E: Engine>(engine: E, each: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_memory() {
-    crowd(store::engine_for_many(), 200).await;
+    crowd(store::for_many(MemoryEngine::new()), 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_disk() {
     let directory = tempfile::tempdir().unwrap();
-    crowd(DiskEngine::open(EngineOptions::new(directory.path())).unwrap(), 50).await;
+    let engine = DiskEngine::open(EngineOptions::new(directory.path())).unwrap();
+    crowd(store::for_many(engine), 50).await;
 }
 
 /// Takers of one message at a time, who give up at random, and the same count in the end.

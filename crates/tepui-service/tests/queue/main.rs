@@ -8,6 +8,8 @@ mod crowd;
 mod engine;
 mod messages;
 mod model;
+#[path = "../shared/possible.rs"]
+mod possible;
 mod queues;
 mod sequencer;
 #[path = "../shared/store.rs"]
@@ -19,7 +21,7 @@ mod yields;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Course, Nodes};
+use store::{Course, Nodes, repeat, repeat_until_done};
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::{
     Call, Claimed, MessageId, Operation, Peeked, PopReceipt, QueueName, Reply, SequencedOperation,
@@ -102,20 +104,35 @@ impl<E: Engine> Bench<E> {
         self.nodes.next()
     }
 
+    /// One attempt.
+    async fn try_run(&self, call: &Call) -> Result<Reply, ServiceError> {
+        self.service().execute(ACCOUNT, call).await
+    }
+
     async fn run(&self, call: impl Into<Call>) -> Result<Reply, ServiceError> {
-        self.service().execute(ACCOUNT, &call.into()).await
+        let call = call.into();
+        repeat(|| async { self.try_run(&call).await }).await.answer
+    }
+
+    async fn sweep(&self) {
+        repeat_until_done(|| async { self.service().sweep_once().await }).await;
     }
 
     async fn create(&self) {
-        let operation = Operation::CreateQueue { queue: name(), metadata: Metadata::default() };
-        assert_eq!(self.run(operation).await, Ok(Reply::QueueCreated));
+        let create = Operation::CreateQueue { queue: name(), metadata: Metadata::default() }.into();
+        let answer = repeat(|| self.try_run(&create)).await;
+        let is_created = match &answer.answer {
+            Ok(Reply::QueueExists) => answer.is_open,
+            reply => *reply == Ok(Reply::QueueCreated),
+        };
+        assert!(is_created, "{:?}", answer.answer);
     }
 
     async fn delete_queue(&self) {
-        assert_eq!(
-            self.run(SequencedOperation::DeleteQueue { queue: name() }).await,
-            Ok(Reply::QueueDeleted)
-        );
+        let delete = SequencedOperation::DeleteQueue { queue: name() }.into();
+        let answer = repeat(|| async { self.try_run(&delete).await }).await;
+        let gone = |code| (code == ErrorCode::QueueNotFound).then_some(Reply::QueueDeleted);
+        assert_eq!(answer.unless_done(gone), Ok(Reply::QueueDeleted));
     }
 
     /// Moves the clock a little further than that, past the ticks that operations took meanwhile.

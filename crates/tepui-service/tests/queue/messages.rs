@@ -33,7 +33,7 @@ async fn messages_expire_wherever_they_are() {
     assert_eq!(bench.count().await, 1);
     assert_eq!(bench.delete(Some(gone.stamp.id), Some(gone.receipt)).await, Err(MessageNotFound));
     assert_eq!(bench.peek(32).await.len(), 1);
-    bench.service().sweep_once().await.unwrap();
+    bench.sweep().await;
     assert_eq!(bench.count().await, 1);
     let stays = bench.get(32, 1).await;
     assert_eq!((texts(&stays), stays[0].stamp.expires), (vec!["stays"], Timestamp::MAX));
@@ -137,7 +137,7 @@ async fn a_restart_keeps_visibility() {
     let now = Timestamp::parse_iso("2026-03-10T08:00:00Z").unwrap();
     let open = |now| {
         let engine = DiskEngine::open(EngineOptions::new(directory.path())).unwrap();
-        Bench::with(engine, QueueOptions::default(), now)
+        Bench::with(store::on(engine), QueueOptions::default(), now)
     };
     let bench = open(now);
     bench.create().await;

@@ -1,7 +1,10 @@
-//! The service against a plain model: random operations and moves of the clock get the same answers.
+//! The service against a plain model: random operations and moves of the clock get the same answers. Where the store leaves the
+//! outcome of a request open, the model is a set of states, and each answer has to be explained by one of them.
 
 use super::*;
 use crate::engine::TestEngine;
+use crate::possible::Possible;
+use crate::store::repeat_unless_open;
 use proptest::prelude::*;
 use tepui_local::{DiskEngine, EngineOptions};
 
@@ -50,40 +53,234 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// A message of the model. Its times are those of the replies.
-#[derive(Debug, Clone)]
+/// A message of the model.
+#[derive(Debug, Clone, PartialEq)]
 struct Known {
-    id: MessageId,
-    receipt: PopReceipt,
+    /// `None` as long as no answer has told it.
+    id: Option<MessageId>,
+    receipt: Option<PopReceipt>,
+    /// As the receipt says, or else a few ticks earlier, which is before everything that was begun later.
+    visible: Timestamp,
     expires: Timestamp,
+    /// In the order of insertion.
+    number: usize,
     dequeue_count: u32,
     text: String,
 }
 
-#[derive(Default)]
-struct Model {
-    messages: Vec<Known>,
+/// The messages of a queue.
+type Messages = Vec<Known>;
+
+/// In the order of delivery.
+fn visible(messages: &Messages, now: Timestamp, count: usize) -> Vec<usize> {
+    let is_visible = |m: &Known| m.visible <= now && now < m.expires;
+    let mut visible: Vec<usize> = (0..messages.len()).filter(|at| is_visible(&messages[*at])).collect();
+    visible.sort_by_key(|at| (messages[*at].visible, messages[*at].number));
+    visible.truncate(count);
+    visible
+}
+
+/// The message that a receipt is good for.
+fn held(messages: &Messages, (id, receipt): (MessageId, PopReceipt), now: Timestamp) -> Option<usize> {
+    messages.iter().position(|m| m.id == Some(id) && m.receipt == Some(receipt) && now < m.expires)
+}
+
+fn with_message(messages: &Messages, at: usize, change: impl FnOnce(&mut Known)) -> Messages {
+    let mut messages = messages.clone();
+    change(&mut messages[at]);
+    messages
+}
+
+fn without_message(messages: &Messages, at: usize) -> Messages {
+    let mut messages = messages.clone();
+    messages.remove(at);
+    messages
+}
+
+struct World<E: Engine> {
+    bench: Bench<E>,
+    possible: Possible<Messages>,
+    /// All that were ever handed out.
     receipts: Vec<(MessageId, PopReceipt)>,
 }
 
-impl Model {
-    /// In the order of delivery.
-    fn visible(&self, now: Timestamp, count: usize) -> Vec<Known> {
-        let mut visible: Vec<_> =
-            self.messages.iter().filter(|m| m.receipt.visible <= now && now < m.expires).cloned().collect();
-        visible.sort_by_key(|m| (m.receipt.visible, m.receipt.sequence));
-        visible.truncate(count);
-        visible
+impl<E: Engine> World<E> {
+    /// The answer to one request. `None` if it leaves open what became of it.
+    async fn ask(&self, call: impl Into<Call>) -> Option<Result<Reply, ErrorCode>> {
+        let call = call.into();
+        match repeat_unless_open(|| self.bench.try_run(&call)).await {
+            Err(error) if store::is_open(&error) => None,
+            answer => Some(answer.map_err(|error| error.code)),
+        }
     }
 
-    /// The message that a receipt is good for.
-    fn held(&self, (id, receipt): (MessageId, PopReceipt), now: Timestamp) -> Option<usize> {
-        self.messages.iter().position(|m| m.id == id && m.receipt == receipt && now < m.expires)
+    async fn step(&mut self, number: usize, step: &Step) {
+        // Later than all ticks so far, and before any message of a whole second later.
+        let now = self.bench.clock.tick();
+        match step {
+            Step::Wait(time) => self.bench.advance(seconds(*time)),
+            Step::Put { visibility, lifetime } => self.put(number, now, *visibility, *lifetime).await,
+            Step::Get { count, visibility } => self.get(now, *count, *visibility).await,
+            Step::Peek { count } => {
+                let told = self.bench.peek(*count).await;
+                self.possible.seen(|parts| {
+                    let expected = visible(&parts[0], now, *count);
+                    let is_same = |(told, at): (&Peeked, &usize)| {
+                        let known = &parts[0][*at];
+                        known.id.is_none_or(|id| id == told.stamp.id)
+                            && (&told.text[..], told.dequeue_count)
+                                == (known.text.as_bytes(), known.dequeue_count)
+                    };
+                    told.len() == expected.len() && told.iter().zip(&expected).all(is_same)
+                });
+            }
+            Step::Update { receipt, visibility, text } => {
+                let text = text.then(|| number.to_string());
+                self.update(now, *receipt, *visibility, text).await;
+            }
+            Step::Delete { receipt } => self.delete(now, *receipt).await,
+            Step::Clear => match self.ask(SequencedOperation::ClearMessages { queue: name() }).await {
+                Some(answer) => {
+                    assert_eq!(answer, Ok(Reply::Cleared));
+                    self.possible.changed(0, |_| Some(Messages::new()));
+                }
+                None => self.possible.left_open(0, |_| Some(Messages::new())),
+            },
+            Step::Sweep => self.bench.sweep().await,
+            Step::Recreate => {
+                self.bench.delete_queue().await;
+                self.bench.create().await;
+                // What was begun before is refused: it was for another queue.
+                self.possible = Possible::new(vec![Messages::new()]);
+            }
+        }
+        let now = self.bench.clock.tick();
+        let count = self.bench.count().await;
+        self.possible.seen(|parts| parts[0].iter().filter(|m| now < m.expires).count() as u64 == count);
     }
 
-    /// One of the last receipts.
-    fn receipt(&self, back: usize) -> Option<(MessageId, PopReceipt)> {
-        self.receipts.iter().rev().nth(back).copied()
+    async fn put(&mut self, number: usize, now: Timestamp, visibility: u64, lifetime: Option<u64>) {
+        let (visibility, lifetime) = (seconds(visibility), lifetime.map(seconds));
+        let text = Bytes::from(number.to_string());
+        let put = SequencedOperation::PutMessage { queue: name(), text, visibility, lifetime };
+        let known = Known {
+            id: None,
+            receipt: None,
+            visible: now.saturating_add(visibility),
+            expires: lifetime.map_or(Timestamp::MAX, |lifetime| now.saturating_add(lifetime)),
+            number,
+            dequeue_count: 0,
+            text: number.to_string(),
+        };
+        let with =
+            |messages: &Messages, known: &Known| Some([&messages[..], std::slice::from_ref(known)].concat());
+        match self.ask(put).await {
+            None => self.possible.left_open(0, |parts| with(&parts[0], &known)),
+            Some(Ok(Reply::Put(put))) => {
+                assert!(put.receipt.visible > known.visible);
+                self.receipts.push((put.stamp.id, put.receipt));
+                let (id, receipt) = (Some(put.stamp.id), Some(put.receipt));
+                let (visible, expires) = (put.receipt.visible, put.stamp.expires);
+                let known = Known { id, receipt, visible, expires, ..known };
+                self.possible.changed(0, |parts| with(&parts[0], &known));
+            }
+            Some(other) => panic!("not put: {other:?}"),
+        }
+    }
+
+    async fn get(&mut self, now: Timestamp, count: usize, visibility: u64) {
+        let visibility = seconds(visibility);
+        let taken = match self.ask(SequencedOperation::GetMessages { queue: name(), count, visibility }).await
+        {
+            None => None,
+            Some(Ok(Reply::Messages(taken))) => Some(taken),
+            Some(other) => panic!("not taken: {other:?}"),
+        };
+        let Some(taken) = taken else {
+            let hidden = |parts: &[Messages]| {
+                let mut messages = parts[0].clone();
+                for at in visible(&parts[0], now, count) {
+                    messages[at].dequeue_count += 1;
+                    messages[at].receipt = None;
+                    messages[at].visible = now.saturating_add(visibility);
+                }
+                Some(messages)
+            };
+            return self.possible.left_open(0, hidden);
+        };
+        self.receipts.extend(taken.iter().map(|message| (message.stamp.id, message.receipt)));
+        let judge = |parts: &[Messages]| {
+            let expected = visible(&parts[0], now, count);
+            let mut messages = parts[0].clone();
+            for (taken, at) in taken.iter().zip(&expected) {
+                let known = &mut messages[*at];
+                known.dequeue_count += 1;
+                let is_same = known.id.is_none_or(|id| id == taken.stamp.id)
+                    && (&taken.text[..], taken.dequeue_count) == (known.text.as_bytes(), known.dequeue_count);
+                if !is_same {
+                    return None;
+                }
+                (known.id, known.receipt) = (Some(taken.stamp.id), Some(taken.receipt));
+                (known.visible, known.expires) = (taken.receipt.visible, taken.stamp.expires);
+            }
+            (taken.len() == expected.len()).then_some(messages)
+        };
+        match taken.is_empty() {
+            // Nothing was written, perhaps.
+            true => self.possible.seen(|parts| judge(parts).is_some()),
+            false => self.possible.changed(0, judge),
+        }
+    }
+
+    async fn update(&mut self, now: Timestamp, back: usize, visibility: u64, text: Option<String>) {
+        let Some(&(id, receipt)) = self.receipts.iter().rev().nth(back) else { return };
+        let visibility = seconds(visibility);
+        let update = SequencedOperation::UpdateMessage {
+            queue: name(),
+            id: Some(id),
+            receipt: Some(receipt),
+            visibility,
+            text: text.clone().map(Bytes::from),
+        };
+        let hidden_until = now.saturating_add(visibility);
+        let changed = |parts: &[Messages], new: Option<PopReceipt>| {
+            let at = held(&parts[0], (id, receipt), now)?;
+            let change = |known: &mut Known| {
+                known.receipt = new;
+                known.visible = new.map_or(hidden_until, |new| new.visible);
+                known.text = text.clone().unwrap_or(std::mem::take(&mut known.text));
+            };
+            (hidden_until < parts[0][at].expires).then(|| with_message(&parts[0], at, change))
+        };
+        match self.ask(update).await {
+            None => self.possible.left_open(0, |parts| changed(parts, None)),
+            Some(Ok(Reply::Updated(new))) => {
+                self.receipts.push((id, new));
+                self.possible.changed(0, |parts| changed(parts, Some(new)));
+            }
+            Some(Err(ErrorCode::MessageNotFound)) => {
+                self.possible.seen(|parts| held(&parts[0], (id, receipt), now).is_none());
+            }
+            Some(Err(ErrorCode::InvalidQueryParameterValue)) => self.possible.seen(|parts| {
+                held(&parts[0], (id, receipt), now).is_some_and(|at| hidden_until >= parts[0][at].expires)
+            }),
+            Some(other) => panic!("not updated: {other:?}"),
+        }
+    }
+
+    async fn delete(&mut self, now: Timestamp, back: usize) {
+        let Some(&held_by) = self.receipts.iter().rev().nth(back) else { return };
+        let (id, receipt) = (Some(held_by.0), Some(held_by.1));
+        let without =
+            |parts: &[Messages]| held(&parts[0], held_by, now).map(|at| without_message(&parts[0], at));
+        match self.ask(SequencedOperation::DeleteMessage { queue: name(), id, receipt }).await {
+            None => self.possible.left_open(0, without),
+            Some(Ok(Reply::MessageDeleted)) => self.possible.changed(0, without),
+            Some(Err(ErrorCode::MessageNotFound)) => {
+                self.possible.seen(|parts| held(&parts[0], held_by, now).is_none());
+            }
+            Some(other) => panic!("not deleted: {other:?}"),
+        }
     }
 }
 
@@ -91,86 +288,10 @@ async fn check<E: Engine>(engine: E, steps: &[Step]) {
     let bench =
         Bench::of_nodes(engine, QueueOptions::default(), ManualClock::at(clock_start()), store::nodes());
     bench.create().await;
-    let mut model = Model::default();
+    let possible = Possible::new(vec![Messages::new()]);
+    let mut world = World { bench, possible, receipts: Vec::new() };
     for (number, step) in steps.iter().enumerate() {
-        // Later than all ticks so far, and before any message of a whole second later.
-        let now = bench.clock.tick();
-        match step {
-            Step::Wait(time) => bench.advance(seconds(*time)),
-            Step::Put { visibility, lifetime } => {
-                let text = number.to_string();
-                let put = bench.put_with(&text, *visibility, lifetime.map(seconds)).await;
-                assert!(put.receipt.visible > now.saturating_add(seconds(*visibility)));
-                model.receipts.push((put.stamp.id, put.receipt));
-                let (id, expires) = (put.stamp.id, put.stamp.expires);
-                model.messages.push(Known { id, receipt: put.receipt, expires, dequeue_count: 0, text });
-            }
-            Step::Get { count, visibility } => {
-                let expected = model.visible(now, *count);
-                let taken = bench.get(*count, *visibility).await;
-                assert_eq!(taken.len(), expected.len(), "step {number}");
-                for (taken, expected) in taken.iter().zip(expected) {
-                    assert_eq!((taken.stamp.id, &taken.text[..]), (expected.id, expected.text.as_bytes()));
-                    let known = model.messages.iter_mut().find(|m| m.id == expected.id).unwrap();
-                    known.dequeue_count += 1;
-                    known.receipt = taken.receipt;
-                    assert_eq!(
-                        (taken.dequeue_count, taken.stamp.expires),
-                        (known.dequeue_count, known.expires)
-                    );
-                    model.receipts.push((known.id, taken.receipt));
-                }
-            }
-            Step::Peek { count } => {
-                let told: Vec<_> = bench.peek(*count).await;
-                let told: Vec<_> = told.iter().map(|m| (m.stamp.id, m.dequeue_count)).collect();
-                let expected = model.visible(now, *count);
-                assert_eq!(told, expected.iter().map(|m| (m.id, m.dequeue_count)).collect::<Vec<_>>());
-            }
-            Step::Update { receipt, visibility, text } => {
-                let Some((id, receipt)) = model.receipt(*receipt) else { continue };
-                let text = text.then(|| number.to_string());
-                let told = bench.update(Some(id), Some(receipt), *visibility, text.as_deref()).await;
-                match model.held((id, receipt), now) {
-                    None => assert_eq!(told.unwrap_err().code, ErrorCode::MessageNotFound),
-                    Some(at) if now.saturating_add(seconds(*visibility)) >= model.messages[at].expires => {
-                        assert_eq!(told.unwrap_err().code, ErrorCode::InvalidQueryParameterValue);
-                    }
-                    Some(at) => {
-                        let told = told.unwrap();
-                        model.receipts.push((id, told));
-                        model.messages[at].receipt = told;
-                        if let Some(text) = text {
-                            model.messages[at].text = text;
-                        }
-                    }
-                }
-            }
-            Step::Delete { receipt } => {
-                let Some((id, receipt)) = model.receipt(*receipt) else { continue };
-                let told = bench.delete(Some(id), Some(receipt)).await;
-                match model.held((id, receipt), now) {
-                    None => assert_eq!(told, Err(ErrorCode::MessageNotFound)),
-                    Some(at) => {
-                        assert_eq!(told, Ok(()));
-                        model.messages.remove(at);
-                    }
-                }
-            }
-            Step::Clear => {
-                bench.clear().await;
-                model.messages.clear();
-            }
-            Step::Sweep => bench.service().sweep_once().await.unwrap(),
-            Step::Recreate => {
-                bench.delete_queue().await;
-                bench.create().await;
-                model.messages.clear();
-            }
-        }
-        let now = bench.clock.tick();
-        let alive = model.messages.iter().filter(|m| now < m.expires).count();
-        assert_eq!(bench.count().await, alive as u64, "step {number}: {step:?}");
+        world.step(number, step).await;
     }
 }
 
@@ -186,7 +307,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
     fn in_memory(steps in steps()) {
-        run(store::engine(), &steps);
+        run(store::with_open_outcomes(MemoryEngine::new()), &steps);
     }
 }
 
@@ -203,6 +324,7 @@ proptest! {
     #[test]
     fn on_disk(steps in steps()) {
         let directory = tempfile::tempdir().unwrap();
-        run(DiskEngine::open(EngineOptions::new(directory.path())).unwrap(), &steps);
+        let engine = DiskEngine::open(EngineOptions::new(directory.path())).unwrap();
+        run(store::with_open_outcomes(engine), &steps);
     }
 }

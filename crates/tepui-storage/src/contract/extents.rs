@@ -4,7 +4,7 @@
 //! a store and on a plain list of contents, and panics where they differ; feed it random lists. A new store needs
 //! a [`Subject`] and a test that calls both: see `tests/extents_contract.rs`.
 
-use crate::{Extent, ExtentWriter, Extents, StorageErrorKind, StoreId};
+use crate::{Extent, ExtentWriter, Extents, StorageError, StorageErrorKind, StoreId};
 use bytes::Bytes;
 use std::collections::HashSet;
 use std::future::Future;
@@ -21,7 +21,8 @@ pub trait Subject {
     /// Closes the store and opens it again. A store that cannot keep its bytes stays as it is.
     fn reopen(&mut self);
 
-    /// How much space is taken by what is stored. It may be a bit more than its length.
+    /// How much space is taken by what is stored. It may be a bit more than its length. What could not be finished and is there all
+    /// the same is not counted: it is swept when its process has ended.
     fn used_bytes(&self) -> u64;
 }
 
@@ -76,7 +77,7 @@ async fn any_range_can_be_read<E: Extents>(extents: &E) {
 async fn ranges_beyond_the_end_are_refused<E: Extents>(extents: &E) {
     let extent = write(extents, b"four", 4).await;
     for range in [0..5, 5..5, 5..6, u64::MAX - 1..u64::MAX] {
-        let refused = extents.read(extent, range.clone()).await;
+        let refused = try_read(extents, extent, range.clone()).await;
         assert!(
             matches!(&refused, Err(error) if error.kind() == StorageErrorKind::Failed),
             "{range:?}: {refused:?}"
@@ -90,7 +91,7 @@ async fn no_two_extents_are_the_same<E: Extents>(extents: &E) {
         let extent = write(extents, &content(size, 0), 9000).await;
         assert!(places.insert((extent.volume, extent.offset)), "{extent:?}");
         if size == 1 {
-            extents.free(vec![extent]).await.expect("an extent can be freed");
+            free(extents, vec![extent]).await;
         }
     }
 }
@@ -99,9 +100,9 @@ async fn extents_of_other_stores_are_refused<E: Extents>(extents: &E) {
     let extent = write(extents, b"content", 7).await;
     assert_eq!(extent.store, extents.store());
     let other = Extent { store: StoreId(extent.store.0 + 1), ..extent };
-    let refused = extents.read(other, 0..7).await.map(drop);
+    let refused = try_read(extents, other, 0..7).await.map(drop);
     assert!(matches!(&refused, Err(error) if error.kind() == StorageErrorKind::Failed), "{refused:?}");
-    let refused = extents.free(vec![other]).await;
+    let refused = persist(async || extents.free(vec![other]).await).await;
     assert!(matches!(&refused, Err(error) if error.kind() == StorageErrorKind::Failed), "{refused:?}");
     assert!(read(extents, extent, 0..7).await == b"content");
 }
@@ -134,17 +135,17 @@ async fn those_who_read_are_waited_for<E: Extents>(extents: &E) {
 async fn what_was_freed_cannot_be_read<E: Extents>(extents: &E) {
     let extent = write(extents, &content(100_000, 1), 100_000).await;
     let _next = write(extents, &content(100_000, 2), 100_000).await;
-    extents.free(vec![extent]).await.expect("an extent can be freed");
+    free(extents, vec![extent]).await;
     for range in [0..100_000, 70_000..70_001] {
-        let read = extents.read(extent, range).await;
+        let read = try_read(extents, extent, range).await;
         assert!(matches!(&read, Err(error) if error.kind() == StorageErrorKind::Corrupt), "{read:?}");
     }
 }
 
 async fn only_what_is_left_over_is_swept<E: Extents>(extents: &E) {
     let extent = write(extents, b"kept", 4).await;
-    assert_eq!(extents.sweepable_volumes().await, Ok(vec![]));
-    let refused = extents.sweep(extent.volume, vec![]).await;
+    assert_eq!(persist(async || extents.sweepable_volumes().await).await, Ok(vec![]));
+    let refused = persist(async || extents.sweep(extent.volume, vec![]).await).await;
     assert!(matches!(&refused, Err(error) if error.kind() == StorageErrorKind::Failed), "{refused:?}");
     assert_eq!(read(extents, extent, 0..4).await, b"kept");
 }
@@ -159,35 +160,31 @@ async fn free_gives_space_back_and_may_be_repeated<S: Subject>(subject: &mut S) 
     }
     let after = write(extents, &content(70_000, 2), 70_000).await;
     for _ in 0..3 {
-        extents.free(freed.clone()).await.expect("extents can be freed, also again");
+        free(extents, freed.clone()).await;
     }
-    extents.free(vec![]).await.expect("nothing can be freed");
+    free(extents, vec![]).await;
     let used = subject.used_bytes() - before;
     assert!(used < 300_000, "{used} bytes are in use");
     assert!(read(extents, kept, 0..70_000).await == content(70_000, 1));
     assert!(read(extents, after, 0..70_000).await == content(70_000, 2));
-    extents.free(vec![after, kept]).await.expect("extents can be freed");
+    free(extents, vec![after, kept]).await;
 }
 
 async fn a_dropped_writer_leaves_nothing<S: Subject>(subject: &mut S) {
     let extents = subject.extents();
     let before = subject.used_bytes();
     for size in SIZES {
-        let mut writer = extents.begin().await.expect("an extent can be begun");
-        writer.write(content(size, 1).into()).await.expect("bytes can be written");
-        drop(writer);
+        drop(begun(extents, content(size, 1)).await);
 
-        let mut writer = extents.begin().await.expect("an extent can be begun");
-        writer.write(content(size, 1).into()).await.expect("bytes can be written");
+        let writer = begun(extents, content(size, 1)).await;
         // A store may be done before it is asked twice; then there is an extent.
         let finishing = Box::pin(writer.finish());
-        if let Some(extent) = poll_once(finishing) {
-            let extent = extent.expect("an extent can be finished");
-            extents.free(vec![extent]).await.expect("it can be freed");
+        if let Some(Ok(extent)) = poll_once(finishing) {
+            free(extents, vec![extent]).await;
             extents.unpin(extent);
         }
 
-        let mut writer = extents.begin().await.expect("an extent can be begun");
+        let mut writer = begun(extents, Vec::new()).await;
         if poll_once(Box::pin(writer.write(content(2_000_000, 1).into()))).is_none() {
             let refused = writer.finish().await;
             assert!(
@@ -210,7 +207,9 @@ async fn what_was_written_is_there_after_reopening<S: Subject>(subject: &mut S) 
     }
     for _ in 0..2 {
         subject.reopen();
-        assert_eq!(subject.extents().sweepable_volumes().await, Ok(vec![]), "it was closed");
+        let extents = subject.extents();
+        let left = persist(async || extents.sweepable_volumes().await).await;
+        assert_eq!(left, Ok(vec![]), "it was closed");
         for extent in &written {
             let found = read(subject.extents(), *extent, 0..extent.bytes).await;
             assert!(found == content(extent.bytes as usize, 7), "{extent:?}");
@@ -218,7 +217,7 @@ async fn what_was_written_is_there_after_reopening<S: Subject>(subject: &mut S) 
         let new = write(subject.extents(), b"new", 1).await;
         assert_eq!(read(subject.extents(), new, 0..3).await, b"new");
     }
-    subject.extents().free(written).await.expect("extents can be freed");
+    free(subject.extents(), written).await;
 }
 
 async fn space_is_given_back_after_reopening<S: Subject>(subject: &mut S) {
@@ -226,7 +225,7 @@ async fn space_is_given_back_after_reopening<S: Subject>(subject: &mut S) {
     let extent = write(subject.extents(), &content(1_000_000, 7), 70_000).await;
     subject.reopen();
     for _ in 0..2 {
-        subject.extents().free(vec![extent]).await.expect("an extent can be freed");
+        free(subject.extents(), vec![extent]).await;
         subject.reopen();
     }
     assert!(subject.used_bytes() <= before);
@@ -258,8 +257,7 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
                 model.push((extent, content));
             }
             Step::Abandon { bytes } => {
-                let mut writer = extents.begin().await.expect("an extent can be begun");
-                writer.write(content(*bytes, index).into()).await.expect("bytes can be written");
+                drop(begun(extents, content(*bytes, index)).await);
             }
             Step::Read { which, from, to } if !model.is_empty() => {
                 let (extent, content) = &model[which % model.len()];
@@ -272,9 +270,9 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
                 let first = which % model.len();
                 let last = (first + count).min(model.len());
                 freed = model.drain(first..last).map(|(extent, _)| extent).collect();
-                extents.free(freed.clone()).await.expect("extents can be freed");
+                free(extents, freed.clone()).await;
             }
-            Step::FreeAgain => extents.free(freed.clone()).await.expect("extents can be freed again"),
+            Step::FreeAgain => free(extents, freed.clone()).await,
             Step::Reopen => subject.reopen(),
             Step::Read { .. } | Step::Free { .. } => {}
         }
@@ -286,7 +284,7 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
         );
     }
     let kept = model.into_iter().map(|(extent, _)| extent).collect();
-    subject.extents().free(kept).await.expect("extents can be freed");
+    free(subject.extents(), kept).await;
     subject.reopen();
     assert_eq!(subject.used_bytes(), 0, "nothing is left");
 }
@@ -297,17 +295,55 @@ pub fn content(bytes: usize, seed: usize) -> Vec<u8> {
 }
 
 async fn write<E: Extents>(extents: &E, content: &[u8], piece: usize) -> Extent {
-    let mut writer = extents.begin().await.expect("an extent can be begun");
-    for piece in content.chunks(piece) {
-        writer.write(Bytes::copy_from_slice(piece)).await.expect("bytes can be written");
-    }
-    let extent = writer.finish().await.expect("an extent can be finished");
+    let extent = persist(async || {
+        let mut writer = extents.begin().await?;
+        for piece in content.chunks(piece) {
+            writer.write(Bytes::copy_from_slice(piece)).await?;
+        }
+        writer.finish().await
+    });
+    let extent = extent.await.expect("an extent can be written");
     extents.unpin(extent);
     extent
 }
 
+/// A writer that was given some bytes.
+async fn begun<E: Extents>(extents: &E, content: Vec<u8>) -> E::Writer {
+    let content = Bytes::from(content);
+    let writer = persist(async || {
+        let mut writer = extents.begin().await?;
+        writer.write(content.clone()).await?;
+        Ok(writer)
+    });
+    writer.await.expect("an extent can be begun")
+}
+
 async fn read<E: Extents>(extents: &E, extent: Extent, range: Range<u64>) -> Vec<u8> {
-    extents.read(extent, range).await.expect("an extent can be read").concat()
+    try_read(extents, extent, range).await.expect("an extent can be read").concat()
+}
+
+async fn try_read<E: Extents>(
+    extents: &E,
+    extent: Extent,
+    range: Range<u64>,
+) -> Result<Vec<Bytes>, StorageError> {
+    persist(async || extents.read(extent, range.clone()).await).await
+}
+
+async fn free<E: Extents>(extents: &E, freed: Vec<Extent>) {
+    persist(async || extents.free(freed.clone()).await).await.expect("extents can be freed");
+}
+
+/// Asks again while the store refuses it for now, as it may.
+async fn persist<T>(mut call: impl AsyncFnMut() -> Result<T, StorageError>) -> Result<T, StorageError> {
+    const MAX_REFUSALS: usize = 1000;
+    for _ in 0..MAX_REFUSALS {
+        match call().await {
+            Err(error) if error.kind() == StorageErrorKind::Unavailable => tokio::task::yield_now().await,
+            answer => return answer,
+        }
+    }
+    panic!("refused {MAX_REFUSALS} times")
 }
 
 fn is_pending<F: Future>(future: std::pin::Pin<&mut F>) -> bool {

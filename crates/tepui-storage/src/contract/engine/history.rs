@@ -1,6 +1,6 @@
 //! Random histories: the engine against a plain `BTreeMap`.
 
-use super::{ALL, Subject, begin};
+use super::{ALL, Subject};
 use crate::{
     Commit, CommitError, Engine, Guard, Key, KeyRange, ScanLimit, Snapshot, StorageError, StorageErrorKind,
     Transaction, Value, Write,
@@ -48,7 +48,7 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
     let mut kept: Vec<KeptTransaction<<S::Engine as Engine>::Transaction>> = Vec::new();
     let is_reliable = !subject.fails_at_random();
     for (index, step) in steps.iter().enumerate() {
-        let transaction = begin(subject.engine()).await;
+        let transaction = begin(subject.engine(), is_reliable).await;
         let fresh = KeptTransaction { transaction, rows: model.clone(), commits, is_fresh: is_reliable };
         match step {
             Step::Keep => kept.push(KeptTransaction { is_fresh: false, ..fresh }),
@@ -65,12 +65,15 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
                 let expected: Vec<Option<Value>> =
                     keys.iter().map(|key| kept.rows.get(key).cloned()).collect();
                 let found = kept.transaction.get_many(&keys).await;
-                let too_old = is_too_old(&found) && !kept.is_fresh;
-                assert!(too_old || found.as_ref() == Ok(&expected), "step {index}: {step:?}: {found:?}");
+                let is_refused = is_not_read(&found) && !kept.is_fresh;
+                assert!(is_refused || found.as_ref() == Ok(&expected), "step {index}: {step:?}: {found:?}");
                 for (key, expected) in keys.iter().zip(&expected) {
                     let found = kept.transaction.get(key).await;
-                    let too_old = is_too_old(&found) && !kept.is_fresh;
-                    assert!(too_old || found.as_ref() == Ok(expected), "step {index}: {step:?}: {found:?}");
+                    let is_refused = is_not_read(&found) && !kept.is_fresh;
+                    assert!(
+                        is_refused || found.as_ref() == Ok(expected),
+                        "step {index}: {step:?}: {found:?}"
+                    );
                 }
             }
             Step::Scan { on, from, to, max_rows, max_bytes } => {
@@ -84,8 +87,8 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
                     .filter(|(key, _)| range.contains(key))
                     .map(|(key, value)| (key.clone(), value.clone()))
                     .collect();
-                let is_too_old = is_too_old(&found) && !kept.is_fresh;
-                assert!(is_too_old || found.as_ref() == Ok(&expected), "step {index}: {step:?}: {found:?}");
+                let is_refused = is_not_read(&found) && !kept.is_fresh;
+                assert!(is_refused || found.as_ref() == Ok(&expected), "step {index}: {step:?}: {found:?}");
             }
             Step::Commit { on, guards, writes } => {
                 let base = if *on < kept.len() { kept.swap_remove(*on) } else { fresh };
@@ -102,6 +105,8 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
                 let result = base.transaction.commit(commit).await;
                 match result {
                     Err(CommitError::Conflict) if outdated || !base.is_fresh => {}
+                    Err(CommitError::Storage(error))
+                        if !is_reliable && error.kind() == StorageErrorKind::Unavailable => {}
                     Err(CommitError::Unknown(_)) if !is_reliable => {
                         commits += 1;
                         let is_there = settle(subject.engine(), &model, &writes).await;
@@ -128,19 +133,28 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
     }
     let whole = KeyRange { start: Key::new(), end: vec![0xFF; 8].into() };
     let found = loop {
-        let last = begin(subject.engine()).await;
+        let last = begin(subject.engine(), is_reliable).await;
         match pages(&last, whole.clone(), ALL).await {
             Ok(found) => break found,
-            Err(error) => assert!(!is_reliable && is_too_old::<()>(&Err(error)), "rows can be read"),
+            Err(error) => assert!(!is_reliable && is_not_read::<()>(&Err(error)), "rows can be read"),
         }
     };
     assert!(found.into_iter().eq(model), "at the end");
     for kept in kept {
         let found = pages(&kept.transaction, whole.clone(), ALL).await;
         assert!(
-            is_too_old(&found) || found.is_ok_and(|found| found.into_iter().eq(kept.rows)),
+            is_not_read(&found) || found.is_ok_and(|found| found.into_iter().eq(kept.rows)),
             "a kept transaction"
         );
+    }
+}
+
+async fn begin<E: Engine>(engine: &E, is_reliable: bool) -> E::Transaction {
+    loop {
+        match engine.begin().await {
+            Err(error) if !is_reliable && error.kind() == StorageErrorKind::Unavailable => {}
+            transaction => return transaction.expect("a transaction can begin"),
+        }
     }
 }
 
@@ -165,7 +179,7 @@ async fn settle<E: Engine>(engine: &E, rows: &BTreeMap<Key, Value>, writes: &[Wr
     };
     let (before, after) = (states(rows), states(&applied(rows, writes)));
     loop {
-        let transaction = begin(engine).await;
+        let transaction = begin(engine, false).await;
         let Ok(found) = transaction.get_many(&keys).await else { continue };
         assert!(found == before || found == after, "a commit of unknown outcome is there in part");
         let same = keys.iter().zip(&found).map(|(key, value)| match value {
@@ -178,8 +192,10 @@ async fn settle<E: Engine>(engine: &E, rows: &BTreeMap<Key, Value>, writes: &[Wr
     }
 }
 
-fn is_too_old<T>(found: &Result<T, StorageError>) -> bool {
-    found.as_ref().is_err_and(|error| error.kind() == StorageErrorKind::TooOld)
+/// Whether a transaction is too old, or storage refuses to read for now.
+fn is_not_read<T>(found: &Result<T, StorageError>) -> bool {
+    let temporary = [StorageErrorKind::TooOld, StorageErrorKind::Unavailable];
+    found.as_ref().is_err_and(|error| temporary.contains(&error.kind()))
 }
 
 /// Keys of several lengths, some the beginning of others.
