@@ -50,11 +50,12 @@ pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, Sock
     let known = development_account().keys;
     let accounts = config.effective_accounts();
     let account = accounts.iter().find(|account| account.keys.iter().any(|key| known.contains(key)));
-    let (name, instead) = match (config.any_account, account) {
-        (true, _) => ("of any name", "do without --any-account".to_owned()),
-        (false, Some(Account { name, .. })) => {
-            (name.as_str(), format!("choose a key: TEPUI_ACCOUNTS={name}:KEY"))
-        }
+    let (who, instead) = match (config.any_account, account) {
+        (true, _) => ("Every account name".to_owned(), "do without --any-account.".to_owned()),
+        (false, Some(Account { name, .. })) => (
+            format!("The account {name}"),
+            format!("choose a key: TEPUI_ACCOUNTS={name}:KEY\n!! (`openssl rand -base64 64` makes one)."),
+        ),
         (false, None) => return None,
     };
     let (_, address) = addresses.iter().find(|(_, address)| !address.ip().to_canonical().is_loopback())?;
@@ -62,9 +63,8 @@ pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, Sock
     Some(format!(
         "{line}\n\
          !! WARNING: everybody who can reach {address} can read, change and delete all data.\n\
-         !! The account {name} is served with the development key, which is public.\n\
+         !! {who} is served with the development key, which is public.\n\
          !! Listen on 127.0.0.1 only, or {instead}\n\
-         !! (`openssl rand -base64 64` makes one).\n\
          {line}\n"
     ))
 }
@@ -225,6 +225,12 @@ mod tests {
                 "{address} {account:?}"
             );
         }
+        let accounts = vec![parse_account(&format!("mine:{own}")).unwrap()];
+        let open = Config { accounts, any_account: true, ..Config::default() };
+        assert_eq!(open_to_everybody(&open, &public("127.0.0.1:1")), None);
+        let warning = open_to_everybody(&open, &public("0.0.0.0:1")).unwrap();
+        assert!(warning.contains("Every account name is served"), "{warning}");
+        assert!(warning.contains("or do without --any-account"), "{warning}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::MemoryEngine;
+use crate::{MemoryEngine, Write};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
