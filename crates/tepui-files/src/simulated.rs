@@ -153,6 +153,8 @@ struct State {
     cached_percent: u8,
     calls: u64,
     failures: BTreeMap<u64, Failure>,
+    /// Every read of this file fails.
+    unreadable: Option<PathBuf>,
     crash_at: Option<u64>,
     /// Nothing reaches the disk any more.
     has_crashed: bool,
@@ -219,6 +221,7 @@ impl SimulatedFiles {
             cached_percent: 100,
             calls: 0,
             failures: BTreeMap::new(),
+            unreadable: None,
             crash_at: None,
             has_crashed: false,
             trace: None,
@@ -250,11 +253,17 @@ impl SimulatedFiles {
             cached_percent: state.cached_percent,
             calls: 0,
             failures: BTreeMap::new(),
+            unreadable: None,
             crash_at: None,
             has_crashed: false,
             trace: None,
             work: VecDeque::new(),
         })
+    }
+
+    /// From now on every read of a file fails, as on a disk with bad sectors.
+    pub fn set_unreadable(&self, path: Option<&Path>) {
+        self.state().unreadable = path.map(Path::to_owned);
     }
 
     pub fn set_direct_writes(&self, direct: DirectWrites) {
@@ -506,7 +515,9 @@ impl State {
         if self.has_crashed {
             return Err(io::Error::other("the machine has crashed"));
         }
+        let is_unreadable = call == Call::Read && self.unreadable.as_deref() == Some(path);
         let failed = self.failures.remove(&number).filter(|failure| failure.fits(call));
+        let failed = failed.or(is_unreadable.then_some(Failure::Input));
         if let Some(trace) = &mut self.trace {
             trace.push(TracedCall { number, call, path: path.to_owned(), failed });
         }

@@ -41,7 +41,7 @@ use crate::io_error::io_error;
 use crate::stats::EngineCounters;
 pub(crate) use checkpoint::TablesCheckpoint;
 pub(crate) use compaction::WriteLoad;
-use compaction::shadows_much;
+use compaction::{Avoided, shadows_much};
 use levels::{Levels, LostRange};
 use manifest::Manifest;
 pub(crate) use manifest::{ManifestError, WalPosition};
@@ -57,6 +57,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 use table_cache::TableCache;
 pub(crate) use table_cache::TableCacheLimits;
 use tepui_files::FileSystem;
@@ -121,8 +122,8 @@ pub(crate) struct LsmTree {
     current: Mutex<Arc<ReadView>>,
     /// Held while the manifest is written.
     recorded: Mutex<ManifestState>,
-    /// Ids of tables that are being compacted or dropped.
-    busy: Mutex<HashSet<u64>>,
+    /// What is not to be compacted now.
+    avoided: Mutex<Avoided>,
     next_id: AtomicU64,
     /// No longer part of the tree, but readers may still hold it.
     obsolete: Mutex<Obsolete>,
@@ -228,7 +229,7 @@ impl LsmTree {
             cache,
             current: Mutex::new(Arc::new(view)),
             recorded: Mutex::new(ManifestState { flushed, wal, pending_removal: Vec::new(), orphans }),
-            busy: Mutex::default(),
+            avoided: Mutex::default(),
             next_id: AtomicU64::new(highest + 1),
             obsolete: Mutex::default(),
             stop: AtomicBool::new(false),
@@ -399,10 +400,10 @@ impl LsmTree {
             begins && !is_after(&table.meta.last, bounds.1)
         };
         let mut left = 0;
-        let claimed = self.claim(|levels, busy| {
+        let claimed = self.claim(|levels, avoided| {
             let inside = levels.tables().map(|(_, table)| table).filter(|table| is_inside(table));
             let (kept, tables): (Vec<_>, Vec<_>) =
-                inside.cloned().partition(|table| busy.contains(&table.meta.id));
+                inside.cloned().partition(|table| avoided.busy.contains(&table.meta.id));
             left = kept.len();
             let ids = tables.iter().map(|table| table.meta.id).collect::<Vec<_>>();
             let is_some = !ids.is_empty() || !levels.lost().is_empty();
@@ -433,14 +434,14 @@ impl LsmTree {
     /// Marks the chosen tables as busy.
     fn claim<T>(
         &self,
-        choose: impl FnOnce(&Levels, &HashSet<u64>) -> Option<(T, Vec<u64>)>,
+        choose: impl FnOnce(&Levels, &Avoided) -> Option<(T, Vec<u64>)>,
     ) -> Option<(T, Claim<'_>)> {
-        let mut busy = self.busy.lock();
-        // Read while `busy` is locked: a claim is released only after its change of the levels.
+        let mut avoided = self.avoided.lock();
+        // Read while it is locked: a claim is released only after its change of the levels.
         let levels = Arc::clone(&self.read_view().levels);
-        let (chosen, ids) = choose(&levels, &busy)?;
-        busy.extend(&ids);
-        Some((chosen, Claim { tree: self, ids }))
+        let (chosen, ids) = choose(&levels, &avoided)?;
+        avoided.busy.extend(&ids);
+        Some((chosen, Claim { tree: self, ids, began: Instant::now() }))
     }
 
     /// Changes which tables there are, in the manifest first. Returns whether it has: not once the tree was stopped.
@@ -504,13 +505,14 @@ pub(crate) struct DroppedTables {
 struct Claim<'a> {
     tree: &'a LsmTree,
     ids: Vec<u64>,
+    began: Instant,
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let mut busy = self.tree.busy.lock();
+        let mut avoided = self.tree.avoided.lock();
         self.ids.iter().for_each(|id| {
-            busy.remove(id);
+            avoided.busy.remove(id);
         });
     }
 }

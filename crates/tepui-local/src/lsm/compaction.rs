@@ -6,12 +6,14 @@
 use super::levels::{LEVELS, Levels, SIZE_RATIO, total_bytes, total_rows};
 use super::merge_iterator::{LevelCursor, MergeInput, MergeIterator};
 use super::sorted_table::{LostRanges, SortedTable, TableWriter};
-use super::{LsmTree, Sizes};
+use super::{Claim, LsmTree, Sizes};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
-use tepui_storage::StorageError;
+use tepui_storage::{StorageError, StorageErrorKind};
+
+/// How many compactions may fail before one waits. Each may have read much in vain.
+const MAX_FAILURES: usize = 4;
 
 /// How much is being written, which decides what is worth compacting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,16 +42,37 @@ impl Compaction {
     pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<SortedTable>> {
         self.upper.iter().chain(&self.lower)
     }
+
+    fn upper_ids(&self) -> Vec<u64> {
+        self.upper.iter().map(|table| table.meta.id).collect()
+    }
+}
+
+/// What is not to be chosen for a compaction.
+#[derive(Default)]
+pub(super) struct Avoided {
+    /// Ids of tables that are being compacted or dropped.
+    pub(super) busy: HashSet<u64>,
+    /// Compactions that have failed, by the ids of their upper tables. They come after all others: a block that the disk cannot
+    /// read would otherwise stall everything.
+    failed: HashSet<Vec<u64>>,
+}
+
+impl Avoided {
+    /// Those that have failed may be chosen again.
+    fn without_failed(&self) -> Self {
+        Self { busy: self.busy.clone(), failed: HashSet::new() }
+    }
 }
 
 impl Levels {
     /// The next compaction, if one is due: of the levels above their target size, the one that exceeds it by the most.
-    /// Level 0 is due at `l0_trigger` tables. Tables in `busy` are being compacted already. The result may take up to
+    /// Level 0 is due at `l0_trigger` tables. Tables that are busy are being compacted already. The result may take up to
     /// `space` bytes.
     pub(super) fn pick_compaction(
         &self,
         sizes: Sizes,
-        busy: &HashSet<u64>,
+        avoided: &Avoided,
         l0_trigger: usize,
         space: u64,
     ) -> Option<Compaction> {
@@ -61,14 +84,14 @@ impl Levels {
         let mut levels: Vec<usize> = (0..LEVELS - 1).filter(is_due).collect();
         levels.sort_by(|a, b| score(*b).total_cmp(&score(*a)));
         levels.into_iter().find_map(|level| match level {
-            0 => self.pick_l0_compaction(busy, space),
-            _ => self.pick_level_compaction(level, busy, space),
+            0 => self.pick_l0_compaction(avoided, space),
+            _ => self.pick_level_compaction(level, avoided, space),
         })
     }
 
-    fn pick_l0_compaction(&self, busy: &HashSet<u64>, space: u64) -> Option<Compaction> {
+    fn pick_l0_compaction(&self, avoided: &Avoided, space: u64) -> Option<Compaction> {
         let upper = self.level0();
-        if upper.iter().any(|table| busy.contains(&table.meta.id)) {
+        if upper.iter().any(|table| avoided.busy.contains(&table.meta.id)) {
             return None;
         }
         let oldest = std::slice::from_ref(upper.last()?);
@@ -80,14 +103,21 @@ impl Levels {
                 is_trivial_move: true,
             });
         }
-        // All at once rewrites every byte below only once; the oldest alone may do with less space.
-        [upper, oldest].into_iter().find_map(|upper| self.compaction(0, upper, busy, space))
+        // All at once rewrites every byte below only once; the oldest alone may do with less space, and so may any other one
+        // whose keys none of the older ones has.
+        let is_alone = |at: &usize| {
+            let table = &upper[*at].meta;
+            upper[at + 1..].iter().all(|older| older.meta.last < table.first || table.last < older.meta.first)
+        };
+        let alone = (0..upper.len()).rev().filter(is_alone).map(|at| &upper[at..=at]);
+        let mut choices = [upper, oldest].into_iter().chain(alone);
+        choices.find_map(|upper| self.compaction(0, upper, avoided, space))
     }
 
     /// The table of a level that overlaps the least of the level below, for its size.
-    fn pick_level_compaction(&self, level: usize, busy: &HashSet<u64>, space: u64) -> Option<Compaction> {
+    fn pick_level_compaction(&self, level: usize, avoided: &Avoided, space: u64) -> Option<Compaction> {
         let compactions = self.level(level).iter().filter_map(|table| {
-            let compaction = self.compaction(level, std::slice::from_ref(table), busy, space)?;
+            let compaction = self.compaction(level, std::slice::from_ref(table), avoided, space)?;
             Some((total_bytes(&compaction.lower) as f64 / table.meta.bytes as f64, compaction))
         });
         let mut compaction = compactions.min_by(|(a, _), (b, _)| a.total_cmp(b))?.1;
@@ -96,17 +126,17 @@ impl Levels {
     }
 
     /// Under light load: a table that consists mostly of tombstones, which slow down scans.
-    fn pick_tombstone_compaction(&self, busy: &HashSet<u64>, space: u64) -> Option<Compaction> {
+    fn pick_tombstone_compaction(&self, avoided: &Avoided, space: u64) -> Option<Compaction> {
         (1..LEVELS - 1).find_map(|level| {
             let is_worth_it = |table: &&Arc<SortedTable>| table.meta.tombstones * 2 > table.meta.rows;
             let mut tables = self.level(level).iter().filter(is_worth_it);
-            tables.find_map(|table| self.compaction(level, std::slice::from_ref(table), busy, space))
+            tables.find_map(|table| self.compaction(level, std::slice::from_ref(table), avoided, space))
         })
     }
 
     /// When idle: levels whose rows shadow others below, until each has at most a tenth of the lowest level, in bytes
     /// and in rows.
-    fn pick_idle_compaction(&self, busy: &HashSet<u64>, space: u64) -> Option<Compaction> {
+    fn pick_idle_compaction(&self, avoided: &Avoided, space: u64) -> Option<Compaction> {
         let lowest = self.lowest()?;
         let below = self.level(lowest);
         let is_large = |level: &usize| {
@@ -115,8 +145,8 @@ impl Levels {
                 || shadows_much(total_rows(tables), total_rows(below))
         };
         (0..lowest.max(1)).filter(is_large).find_map(|level| match level {
-            0 => self.pick_l0_compaction(busy, space),
-            _ => self.pick_level_compaction(level, busy, space),
+            0 => self.pick_l0_compaction(avoided, space),
+            _ => self.pick_level_compaction(level, avoided, space),
         })
     }
 
@@ -125,7 +155,7 @@ impl Levels {
         &self,
         level: usize,
         upper: &[Arc<SortedTable>],
-        busy: &HashSet<u64>,
+        avoided: &Avoided,
         space: u64,
     ) -> Option<Compaction> {
         let lower = self.overlapped(level + 1, upper);
@@ -135,7 +165,10 @@ impl Levels {
             target_level: level + 1,
             is_trivial_move: false,
         };
-        let is_free = compaction.tables().all(|table| !busy.contains(&table.meta.id));
+        if avoided.failed.contains(&compaction.upper_ids()) {
+            return None;
+        }
+        let is_free = compaction.tables().all(|table| !avoided.busy.contains(&table.meta.id));
         let fits = compaction.lower.is_empty() && level > 0
             || total_bytes(&compaction.upper) + total_bytes(&compaction.lower) <= space;
         (is_free && fits).then_some(compaction)
@@ -150,22 +183,66 @@ pub(super) fn shadows_much(newer: u64, below: u64) -> bool {
 
 impl LsmTree {
     /// Runs one compaction, if one is due: level 0 is as soon as it has `l0_trigger` tables. The lower the load, the less
-    /// urgent ones are due as well. Returns whether anything has changed.
+    /// urgent ones are due as well. Returns whether anything has changed. One that fails is followed by others.
     pub(crate) fn compact(&self, l0_trigger: usize, load: WriteLoad) -> Result<bool, StorageError> {
+        let mut failures = Vec::new();
+        while failures.len() < MAX_FAILURES {
+            let may_repeat = failures.is_empty();
+            let Some((compaction, claim)) = self.claim_compaction(l0_trigger, load, may_repeat) else {
+                break;
+            };
+            let (mut output, lost) = (Vec::new(), LostRanges::default());
+            let is_done = match compaction.is_trivial_move {
+                true => Ok(true),
+                false => self.merge_tables(&compaction, &lost, &mut output),
+            };
+            match is_done {
+                Ok(true) => return self.replace_tables(&compaction, claim, output, &lost),
+                Ok(false) => {
+                    self.discard(output);
+                    return Ok(false);
+                }
+                Err(error) => {
+                    self.discard(output);
+                    if error.kind() == StorageErrorKind::NoSpace {
+                        return Err(error);
+                    }
+                    tracing::warn!(%error, tables = ?claim.ids, "tables cannot be compacted yet");
+                    self.remember_failure(&compaction);
+                    failures.push(error);
+                }
+            }
+        }
+        failures.into_iter().next().map_or(Ok(false), Err)
+    }
+
+    /// Chooses a compaction that is due. Those that have failed come last, and only if they may be repeated.
+    fn claim_compaction(
+        &self,
+        l0_trigger: usize,
+        load: WriteLoad,
+        may_repeat: bool,
+    ) -> Option<(Compaction, Claim<'_>)> {
         // Checked first: a compaction that runs out of space has used it in vain.
         let free = self.files.free_space(&self.folder).unwrap_or(u64::MAX);
         let space = free.saturating_sub(self.sizes.free_bytes);
-        let Some((compaction, claim)) = self.claim(|levels, busy| {
-            let due = levels.pick_compaction(self.sizes, busy, l0_trigger, space);
-            let compaction = due.or_else(|| match load {
+        let pick = |levels: &Levels, avoided: &Avoided| {
+            let due = levels.pick_compaction(self.sizes, avoided, l0_trigger, space);
+            due.or_else(|| match load {
                 WriteLoad::Heavy => None,
-                WriteLoad::Light => levels.pick_tombstone_compaction(busy, space),
+                WriteLoad::Light => levels.pick_tombstone_compaction(avoided, space),
                 WriteLoad::Idle => levels
-                    .pick_tombstone_compaction(busy, space)
-                    .or_else(|| levels.pick_idle_compaction(busy, space)),
-            })?;
+                    .pick_tombstone_compaction(avoided, space)
+                    .or_else(|| levels.pick_idle_compaction(avoided, space)),
+            })
+        };
+        self.claim(|levels, avoided| {
+            let is_repeated = may_repeat && !avoided.failed.is_empty();
+            let again = || is_repeated.then(|| pick(levels, &avoided.without_failed())).flatten();
+            let compaction = pick(levels, avoided).or_else(again)?;
             let ids = compaction.tables().map(|table| table.meta.id).collect();
             Some((compaction, ids))
+<<<<<<< HEAD
         }) else {
             return Ok(false);
         };
@@ -185,14 +262,41 @@ impl LsmTree {
             self.counters.compaction_read_bytes.add(bytes);
             self.counters.compaction_written_bytes.add(output_bytes);
         }
+=======
+        })
+    }
+
+    fn remember_failure(&self, compaction: &Compaction) {
+        let mut avoided = self.avoided.lock();
+        let levels = Arc::clone(&self.read_view().levels);
+        let left: HashSet<u64> = levels.tables().map(|(_, table)| table.meta.id).collect();
+        avoided.failed.retain(|ids| ids.iter().all(|id| left.contains(id)));
+        avoided.failed.insert(compaction.upper_ids());
+    }
+
+    /// Puts the result of a compaction in the place of its tables.
+    fn replace_tables(
+        &self,
+        compaction: &Compaction,
+        claim: Claim<'_>,
+        output: Vec<Arc<SortedTable>>,
+        lost: &LostRanges,
+    ) -> Result<bool, StorageError> {
+        self.avoided.lock().failed.remove(&compaction.upper_ids());
+>>>>>>> faulty
         tracing::debug!(
             level = compaction.target_level,
             is_trivial_move = compaction.is_trivial_move,
             tables = claim.ids.len(),
             bytes,
             output_tables = output.len(),
+<<<<<<< HEAD
             output_bytes,
             milliseconds = began.elapsed().as_millis() as u64,
+=======
+            output_bytes = output.iter().map(|table| table.meta.bytes).sum::<u64>(),
+            milliseconds = claim.began.elapsed().as_millis() as u64,
+>>>>>>> faulty
             "compacted tables"
         );
         let gone = claim.ids.iter().copied().collect();

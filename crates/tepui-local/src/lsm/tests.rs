@@ -477,11 +477,69 @@ fn the_level_that_is_too_large_by_the_most_is_compacted_first() {
         tables.extend((0..20).map(|at| (2, table(at * 100, at * 100 + 60))));
         let levels = Levels::new(tables.into_iter(), vec![]).expect("they do not overlap");
         let pick = |space| {
-            levels.pick_compaction(SIZES, &HashSet::new(), 8, space).map(|compaction| compaction.target_level)
+            levels
+                .pick_compaction(SIZES, &Avoided::default(), 8, space)
+                .map(|compaction| compaction.target_level)
         };
         assert_eq!(pick(u64::MAX), expected, "{first} tables in level 0, {second} in level 1");
         assert_eq!(pick(0), None, "nothing is compacted without space for it");
     }
+}
+
+/// A block that the disk cannot read stalls the compaction of its table, and no other one.
+#[test]
+fn a_table_that_cannot_be_read_is_left_out() {
+    use tepui_files::SimulatedFiles;
+    let files = SimulatedFiles::new(1);
+    files.create_directory(Path::new("/rows")).expect("a directory can be made");
+    let shared: Arc<dyn FileSystem> = Arc::new(files.clone());
+    let opened = LsmTree::open(&shared, Path::new("/rows"), SIZES, DirectoryState::New);
+    let tree = opened.expect("it can be opened").0;
+    tree.record_wal(WalPosition { segment: 1, groups: None }).expect("the manifest can be written");
+    let mut seq_no = 0;
+    let mut flush = |first: u16| {
+        for number in first..first + 10 {
+            seq_no += 1;
+            tree.memtable().insert(seq_no, vec![Write::Put(key(number), vec![7; 350].into())]);
+        }
+        tree.seal();
+        tree.flush().expect("a memtable can be written");
+    };
+    // Level 1 becomes too large: ten ranges that overlap level 2, one of which cannot be read.
+    for _ in 0..2 {
+        for first in (0..400).step_by(40) {
+            flush(first);
+        }
+        while tree.compact(1, WriteLoad::Heavy).expect("tables can be compacted") {}
+    }
+    let level_1 = tree.read_view().levels.level(1).to_vec();
+    let first = level_1.first().expect("level 1 has tables");
+    let unreadable = PathBuf::from(format!("/rows/{}", first.meta.id));
+    let is_left = || files.list().iter().any(|(path, _)| *path == unreadable);
+    assert!(is_left(), "tables are named by their ids");
+    let is_far = |row: &u16| key(*row + 20) < first.meta.first || key(*row) > first.meta.last;
+    files.set_unreadable(Some(&unreadable));
+    // A table of level 0 that has to be merged with it, and others that need not.
+    let number = std::str::from_utf8(&first.meta.first[4..]).expect("a key is text");
+    flush(number.parse().expect("a key has a number"));
+    let mut compacted = 0;
+    for round in 0..4 {
+        for first_row in (0..400).step_by(40).filter(is_far) {
+            flush(first_row + round);
+            compacted += usize::from(tree.compact(1, WriteLoad::Heavy).unwrap_or(false));
+        }
+    }
+    while tree.compact(1, WriteLoad::Heavy).unwrap_or(false) {}
+    let tables = levels(&tree);
+    assert!(compacted > 20 && tables[0] == 1, "others are compacted: {tables:?}, {compacted} times");
+    assert!(is_left());
+    // When it can be read again, it is compacted like the others.
+    files.set_unreadable(None);
+    while tree.compact(1, WriteLoad::Idle).expect("tables can be compacted") {}
+    assert_eq!(levels(&tree)[0], 0);
+    drop(level_1);
+    tree.remove_obsolete();
+    assert!(!is_left());
 }
 
 #[test]

@@ -65,6 +65,8 @@ proptest! {
         headers in "((x-ms-[a-c]|content-type|content-md5|if-match|range): [a-z0-9 =/]{0,9}\n){0,5}",
         other in "[a-z]{1,5}",
     ) {
+        // A line feed in a parameter is refused, whatever its signature.
+        prop_assume!(!query.contains("%0a"));
         let scheme = if lite { Scheme::SharedKeyLite } else { Scheme::SharedKey };
         let text = format!("PUT {path}?{query}\n{headers}x-ms-date: {DATE}");
         let sent = Sent::parse(&text);
