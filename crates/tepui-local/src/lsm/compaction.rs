@@ -242,27 +242,6 @@ impl LsmTree {
             let compaction = pick(levels, avoided).or_else(again)?;
             let ids = compaction.tables().map(|table| table.meta.id).collect();
             Some((compaction, ids))
-<<<<<<< HEAD
-        }) else {
-            return Ok(false);
-        };
-        let began = Instant::now();
-        let (mut output, lost) = (Vec::new(), LostRanges::default());
-        let is_done = match compaction.is_trivial_move {
-            true => Ok(true),
-            false => self.merge_tables(&compaction, &lost, &mut output),
-        };
-        if !matches!(is_done, Ok(true)) {
-            self.discard(output);
-            return is_done;
-        }
-        let bytes: u64 = compaction.tables().map(|table| table.meta.bytes).sum();
-        let output_bytes: u64 = output.iter().map(|table| table.meta.bytes).sum();
-        if !compaction.is_trivial_move {
-            self.counters.compaction_read_bytes.add(bytes);
-            self.counters.compaction_written_bytes.add(output_bytes);
-        }
-=======
         })
     }
 
@@ -283,20 +262,20 @@ impl LsmTree {
         lost: &LostRanges,
     ) -> Result<bool, StorageError> {
         self.avoided.lock().failed.remove(&compaction.upper_ids());
->>>>>>> faulty
+        let bytes: u64 = compaction.tables().map(|table| table.meta.bytes).sum();
+        let output_bytes: u64 = output.iter().map(|table| table.meta.bytes).sum();
+        if !compaction.is_trivial_move {
+            self.counters.compaction_read_bytes.add(bytes);
+            self.counters.compaction_written_bytes.add(output_bytes);
+        }
         tracing::debug!(
             level = compaction.target_level,
             is_trivial_move = compaction.is_trivial_move,
             tables = claim.ids.len(),
             bytes,
             output_tables = output.len(),
-<<<<<<< HEAD
             output_bytes,
-            milliseconds = began.elapsed().as_millis() as u64,
-=======
-            output_bytes = output.iter().map(|table| table.meta.bytes).sum::<u64>(),
             milliseconds = claim.began.elapsed().as_millis() as u64,
->>>>>>> faulty
             "compacted tables"
         );
         let gone = claim.ids.iter().copied().collect();
