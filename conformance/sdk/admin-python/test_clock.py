@@ -90,5 +90,8 @@ def test_timestamps_follow_and_rise(server, admin):
     assert "2030-01-01" in etags[0]
     admin.call("PUT", "/clock", {"now": "2027-01-01T00:00:00Z"})
     etags.append(table.upsert_entity({"PartitionKey": "p", "RowKey": "r"})["etag"])
-    assert etags[0] < etags[1], "the same entity rises"
+    # Zeros at the end are left out of the time in an ETag.
+    halves = [etag.rstrip("'\"").removesuffix("Z").partition(".") for etag in etags]
+    times = [(seconds, fraction.ljust(7, "0")) for seconds, _, fraction in halves]
+    assert times[0] < times[1], "the same entity rises"
     assert "2027-01-01" in table.upsert_entity({"PartitionKey": "p", "RowKey": "new"})["etag"]

@@ -278,10 +278,8 @@ async fn run_all<E: Engine, X: Extents>(
     let metrics_writer = tokio::spawn(metrics_writer.run(stopped));
     let retention = LogRetention {
         blobs: Arc::clone(&blobs),
-        queues: Arc::clone(&queues),
         tables: Arc::clone(&tables),
         clock: Arc::clone(&clock),
-        accounts: config.effective_accounts().into_iter().map(|account| account.name).collect(),
         analytics: Arc::clone(&analytics),
     };
     chores.spawn(retention.run());

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tepui_model::blob::BlobMarker;
 use tepui_model::{Clock, ServiceError, Timestamp};
-use tepui_service::{BlobService, QueueService, TableService};
+use tepui_service::{BlobService, ServiceSettings, TableService};
 use tepui_storage::{Engine, Extents};
-use tepui_wire::address::Service;
 use tokio::time::Instant;
 
 /// How often the clock is looked at, which a test may have moved.
@@ -22,10 +21,8 @@ const LIST_PAGE: usize = 1000;
 /// What retention asks for the settings of accounts, and for their logs.
 pub(crate) struct LogRetention<E: Engine, X> {
     pub(crate) blobs: Arc<BlobService<E, X>>,
-    pub(crate) queues: Arc<QueueService<E>>,
     pub(crate) tables: Arc<TableService<E>>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) accounts: Vec<String>,
     pub(crate) analytics: Arc<Analytics>,
 }
 
@@ -44,19 +41,23 @@ impl<E: Engine, X: Extents> LogRetention<E, X> {
 
     /// Deletes what is too old, of all accounts.
     pub(crate) async fn sweep(&self) {
-        for account in &self.accounts {
-            for service in [Service::Blob, Service::Queue, Service::Table] {
-                if let Err(error) = self.sweep_service(account, service).await {
-                    tracing::warn!(account, service = service.name(), %error, "old analytics logs cannot be deleted");
-                }
+        let all = match self.tables.all_settings().await {
+            Ok(all) => all,
+            Err(error) => {
+                return tracing::warn!(%error, "settings cannot be read: old analytics logs are not deleted");
+            }
+        };
+        for ServiceSettings { account, service, properties } in all {
+            let Some(days) = properties.logging.retention_days else { continue };
+            if let Err(error) = self.sweep_service(&account, &service, days).await {
+                tracing::warn!(account, service, %error, "old analytics logs cannot be deleted");
             }
         }
     }
 
-    async fn sweep_service(&self, account: &str, service: Service) -> Result<(), ServiceError> {
-        let Some(days) = self.retention_days(account, service).await? else { return Ok(()) };
+    async fn sweep_service(&self, account: &str, service: &str, days: u32) -> Result<(), ServiceError> {
         let first_kept = first_kept(self.clock.now(), days);
-        let (prefix, mut from): (String, Option<BlobMarker>) = (format!("{}/", service.name()), None);
+        let (prefix, mut from): (String, Option<BlobMarker>) = (format!("{service}/"), None);
         loop {
             let (names, next) = self.blobs.log_names(account, &prefix, from, LIST_PAGE).await?;
             for name in &names {
@@ -81,14 +82,6 @@ impl<E: Engine, X: Extents> LogRetention<E, X> {
         let properties = self.blobs.service_properties(account).await?;
         self.analytics.record_system(account, &properties.shared, "DeleteBlob", self.clock.now(), done);
         deleted
-    }
-
-    async fn retention_days(&self, account: &str, service: Service) -> Result<Option<u32>, ServiceError> {
-        Ok(match service {
-            Service::Blob => self.blobs.service_properties(account).await?.shared.logging.retention_days,
-            Service::Queue => self.queues.service_properties(account).await?.logging.retention_days,
-            Service::Table => self.tables.service_properties(account).await?.logging.retention_days,
-        })
     }
 }
 

@@ -8,17 +8,16 @@ use tepui_model::service_properties::{Logging, ServiceProperties, ServicePropert
 use tepui_model::table::Operation;
 use tepui_model::time::ManualClock;
 use tepui_service::blob::Caller as BlobCaller;
-use tepui_service::{BlobOptions, GarbageCollector, QueueOptions, QueueService, TableOptions, TableService};
+use tepui_service::{BlobOptions, GarbageCollector, TableOptions, TableService};
 use tepui_storage::{MemoryEngine, MemoryExtents};
 use tepui_wire::access::table::bounds;
 
 pub(super) const ACCOUNT: &str = "devstoreaccount1";
 
-/// All services on one store in memory.
+/// Blobs and tables on one store in memory.
 struct Bench {
     clock: Arc<ManualClock>,
     blobs: Arc<BlobService<MemoryEngine, MemoryExtents>>,
-    queues: Arc<QueueService<MemoryEngine>>,
     tables: Arc<TableService<MemoryEngine>>,
 }
 
@@ -36,12 +35,6 @@ impl Bench {
                 crate::ids::random_ids(),
                 BlobOptions::default(),
             )),
-            queues: Arc::new(QueueService::new(
-                Arc::clone(&engine),
-                Arc::clone(&time),
-                Arc::clone(&collector),
-                QueueOptions::default(),
-            )),
             tables: Arc::new(TableService::new(engine, time, collector, TableOptions::default())),
             clock,
         }
@@ -54,10 +47,8 @@ impl Bench {
     fn retention(&self) -> LogRetention<MemoryEngine, MemoryExtents> {
         LogRetention {
             blobs: Arc::clone(&self.blobs),
-            queues: Arc::clone(&self.queues),
             tables: Arc::clone(&self.tables),
             clock: Arc::clone(&self.clock) as _,
-            accounts: vec![ACCOUNT.to_owned()],
             analytics: Arc::default(),
         }
     }
