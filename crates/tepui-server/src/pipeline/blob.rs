@@ -127,7 +127,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             let answer = authorized.in_time(pin!(answer)).await?;
             // There is no other answer that is read whole and may be longer than a page.
             let Reply::BlockList(list) = &answer.reply else { break (memory, answer) };
-            bytes = reply::most_block_list_bytes(list);
+            bytes = reply::block_list_memory_bytes(list);
             if self.memory.is_enough(&memory, bytes) {
                 break (memory, answer);
             }

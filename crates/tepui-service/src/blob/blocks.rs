@@ -13,7 +13,9 @@ use super::upload::{UploadLocation, Uploaded};
 use super::write_set::WriteSet;
 use crate::coop::ROW_COST;
 use crate::keyspace::{self, ContentId};
-use crate::record::{self, BlockContent, Content, PieceSource, StoredBlob, StoredBlock, StoredPiece};
+use crate::record::{
+    self, BlockContent, Content, PieceRow, PieceSource, StoredBlob, StoredBlock, StoredPiece,
+};
 use crate::transact::Outcome;
 use std::collections::HashMap;
 use tepui_model::blob::access::Allowed;
@@ -203,10 +205,13 @@ impl BlockSelection {
             };
         }
         if wants_committed && let Some(StoredBlob { content: Content::Listed(content), .. }) = slot.base {
-            for piece in contents::blocks(context.snapshot, content).await? {
-                context.coop.spend(1).await;
-                if let Some(id) = piece.id {
-                    committed.insert(id, piece.source);
+            let mut rows = contents::block_rows(context.snapshot, content);
+            while let Some((_, row)) = rows.next().await? {
+                for piece in PieceRow::decode(&row)?.pieces {
+                    context.coop.spend(1).await;
+                    if let Some(id) = piece.id {
+                        committed.insert(id, piece.source);
+                    }
                 }
             }
         }
@@ -324,10 +329,13 @@ pub(super) async fn get_block_list<S: Snapshot>(
     if let Some(StoredBlob { content: Content::Listed(content), .. }) = &found
         && list.has_committed()
     {
-        for piece in contents::blocks(context.snapshot, *content).await? {
-            context.coop.spend(1).await;
-            let bytes = piece.bytes();
-            committed.extend(piece.id.map(|id| ListedBlock { id, bytes }));
+        let mut rows = contents::block_rows(context.snapshot, *content);
+        while let Some((_, row)) = rows.next().await? {
+            for piece in PieceRow::decode(&row)?.pieces {
+                context.coop.spend(1).await;
+                let bytes = piece.bytes();
+                committed.extend(piece.id.map(|id| ListedBlock { id, bytes }));
+            }
         }
     }
     Ok(BlockList {

@@ -262,15 +262,7 @@ pub(super) async fn slices<S: Snapshot>(
     Ok((slices, position))
 }
 
-/// All pieces of a block list.
-pub(super) async fn blocks<S: Snapshot>(
-    snapshot: &S,
-    content: ContentId,
-) -> Result<Vec<StoredPiece>, ServiceError> {
-    let mut rows = RowCursor::new(snapshot, keyspace::pieces_from(content, 0), 256);
-    let mut blocks = Vec::new();
-    while let Some((_, row)) = rows.next().await? {
-        blocks.extend(PieceRow::decode(&row)?.pieces);
-    }
-    Ok(blocks)
+/// The rows of a block list. Each has some of its pieces: a list may have 50,000, which are not held at once.
+pub(super) fn block_rows<S: Snapshot>(snapshot: &S, content: ContentId) -> RowCursor<'_, S> {
+    RowCursor::new(snapshot, keyspace::pieces_from(content, 0), 64)
 }

@@ -17,7 +17,7 @@ use http::{Response, StatusCode};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
     BlobProperties, BlockList, Changed, ContainerProperties, Content, CopyPace, CopyStatus, Detail,
-    HttpProperties, ImmutabilityPolicy, LeaseOutcome, Operation, PublicAccess, Reply, Written,
+    HttpProperties, ImmutabilityPolicy, LeaseOutcome, ListedBlock, Operation, PublicAccess, Reply, Written,
 };
 
 pub use super::list_xml::BlobListWriter;
@@ -76,9 +76,16 @@ impl BlockListWriter {
     }
 }
 
-/// What the body of an answer to Get Block List takes at most.
-pub fn most_block_list_bytes(list: &BlockList) -> usize {
-    block_list_xml::most_bytes(list)
+/// The memory that it takes at most to write the answer to Get Block List: the list, and the body.
+pub fn block_list_memory_bytes(list: &BlockList) -> usize {
+    /// What the allocator adds to an id.
+    const OVERHEAD: usize = 16;
+    let blocks = [&list.committed, &list.uncommitted].into_iter().flatten();
+    let held = blocks.map(|blocks| {
+        let ids: usize = blocks.iter().map(|block| block.id.bytes().len() + OVERHEAD).sum();
+        ids + blocks.capacity() * size_of::<ListedBlock>()
+    });
+    held.sum::<usize>() + block_list_xml::most_bytes(list)
 }
 
 /// The answer to an operation that succeeded. That to List Blobs comes from [`BlobListWriter::finish`]. That to

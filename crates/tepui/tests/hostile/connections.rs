@@ -188,10 +188,9 @@ fn unread(siege: &Siege, port: u16, count: usize, target: &str) -> (Vec<u16>, u6
 
 #[test]
 fn unread_replies_stay_within_their_memory_budget() {
-    // What a connection needs for itself, and what is needed while answers are made: 45 MiB were seen on a busy machine. All
-    // answers together are 240 MiB.
+    // What a connection needs for itself, and what is needed while answers are made.
     const EACH_KIB: u64 = 160;
-    const MAKING_KIB: u64 = 64 * 1024;
+    const MAKING_KIB: u64 = 32 * 1024;
     let mut siege = Siege::lay("reply-memory-bytes = 33554432\nbody-memory-timeout-seconds = 0.2");
     let port = siege.server.blob_port;
     let mut owner = siege.server.blobs();
