@@ -91,7 +91,13 @@ impl<'a> Sent<'a> {
 
 /// What credentials are checked against.
 pub(crate) fn verifier() -> Verifier<'static> {
-    Verifier { keys: &KEYS, now: *NOW, now_of_clients: *NOW, peer_ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)), secure: false }
+    Verifier {
+        keys: &KEYS,
+        now: *NOW,
+        now_of_clients: *NOW,
+        peer_ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
+        secure: false,
+    }
 }
 
 /// The first line without its end, and what follows.
