@@ -10,23 +10,29 @@ use tepui_service::blob::Caller;
 use tepui_storage::MemoryExtents;
 use tepui_storage_faulty::{Faults, FaultyEngine, Rates};
 
-fn writer(rates: Rates, seed: u64) -> LogWriter<FaultyEngine, MemoryExtents> {
+type Writer = LogWriter<FaultyEngine, MemoryExtents>;
+
+/// A writer, and the engine below it.
+fn writer(rates: Rates, seed: u64) -> (Writer, Arc<FaultyEngine>) {
+    let engine = Arc::new(FaultyEngine::in_memory(Faults::new(rates, seed)));
     let blobs = BlobService::new(
-        Arc::new(FaultyEngine::in_memory(Faults::new(rates, seed))),
+        Arc::clone(&engine),
         Arc::new(MemoryExtents::new()),
         Arc::new(SystemClock::new()),
         crate::ids::random_ids(),
         BlobOptions::default(),
     );
-    LogWriter::new(Arc::new(Analytics::default()), Arc::new(blobs), Duration::from_secs(50))
+    (LogWriter::new(Arc::new(Analytics::default()), Arc::new(blobs), Duration::from_secs(50)), engine)
 }
 
 fn now() -> Timestamp {
     Timestamp::parse_iso("2026-03-10T08:15:30Z").unwrap()
 }
 
-/// The ids of all requests that are logged.
-async fn logged(writer: &LogWriter<FaultyEngine, MemoryExtents>) -> Vec<String> {
+/// The ids of all requests that are logged. No outcome is open any more, and reading does not fail.
+async fn logged(writer: &Writer, engine: &FaultyEngine) -> Vec<String> {
+    engine.settle().await;
+    let _calm = engine.calm();
     let mut ids = Vec::new();
     for name in writer.blobs.log_names(ACCOUNT, "", None, 1000).await.unwrap().0 {
         let get = blob::Operation::GetBlob(blob::GetBlob {
@@ -56,7 +62,7 @@ async fn logged(writer: &LogWriter<FaultyEngine, MemoryExtents>) -> Vec<String> 
 async fn a_line_is_written_once_whatever_the_store_does() {
     const LOGS: usize = 60;
     for seed in 0..5 {
-        let mut writer = writer(Rates { pause: 0, ..Rates::ALL }, seed);
+        let (mut writer, engine) = writer(Rates { pause: 0, ..Rates::ALL }, seed);
         let expected: Vec<_> = (0..LOGS).map(|number| format!("{number:04}")).collect();
         for id in &expected {
             let mut request = request(Service::Table, "GET", now());
@@ -64,7 +70,7 @@ async fn a_line_is_written_once_whatever_the_store_does() {
             writer.analytics.record(&request);
             writer.flush(Duration::ZERO).await;
         }
-        assert_eq!(logged(&writer).await, expected, "seed {seed}");
+        assert_eq!(logged(&writer, &engine).await, expected, "seed {seed}");
         assert_eq!(writer.analytics.dropped_log_lines(), 0);
     }
 }
@@ -72,7 +78,7 @@ async fn a_line_is_written_once_whatever_the_store_does() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_written_is_counted_and_frees_its_memory() {
     // Nothing is ever committed.
-    let mut writer = writer(Rates { conflict: 1, ..Rates::NONE }, 0);
+    let (mut writer, _) = writer(Rates { conflict: 1, ..Rates::NONE }, 0);
     for round in 1..=3 {
         for service in [Service::Blob, Service::Queue, Service::Table] {
             writer.analytics.record(&request(service, "GET", now()));
@@ -92,7 +98,7 @@ async fn what_cannot_be_written_is_counted_and_frees_its_memory() {
 async fn overload_drops_and_counts() {
     const EACH: u64 = 40_000;
     const THREADS: u64 = 4;
-    let mut writer = writer(Rates::NONE, 0);
+    let (mut writer, engine) = writer(Rates::NONE, 0);
     let analytics = Arc::clone(&writer.analytics);
     std::thread::scope(|scope| {
         let log = || {
@@ -108,6 +114,6 @@ async fn overload_drops_and_counts() {
     let dropped = analytics.dropped_log_lines();
     assert!(dropped > 0 && analytics.logs.waiting_bytes() <= 32 << 20, "{dropped}");
     writer.flush(Duration::ZERO).await;
-    assert_eq!(logged(&writer).await.len() as u64 + dropped, THREADS * EACH);
+    assert_eq!(logged(&writer, &engine).await.len() as u64 + dropped, THREADS * EACH);
     assert_eq!((analytics.dropped_log_lines(), analytics.logs.waiting_bytes()), (dropped, 0));
 }
