@@ -155,10 +155,10 @@ async fn users_read_and_delete_and_do_nothing_else() {
     }
 }
 
-/// Conflicts, commits whose outcome is open, transactions that become too old: what was written is there once.
+/// Conflicts, calls that are refused, transactions that become too old: what was written is there once.
 #[tokio::test]
 async fn numbers_are_added_once() {
-    let rates = Rates { unknown_kept: 0, unknown_lost: 0, ..Rates::ALL };
+    let rates = Rates { unknown_kept: 0, unknown_lost: 0, unknown_late: 0, ..Rates::ALL };
     let engine = Arc::new(FaultyEngine::in_memory(Faults::from_environment(rates)));
     let nodes = [service(&engine), service(&engine)];
     let mut expected = 0;
@@ -173,6 +173,7 @@ async fn numbers_are_added_once() {
         }
         expected += round;
     }
+    let _calm = engine.calm();
     assert_eq!(counted(&nodes[0], "20260310T0800").await, Ok(expected));
 }
 
