@@ -1,0 +1,63 @@
+//! Client for Azure Storage tables, and for the queues and blobs that their patterns need. It speaks to Azure, to Azurite
+//! and to Tepui alike.
+//!
+//! ```no_run
+//! use tepui_client::{Account, DynamicEntity, EntityKey};
+//! # async fn example() -> Result<(), tepui_client::Error> {
+//! let account = Account::from_connection_string("UseDevelopmentStorage=true")?;
+//! let people = account.table("People")?;
+//! people.create_if_missing().await?;
+//! people.insert(&DynamicEntity::new("Sales", "000223").with("Name", "Jun Cao")).await?;
+//! let found = people.get(&EntityKey::new("Sales", "000223")).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What a table cannot do well is not hidden: a transaction never splits, what is not atomic says so, and a write whose
+//! answer was lost ends as [`ErrorKind::Unknown`] and not as a conflict that never was.
+//!
+//! | You look for | See |
+//! | --- | --- |
+//! | connection strings, keys, SAS, bearer tokens | [`Account`], [`AccountBuilder`] |
+//! | single entities, ETags | [`Table`], [`Match`], [`Versioned`] |
+//! | queries, pages, where to go on | [`Query`], [`filter`], [`Continuation`] |
+//! | several changes at once | [`Transaction`] (all or nothing), [`Bulk`] (each for itself) |
+//! | lost answers | [`ErrorKind::Unknown`], [`Table::with_write_tokens`] |
+//! | retries, deadlines, how many at a time | [`Retry`], [`AccountBuilder::within`], [`AccountBuilder::parallel`] |
+//! | what a request cost | [`Page::receipt`], [`AccountBuilder::observe`] |
+//! | queues, blobs | [`Queue`], [`Container`], [`Blob`] |
+
+mod account;
+mod blob;
+mod core;
+mod credential;
+pub mod entity;
+mod error;
+pub mod filter;
+pub mod key;
+mod observe;
+mod queue;
+mod random;
+mod retry;
+mod table;
+mod transport;
+mod value;
+
+pub use account::{Account, AccountBuilder, Scans};
+pub use blob::{Blob, BlobContent, BlobPage, Container, ListedBlob, WriteIf};
+pub use credential::{BearerSource, TokenFuture};
+pub use entity::{DynamicEntity, ETag, Entity, Match, ReplaceEntity, StoredEntity, Versioned};
+pub use error::{Error, ErrorKind};
+pub use observe::SentRequest;
+pub use queue::{Message, PutMessage, Queue};
+pub use retry::Retry;
+pub use table::{
+    Bulk, BulkOutcome, BulkReport, Continuation, EntityStream, InvalidContinuation, Page, Pages, Query,
+    Table, Transaction,
+};
+#[cfg(feature = "derive")]
+pub use tepui_derive::{Entity, EntityEnum};
+pub use tepui_model::cost::{Cost, CostHint, Receipt};
+pub use tepui_model::table::{EdmType, EntityKey, Explanation, Filter, Guid, PlanKind};
+pub use tepui_model::{ErrorCode, Timestamp};
+pub use value::Value;

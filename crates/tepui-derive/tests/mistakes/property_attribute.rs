@@ -1,0 +1,13 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "People")]
+#[key(partition = "{department}", row = "{id:06}")]
+struct Person {
+    department: String,
+    id: u32,
+    #[property(name = "Age")]
+    age: i32,
+}
+
+fn main() {}

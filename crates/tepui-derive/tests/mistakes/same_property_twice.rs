@@ -1,0 +1,14 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "People")]
+#[key(partition = "{department}", row = "{id:06}")]
+struct Person {
+    department: String,
+    id: u32,
+    name: String,
+    #[property("name")]
+    first_name: String,
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "People")]
+#[key(partition = "{department:hash5000}_{department}", row = "{id:06}")]
+struct Person {
+    department: String,
+    id: u32,
+}
+
+fn main() {}

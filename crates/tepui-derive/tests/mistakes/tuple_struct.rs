@@ -1,0 +1,8 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "People")]
+#[key(partition = "{department}", row = "{id:06}")]
+struct Person(String, u32);
+
+fn main() {}

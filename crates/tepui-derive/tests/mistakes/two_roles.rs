@@ -1,0 +1,14 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "People")]
+#[key(partition = "{department}", row = "{id:06}")]
+struct Person {
+    department: String,
+    id: u32,
+    #[json]
+    #[skip]
+    tags: Vec<String>,
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "People")]
+#[key(partition = "{department}", row = "{id:hex}")]
+struct Person {
+    department: String,
+    id: u32,
+}
+
+fn main() {}
