@@ -14,6 +14,7 @@ mod metrics;
 mod net;
 pub mod pipeline;
 mod proxies;
+mod redact;
 mod remote_hosts;
 mod seed;
 mod tail;

@@ -6,11 +6,12 @@
 use super::operation;
 use super::status::{RequestStatus, Requester};
 use crate::pipeline::{FinishedExchange, OperationKind};
+use crate::redact::without_signature;
 use hyper::header::{
     CONTENT_LENGTH, HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
     IF_UNMODIFIED_SINCE, REFERER, USER_AGENT,
 };
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::io::Write as _;
 use std::time::Duration;
 use tepui_model::{Timestamp, blob};
@@ -58,7 +59,7 @@ pub(crate) fn write(out: &mut Vec<u8>, exchange: &FinishedExchange, version: Log
         return 1;
     }
     let source = header(exchange, &COPY_SOURCE).unwrap_or_default();
-    let source = redacted(&String::from_utf8_lossy(source));
+    let source = without_signature(&String::from_utf8_lossy(source));
     write_line(out, exchange, version, &Part { name: "CopyBlobSource", count: 1, key: &source, etag: None });
     write_line(out, exchange, version, &Part { name: "CopyBlobDestination", count: 2, key: &key, etag });
     3
@@ -119,7 +120,7 @@ fn write_line(out: &mut Vec<u8>, exchange: &FinishedExchange, version: LogVersio
     line.quoted(&conditions(exchange));
     line.quoted(header(exchange, &USER_AGENT).unwrap_or_default());
     let referrer = header(exchange, &REFERER).map(String::from_utf8_lossy);
-    line.quoted(referrer.map_or(String::new(), |url| redacted(&url)).as_bytes());
+    line.quoted(referrer.map_or(String::new(), |url| without_signature(&url)).as_bytes());
     line.quoted(header(exchange, &CLIENT_REQUEST_ID).unwrap_or_default());
     if version == LogVersion::V2 {
         (0..V2_FIELDS).for_each(|_| line.empty());
@@ -208,21 +209,7 @@ fn url(exchange: &FinishedExchange) -> String {
         None => String::from_utf8_lossy(header(exchange, &HOST).unwrap_or_default()),
     };
     let scheme = if exchange.secure { "https" } else { "http" };
-    redacted(&format!("{scheme}://{host}{}", uri.path_and_query().map_or("/", |path| path.as_str())))
-}
-
-/// A URL without the signature that its query may hold.
-fn redacted(url: &str) -> String {
-    let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
-    let mut redacted = String::with_capacity(url.len());
-    let _ = write!(redacted, "{path}?");
-    for (at, pair) in query.split('&').enumerate() {
-        redacted.push_str(if at > 0 { "&" } else { "" });
-        let name = pair.split('=').next().unwrap_or_default();
-        let is_signature = percent::decode(name).is_some_and(|name| name.eq_ignore_ascii_case("sig"));
-        redacted.push_str(if is_signature { "sig=XXXXX" } else { pair });
-    }
-    redacted
+    without_signature(&format!("{scheme}://{host}{}", uri.path_and_query().map_or("/", |path| path.as_str())))
 }
 
 /// What is addressed: the account, then a table, a queue, or a container and a blob.
