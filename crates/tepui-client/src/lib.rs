@@ -26,6 +26,7 @@
 //! | retries, deadlines, how many at a time | [`Retry`], [`AccountBuilder::within`], [`AccountBuilder::parallel`] |
 //! | what a request cost | [`Page::receipt`], [`AccountBuilder::observe`] |
 //! | queues, blobs | [`Queue`], [`Container`], [`Blob`] |
+//! | the design guide's patterns | [`patterns`] |
 
 mod account;
 mod blob;
@@ -36,6 +37,7 @@ mod error;
 pub mod filter;
 pub mod key;
 mod observe;
+pub mod patterns;
 mod queue;
 mod random;
 mod retry;
