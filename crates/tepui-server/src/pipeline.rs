@@ -53,7 +53,6 @@ use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderValue, TRANS
 use hyper::http::{Method, Response, request};
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
@@ -202,9 +201,9 @@ trait ServiceHandler: AccountSettings + CachedSettings {
     }
 }
 
-/// Answers a request, from its head to the last byte.
-async fn respond(
-    service: &impl ServiceHandler,
+/// Answers a request, from its head to the last byte: the exchange lasts until the answer is sent.
+async fn respond<S: ServiceHandler>(
+    service: &S,
     peer: Peer,
     parts: request::Parts,
     body: Body,
@@ -214,8 +213,8 @@ async fn respond(
     let mut body = Some(body);
     let mut phases = None;
     let mut answered = {
-        // Pinned, for it is large, and has two ways to go.
-        let mut answer = pin!(service.answer(&exchange.received, &mut exchange.outcome, &mut body));
+        // On the heap, for it is large, and whoever calls an async function copies all of its future.
+        let mut answer = Box::pin(service.answer(&exchange.received, &mut exchange.outcome, &mut body));
         if wanted.timing {
             let (answered, times) = phase::timed(exchange.received.started, answer.as_mut()).await;
             phases = Some(times);
@@ -236,7 +235,9 @@ async fn respond(
         // Before the rules for other origins, which look for the headers that scripts may read.
         wanted.add(response.headers_mut(), cost, exchange.received.started.elapsed(), phases);
     }
-    finish(service.front(), service, exchange, response, body).await
+    finish(service.front(), service, &mut exchange, &mut response, body).await;
+    let answered = exchange.answered(&response);
+    response.map(|body| answered.body(body))
 }
 
 /// The service properties of an account, as they were at one time.
@@ -493,15 +494,15 @@ fn error_response(
     response
 }
 
-/// Adds what every answer has, and sees to what is left of the body. The exchange lasts until the answer is sent.
+/// Adds what every answer has, and sees to what is left of the body.
 async fn finish(
     front: &Front,
     settings: &impl AccountSettings,
-    mut exchange: Exchange<'_>,
-    mut response: Response<ReplyBody>,
+    exchange: &mut Exchange<'_>,
+    response: &mut Response<ReplyBody>,
     body: Option<Body>,
-) -> Response<ReplyBody> {
-    let Exchange { received, outcome, .. } = &mut exchange;
+) {
+    let Exchange { received, outcome, .. } = exchange;
     let received = &*received;
     let Received { request_id, parts, target, .. } = received;
     // The answer to a URL that no service has seen is complete.
@@ -533,8 +534,6 @@ async fn finish(
         }
     }
     trace_headers(request_id, "answer headers", response.headers());
-    let answered = exchange.answered(&response);
-    response.map(|body| answered.body(body))
 }
 
 /// Most who see it have left the account out of the address.
@@ -611,5 +610,28 @@ fn body_error(error: BodyError) -> ServiceError {
         BodyError::Busy => {
             ServiceError::new(ErrorCode::ServerBusy).with_cause(error).with_throttle(Throttle::Memory)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tepui_storage::{MemoryEngine, MemoryExtents};
+
+    fn future_bytes<S: ServiceHandler, F: Future>(
+        _: fn(&'static S, Peer, request::Parts, Body) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+
+    /// The callers of `respond`, hyper's among them, copy its future with every request.
+    #[test]
+    fn the_future_of_a_request_is_small() {
+        let sizes = [
+            future_bytes(respond::<Tables<MemoryEngine>>),
+            future_bytes(respond::<Queues<MemoryEngine>>),
+            future_bytes(respond::<Blobs<MemoryEngine, MemoryExtents>>),
+        ];
+        assert!(sizes.iter().all(|bytes| *bytes <= 2_560), "{sizes:?}");
     }
 }

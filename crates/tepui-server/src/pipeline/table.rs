@@ -192,7 +192,9 @@ impl<E: Engine> ServiceHandler for Tables<E> {
         };
         let answer = async {
             if kind == EntityGroupTransaction {
-                return Ok(self.answer_batch(&authorized, outcome, &bytes).await?.map(Payload::from));
+                // On the heap: a batch is rarer than what would have to make room for it.
+                let answer = Box::pin(self.answer_batch(&authorized, outcome, &bytes));
+                return Ok(answer.await?.map(Payload::from));
             }
             let call = match request.decode(&bytes) {
                 Ok(call) => call,
