@@ -285,8 +285,13 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
 impl<E: Engine, X: Extents> Handler for Blobs<E, X> {
     const HAS_METADATA: bool = true;
 
-    async fn handle(&self, peer: Peer, parts: request::Parts, body: Body) -> Response<ReplyBody> {
-        respond(self, peer, parts, body).await
+    fn handle(
+        &self,
+        peer: Peer,
+        parts: request::Parts,
+        body: Body,
+    ) -> impl Future<Output = Response<ReplyBody>> + Send {
+        respond(self, peer, parts, body)
     }
 
     async fn health(&self) -> Result<(), String> {

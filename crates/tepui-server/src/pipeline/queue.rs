@@ -121,8 +121,13 @@ impl<E: Engine> ServiceHandler for Queues<E> {
 impl<E: Engine> Handler for Queues<E> {
     const HAS_METADATA: bool = true;
 
-    async fn handle(&self, peer: Peer, parts: request::Parts, body: Body) -> Response<ReplyBody> {
-        respond(self, peer, parts, body).await
+    fn handle(
+        &self,
+        peer: Peer,
+        parts: request::Parts,
+        body: Body,
+    ) -> impl Future<Output = Response<ReplyBody>> + Send {
+        respond(self, peer, parts, body)
     }
 
     async fn health(&self) -> Result<(), String> {

@@ -38,7 +38,7 @@ impl WantedReceipt {
     /// Adds what is wanted to the headers of an answer that was ready after `time`.
     pub(super) fn add(self, headers: &mut HeaderMap, cost: Cost, time: Duration, phases: Option<PhaseTimes>) {
         if self.cost
-            && let Ok(value) = HeaderValue::try_from(Receipt { cost, time }.to_string())
+            && let Ok(value) = HeaderValue::try_from(Receipt { cost, time }.to_text())
         {
             headers.insert(RECEIPT, value);
         }
