@@ -12,6 +12,7 @@ use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
 use crate::net::limits::{Limits, SMALL_BODY_BYTES};
 use crate::targets::Scope;
+use bytes::Bytes;
 use hyper::header::HeaderValue;
 use hyper::http::{HeaderMap, Response, request};
 use std::pin::pin;
@@ -27,6 +28,7 @@ use tepui_storage::Engine;
 use tepui_wire::access::table::bounds;
 use tepui_wire::address::Target;
 use tepui_wire::auth::SasToken;
+use tepui_wire::head::BodyUse;
 use tepui_wire::payload::Payload;
 use tepui_wire::table::reply::{PREFERENCE_APPLIED, PageWriter, encode, encode_change};
 use tepui_wire::table::request::presentation::{error_format, prefer};
@@ -57,24 +59,28 @@ impl<E: Engine> Tables<E> {
         let bounds = bounds(&authorized.grant);
         let (account, now) = (authorized.account(), authorized.now);
         match call {
-            Call::Operation(operation @ Operation::GetEntity { table, key }) => {
+            Call::Operation(Operation::GetEntity { table, key }) => {
                 let scope = Scope::Partition { table, key: &key.partition_key };
                 self.front.admit_to(authorized, outcome, scope, 1)?;
-                let reply = self.service.execute(account, operation, bounds).await;
+                let found = self.service.get_entity(account, table, key, bounds).await;
                 phase::enter(Phase::Reply);
-                outcome.cost = match &reply {
-                    Ok(Reply::Entity(entity)) => Some(Cost::of_point_read(Some(entity))),
-                    Err(error) if is_missing_entity(operation, error) => Some(Cost::of_point_read(None)),
-                    _ => None,
+                outcome.cost = match &found {
+                    Ok(entity) => Some(Cost::of_point_read(Some(entity))),
+                    // There is a receipt for that, other than for refusals.
+                    Err(error) if error.code == ErrorCode::ResourceNotFound => {
+                        Some(Cost::of_point_read(None))
+                    }
+                    Err(_) => None,
                 };
                 self.front.record(authorized, scope, outcome.cost.map_or(1, |cost| cost.units));
-                Ok(encode(request, now, reply?).map(Payload::from))
+                Ok(encode(request, now, Reply::Entity(found?)).map(Payload::from))
             }
             Call::Operation(operation) => {
                 if let Operation::CreateTable { name } = operation {
                     outcome.named_table = Some(name.to_string());
                 }
-                let reply = self.service.execute(account, operation, bounds).await;
+                // On the heap, like batches: these are rare.
+                let reply = Box::pin(self.service.execute(account, operation, bounds)).await;
                 phase::enter(Phase::Reply);
                 let reply = reply?;
                 if let Reply::Tables(page) = &reply {
@@ -129,11 +135,6 @@ impl<E: Engine> Tables<E> {
     }
 }
 
-/// Whether an entity was looked for that does not exist. There is a receipt for that, other than for refusals.
-fn is_missing_entity(operation: &Operation, error: &ServiceError) -> bool {
-    matches!(operation, Operation::GetEntity { .. }) && error.code == ErrorCode::ResourceNotFound
-}
-
 /// Fidelity: a refusal by the store says too which preference was heard. scenario: insert-conflict-keeps-preference
 fn decorate_error(
     kind: Option<OperationKind>,
@@ -182,7 +183,10 @@ impl<E: Engine> ServiceHandler for Tables<E> {
         request.check_name()?;
         let body_use = request.body();
         let request = request.prepare()?;
-        let bytes = read_body(body_use, &authorized, body).await?;
+        let bytes = match body_use {
+            BodyUse::Whole { .. } => read_body(body_use, &authorized, body).await?,
+            BodyUse::Nothing | BodyUse::Streamed => Bytes::new(),
+        };
         // Before anything is changed: the answer to a change must not fail. One that repeats a body is about as long.
         let echo = match kind {
             InsertEntity | EntityGroupTransaction if bytes.len() > SMALL_BODY_BYTES => {

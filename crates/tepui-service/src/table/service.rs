@@ -68,6 +68,22 @@ impl<E: Engine> TableService<E> {
         Ok(reply)
     }
 
+    /// Get Entity. The most frequent operation, so its future has no room for others.
+    pub async fn get_entity(
+        &self,
+        account: &str,
+        table: &str,
+        key: &EntityKey,
+        bounds: &KeyBounds,
+    ) -> Result<Entity, ServiceError> {
+        restart(|| async move {
+            phase::enter(Phase::Read);
+            let transaction = self.begin().await?;
+            self.read_entity(&transaction, account, table, key, bounds).await
+        })
+        .await
+    }
+
     pub(super) async fn begin(&self) -> Result<E::Transaction, ServiceError> {
         self.engine.begin().await.map_err(storage_error)
     }
@@ -82,7 +98,8 @@ impl<E: Engine> TableService<E> {
         metrics::check_operation(operation)?;
         match operation {
             Operation::GetEntity { table, key } => {
-                self.get_entity(snapshot, account, table, key, bounds).await.map(Outcome::read)
+                let entity = self.read_entity(snapshot, account, table, key, bounds).await?;
+                Ok(Outcome::read(Reply::Entity(entity)))
             }
             Operation::QueryTables(query) => {
                 tables::query(snapshot, account, query).await.map(Reply::Tables).map(Outcome::read)
@@ -202,20 +219,20 @@ impl<E: Engine> TableService<E> {
         page.run(&transaction).await
     }
 
-    async fn get_entity(
+    async fn read_entity(
         &self,
         snapshot: &E::Transaction,
         account: &str,
         table: &str,
         key: &EntityKey,
         bounds: &KeyBounds,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<Entity, ServiceError> {
         let (_, table) = self.table(snapshot, account, table).await?;
         within(bounds, key)?;
         let value = snapshot.get(&keyspace::of(table, key)).await.map_err(storage_error)?;
         let StoredEntity { timestamp, properties } =
             StoredEntity::decode(&value.ok_or(ErrorCode::ResourceNotFound)?)?;
-        Ok(Reply::Entity(Entity { key: key.clone(), timestamp, properties }))
+        Ok(Entity { key: key.clone(), timestamp, properties })
     }
 
     async fn change(
