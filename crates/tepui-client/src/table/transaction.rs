@@ -152,7 +152,8 @@ impl Transaction {
         let endpoint = self.table.core.endpoint(Service::Table)?;
         let id = || format!("{:032x}", random::bits());
         let ids = Boundaries::of_request(&id(), &id());
-        let request = write_request(&endpoint.remote, &set, &etags, &Options::default(), &ids)?;
+        let request =
+            write_request(&endpoint.remote, &self.table.name, &set, &etags, &Options::default(), &ids)?;
         let busy_key = self.table.busy_key(&self.partition_key);
         let how = self.table.call_options(Some(&busy_key));
         let read = |response: &_| read_reply(&set, response);

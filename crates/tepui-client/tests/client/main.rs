@@ -1,4 +1,5 @@
-//! The client against a server in the same process: one program, so that the server is linked once.
+//! The client against a server in the same process, or another service: see `support.rs`. One program, so that the server is
+//! linked once.
 
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
