@@ -12,6 +12,8 @@ mod queries;
 mod queues;
 mod retries;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
 mod together;
 mod typed;
 
