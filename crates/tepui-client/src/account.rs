@@ -4,7 +4,7 @@ use crate::core::{Core, Endpoint, PartitionLimits};
 use crate::credential::{BearerSource, Credential};
 use crate::observe::SentRequest;
 use crate::retry::Retry;
-use crate::transport::Pool;
+use crate::transport::{Pool, Trust};
 use crate::{Error, ErrorKind};
 use http::Uri;
 use std::fmt;
@@ -62,6 +62,9 @@ pub struct AccountBuilder {
     parallel: usize,
     scans: Scans,
     observer: Option<Arc<crate::observe::Observer>>,
+    /// In PEM.
+    #[cfg(feature = "tls")]
+    trusted: Vec<Vec<u8>>,
 }
 
 enum Secret {
@@ -121,6 +124,8 @@ impl Default for AccountBuilder {
             parallel: 64,
             scans: Scans::default(),
             observer: None,
+            #[cfg(feature = "tls")]
+            trusted: Vec::new(),
         }
     }
 }
@@ -184,6 +189,25 @@ impl AccountBuilder {
         self
     }
 
+    /// Trusts certificate authorities of one's own, beside those that browsers trust: for services that are not public. They
+    /// are given in PEM, one or several.
+    ///
+    /// ```
+    /// use tepui_client::{Account, ErrorKind};
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/certificates/authority.pem");
+    /// let authority = std::fs::read(path)?;
+    /// let storage = Account::at("https://storage.internal:10002/acct").shared_key("acct", "c2VjcmV0");
+    /// assert!(storage.trust(authority).build().is_ok());
+    /// let mistaken = Account::at("https://storage.internal:10002/acct").trust("not PEM").build();
+    /// assert_eq!(mistaken.unwrap_err().kind(), ErrorKind::Configuration);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn trust(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.trusted.push(pem.into());
+        self
+    }
+
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
@@ -226,8 +250,9 @@ impl AccountBuilder {
                 Credential::SharedKey(signer)
             }
         };
+        let trust = self.trust_of_endpoints()?;
         let mut endpoints = SERVICES.into_iter().zip(&self.urls).map(|(service, url)| match url {
-            Some(url) => self.endpoint(service, url, &credential).map(Some),
+            Some(url) => self.endpoint(service, url, &credential, trust.as_ref()).map(Some),
             None => Ok(None),
         });
         let mut next = || endpoints.next().transpose().map(Option::flatten);
@@ -248,7 +273,22 @@ impl AccountBuilder {
         })))
     }
 
-    fn endpoint(&self, service: Service, url: &str, credential: &Credential) -> Result<Endpoint, Error> {
+    /// Made once: the list of authorities is long. `None` if no endpoint needs it.
+    fn trust_of_endpoints(&self) -> Result<Option<Trust>, Error> {
+        #[cfg(feature = "tls")]
+        if self.urls.iter().flatten().any(|url| url.to_ascii_lowercase().starts_with("https:")) {
+            return Trust::new(&self.trusted).map(Some).map_err(configuration);
+        }
+        Ok(None)
+    }
+
+    fn endpoint(
+        &self,
+        service: Service,
+        url: &str,
+        credential: &Credential,
+        trust: Option<&Trust>,
+    ) -> Result<Endpoint, Error> {
         let remote = RemoteService::new(service, url, self.account.as_deref())
             .map_err(|error| configuration(error.to_string()))?;
         let parsed: Uri = url.parse().map_err(|_| configuration("an endpoint is no URL"))?;
@@ -258,7 +298,7 @@ impl AccountBuilder {
                 "a key or token would go over the network in the clear: use https, or allow_plain_http()";
             return Err(configuration(message));
         }
-        let pool = Pool::new(&parsed, self.parallel).ok_or_else(|| {
+        let pool = Pool::new(&parsed, self.parallel, trust).ok_or_else(|| {
             configuration("the endpoint cannot be reached by https: is the feature `tls` on?")
         })?;
         Ok(Endpoint { remote, pool })
@@ -289,6 +329,7 @@ mod tests {
     fn secrets_do_not_go_in_the_clear() {
         for (url, is_fine) in [
             ("https://acct.table.core.windows.net", cfg!(feature = "tls")),
+            ("HTTPS://acct.table.core.windows.net", cfg!(feature = "tls")),
             ("http://127.0.0.1:10002/acct", true),
             ("http://[::1]:10002/acct", true),
             ("http://localhost:10002/acct", true),

@@ -21,18 +21,18 @@ use tepui_wire::blob::request::write::{Options, write};
 
 /// A container of blobs. Cheap to clone.
 ///
-/// ```no_run
-/// use tepui_client::{Match, WriteIf};
-/// # async fn example(account: tepui_client::Account) -> Result<(), tepui_client::Error> {
+/// ```
+/// use tepui_client::{ErrorKind, Match, WriteIf};
+/// # tepui_client_testing::run(async |account| {
 /// let pictures = account.container("pictures")?;
 /// pictures.create_if_missing().await?;
 /// let blob = pictures.blob("2026/cat.png")?;
 /// blob.put(vec![1, 2, 3], "image/png", WriteIf::Absent).await?;
 /// let cat = blob.get().await?;
-/// println!("{} bytes, {}", cat.bytes.len(), cat.etag);
+/// assert_eq!((&cat.bytes[..], cat.content_type.as_deref()), (&[1, 2, 3][..], Some("image/png")));
 /// blob.delete(Match::Any).await?;
-/// # Ok(())
-/// # }
+/// assert_eq!(blob.get().await.unwrap_err().kind(), ErrorKind::NotFound);
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct Container {
@@ -43,15 +43,18 @@ pub struct Container {
 
 /// A blob of a container.
 ///
-/// ```no_run
+/// ```
 /// use tepui_client::WriteIf;
-/// # async fn example(logs: tepui_client::Container) -> Result<(), tepui_client::Error> {
+/// # tepui_client_testing::run(async |account| {
+/// # let logs = account.container("logs")?;
+/// # logs.create_if_missing().await?;
 /// let log = logs.blob("service/2026/03/10/08/0.log")?;
 /// log.create_append("text/plain", WriteIf::Absent).await?;
 /// let first = log.append("started\n", Some(0)).await?;
-/// let tail = log.get_range(first..first + 100).await?;
-/// # Ok(())
-/// # }
+/// log.append("stopped\n", None).await?;
+/// let tail = log.get_range(first + 3..first + 100).await?;
+/// assert_eq!((&tail.bytes[..], tail.total_bytes), (&b"rted\nstopped\n"[..], 16));
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct Blob {

@@ -139,6 +139,8 @@ impl Core {
                     return Err(Failure { error, is_doubtful });
                 }
                 Ok(Ok(reply)) => return Ok(reply),
+                #[cfg(feature = "tls")]
+                Ok(Err(AttemptError::NotSent(error))) => return Err(Failure { error, is_doubtful }),
                 Ok(Err(AttemptError::Final(error))) => {
                     // An answer that cannot be read does not say that nothing was done.
                     is_doubtful |= error.status().is_none() && is_sent.into_inner();
@@ -261,6 +263,9 @@ impl Core {
 enum AttemptError {
     /// It will not be better the next time.
     Final(Error),
+    /// The same, and the service has not seen it.
+    #[cfg(feature = "tls")]
+    NotSent(Error),
     /// The service answered that it could not do it now.
     Answered(Error),
     Lost {
@@ -275,6 +280,11 @@ impl AttemptError {
             SendError::NotSent(cause) => {
                 let error = Error::new(ErrorKind::Transport, "the service cannot be reached");
                 Self::Lost { error: error.with_source(cause), was_sent: false }
+            }
+            #[cfg(feature = "tls")]
+            SendError::NotTrusted(cause) => {
+                let error = Error::new(ErrorKind::Transport, "the certificate of the service is not trusted");
+                Self::NotSent(error.with_source(cause))
             }
             SendError::Lost(cause) => {
                 let error = Error::new(ErrorKind::Transport, "the connection was lost before the answer");

@@ -104,14 +104,15 @@ impl fmt::Display for ETag {
 ///
 /// There is no default: to overwrite what somebody else has written meanwhile has to be said.
 ///
-/// ```no_run
-/// # use tepui_client::{Error, Match, Table, EntityKey};
-/// # async fn example(people: Table, key: EntityKey) -> Result<(), Error> {
-/// let found = people.get(&key).await?.expect("somebody was hired");
-/// people.delete(&key, &found).await?; // Only what was read.
-/// people.delete(&key, Match::Any).await?; // Whatever is there.
-/// # Ok(())
-/// # }
+/// ```
+/// use tepui_client::{DynamicEntity, EntityKey, ErrorKind, Match};
+/// # tepui_client_testing::run_with_table(async |people| {
+/// let (hired, key) = (DynamicEntity::new("Sales", "000223"), EntityKey::new("Sales", "000223"));
+/// let etag = people.insert(&hired).await?;
+/// people.merge(&hired.with("Age", 34), Match::Any).await?; // Whatever is there.
+/// let stale = people.delete(&key, etag).await.unwrap_err(); // Only what was inserted.
+/// assert_eq!(stale.kind(), ErrorKind::Conflict);
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {

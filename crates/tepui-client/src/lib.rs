@@ -1,16 +1,16 @@
 //! Client for Azure Storage tables, and for the queues and blobs that their patterns need. It speaks to Azure, to Azurite
 //! and to Tepui alike.
 //!
-//! ```no_run
+//! ```
 //! use tepui_client::{Account, DynamicEntity, EntityKey};
-//! # async fn example() -> Result<(), tepui_client::Error> {
-//! let account = Account::from_connection_string("UseDevelopmentStorage=true")?;
+//! # tepui_client_testing::run_with_connection_string(async |connection_string| {
+//! let account = Account::from_connection_string(&connection_string)?;
 //! let people = account.table("People")?;
 //! people.create_if_missing().await?;
 //! people.insert(&DynamicEntity::new("Sales", "000223").with("Name", "Jun Cao")).await?;
-//! let found = people.get(&EntityKey::new("Sales", "000223")).await?;
-//! # Ok(())
-//! # }
+//! let found = people.get(&EntityKey::new("Sales", "000223")).await?.expect("it was inserted");
+//! assert_eq!(found.get("Name").and_then(|name| name.as_str()), Some("Jun Cao"));
+//! # Ok(()) });
 //! ```
 //!
 //! What a table cannot do well is not hidden: a transaction never splits, what is not atomic says so, and a write whose

@@ -15,19 +15,19 @@ use tepui_wire::queue::request::write::{Options, write};
 
 /// A queue. Cheap to clone.
 ///
-/// ```no_run
+/// ```
 /// use std::time::Duration;
-/// # async fn example(account: tepui_client::Account) -> Result<(), tepui_client::Error> {
+/// # tepui_client_testing::run(async |account| {
 /// let work = account.queue("index-upkeep")?;
 /// work.create_if_missing().await?;
 /// work.put("employee 223 has a new name").await?;
 /// for mut message in work.get(32, Duration::from_secs(30)).await? {
-///     println!("{} (taken {} times)", message.text, message.dequeue_count);
+///     assert_eq!((message.text.as_str(), message.dequeue_count), ("employee 223 has a new name", 1));
 ///     work.update(&mut message, Duration::from_secs(60), None).await?; // More time.
 ///     work.delete(&message).await?;
 /// }
-/// # Ok(())
-/// # }
+/// assert!(work.peek(32).await?.is_empty());
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct Queue {
@@ -38,13 +38,15 @@ pub struct Queue {
 
 /// A message of a queue: put, taken or looked at.
 ///
-/// ```no_run
-/// # async fn example(work: tepui_client::Queue) -> Result<(), tepui_client::Error> {
+/// ```
+/// # tepui_client_testing::run(async |account| {
+/// # let work = account.queue("work")?;
+/// # work.create_if_missing().await?;
 /// let put = work.put("archive employee 223").await?;
 /// // Whoever has put a message may delete it again.
 /// work.delete(&put).await?;
-/// # Ok(())
-/// # }
+/// assert!(work.peek(1).await?.is_empty());
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {

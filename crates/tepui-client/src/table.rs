@@ -56,13 +56,13 @@ impl Account {
 
     /// The names of all tables, or of those that begin like this.
     ///
-    /// ```no_run
-    /// # async fn example(account: tepui_client::Account) -> Result<(), tepui_client::Error> {
-    /// for name in account.table_names("Logins2026").await? {
-    ///     println!("{name}");
+    /// ```
+    /// # tepui_client_testing::run(async |account| {
+    /// for name in ["Logins20251231", "Logins20260101", "Logins20260102"] {
+    ///     account.table(name)?.create().await?;
     /// }
-    /// # Ok(())
-    /// # }
+    /// assert_eq!(account.table_names("Logins2026").await?, ["Logins20260101", "Logins20260102"]);
+    /// # Ok(()) });
     /// ```
     pub async fn table_names(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let filter = crate::filter::prefix("TableName", prefix);
@@ -86,10 +86,9 @@ impl Account {
 
 /// A table, with entities of one type. Cheap to clone.
 ///
-/// ```no_run
-/// use tepui_client::{Account, DynamicEntity, EntityKey, Match};
-/// # async fn example() -> Result<(), tepui_client::Error> {
-/// let account = Account::from_connection_string("UseDevelopmentStorage=true")?;
+/// ```
+/// use tepui_client::{DynamicEntity, EntityKey, Match};
+/// # tepui_client_testing::run(async |account| {
 /// let people = account.table("People")?;
 /// people.create_if_missing().await?;
 /// people.insert(&DynamicEntity::new("Sales", "000223").with("Age", 34)).await?;
@@ -98,9 +97,10 @@ impl Account {
 ///     found.set("Age", 35);
 ///     people.replace(&found, &found).await?; // Only if nobody else has changed it meanwhile.
 /// }
+/// assert_eq!(people.get(&key).await?.and_then(|found| found.get("Age")?.as_i32()), Some(35));
 /// people.delete(&key, Match::Any).await?;
-/// # Ok(())
-/// # }
+/// assert!(people.get(&key).await?.is_none());
+/// # Ok(()) });
 /// ```
 pub struct Table<E = DynamicEntity> {
     core: Arc<Core>,

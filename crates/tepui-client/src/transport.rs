@@ -7,6 +7,12 @@ mod io;
 #[cfg(feature = "tls")]
 mod tls;
 
+#[cfg(feature = "tls")]
+pub(crate) use tls::Trust;
+/// Without TLS there is none.
+#[cfg(not(feature = "tls"))]
+pub(crate) enum Trust {}
+
 use bytes::{Bytes, BytesMut};
 use http::header::{HOST, HeaderValue};
 use http::{Request, Response, Uri};
@@ -35,6 +41,9 @@ pub(crate) type Cause = Box<dyn StdError + Send + Sync>;
 pub(crate) enum SendError {
     /// The service has not seen the request.
     NotSent(Cause),
+    /// The certificate of the service is not good, so nothing was sent.
+    #[cfg(feature = "tls")]
+    NotTrusted(Cause),
     /// The service may have seen the request, and carried it out.
     Lost(Cause),
     /// The answer is larger than the caller takes.
@@ -60,18 +69,17 @@ struct Idle {
 
 impl Pool {
     /// `None` if the URL names no host, or TLS is not built in.
-    pub(crate) fn new(url: &Uri, max_idle: usize) -> Option<Self> {
+    pub(crate) fn new(url: &Uri, max_idle: usize, trust: Option<&Trust>) -> Option<Self> {
         let authority = url.authority()?;
         let secure = url.scheme_str() == Some("https");
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        #[cfg(not(feature = "tls"))]
-        if secure {
+        if secure && trust.is_none() {
             return None;
         }
         Some(Self {
             #[cfg(feature = "tls")]
             tls: match secure {
-                true => Some(tls::Tls::new(&host)?),
+                true => Some(tls::Tls::new(&host, trust?)?),
                 false => None,
             },
             port: authority.port_u16().unwrap_or(if secure { 443 } else { 80 }),
@@ -104,7 +112,7 @@ impl Pool {
                 },
             }
         }
-        let mut connection = self.connect().await.map_err(SendError::NotSent)?;
+        let mut connection = self.connect().await.map_err(not_sent)?;
         match connection.try_send_request(request).await {
             Ok(response) => self.receive(connection, response, max_answer_bytes).await,
             Err(mut error) => Err(match error.take_message() {
@@ -155,6 +163,14 @@ impl Pool {
         }
         hand_over(stream).await
     }
+}
+
+fn not_sent(cause: Cause) -> SendError {
+    #[cfg(feature = "tls")]
+    if tls::is_certificate_error(&*cause) {
+        return SendError::NotTrusted(cause);
+    }
+    SendError::NotSent(cause)
 }
 
 /// Has a task of its own for the connection, which ends with it.

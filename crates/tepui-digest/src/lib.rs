@@ -1,4 +1,4 @@
-//! Checksums of Azure Storage: MD5, of several streams at once with SIMD, and CRC64.
+//! Checksums of Azure Storage: MD5, of several streams at once with SIMD, and CRC64; and messages that have them within.
 //!
 //! The types of checksums are in `tepui-model`, which has no algorithms.
 //!
@@ -13,13 +13,14 @@ mod crc64;
 #[cfg(feature = "digester")]
 mod digester;
 mod md5;
+pub mod structured;
 
 pub use crc64::{Crc64, crc64_of_zeros};
 #[cfg(feature = "digester")]
 pub use digester::{Digester, StreamMd5};
 pub use md5::{LANES, Md5, Md5Lane, Md5Lanes};
 
-use tepui_model::blob::{Checksums, Crc64Sum, Md5Sum};
+use tepui_model::blob::{ChecksumAlgorithms, Checksums, Crc64Sum, Md5Sum};
 
 /// A checksum that can be computed.
 pub trait Checksum {
@@ -39,6 +40,20 @@ impl Checksum for Crc64Sum {
         let mut crc64 = Crc64::new();
         crc64.update(bytes);
         Self(crc64.finish())
+    }
+}
+
+/// The algorithms of this crate, for those who only know that there are some.
+#[derive(Debug, Clone, Copy)]
+pub struct Algorithms;
+
+impl ChecksumAlgorithms for Algorithms {
+    fn md5(&self, bytes: &[u8]) -> Md5Sum {
+        Md5Sum::of(bytes)
+    }
+
+    fn crc64(&self, bytes: &[u8]) -> Crc64Sum {
+        Crc64Sum::of(bytes)
     }
 }
 

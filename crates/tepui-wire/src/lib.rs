@@ -6,6 +6,7 @@ pub mod auth;
 pub mod blob;
 pub mod connection_string;
 pub mod cors;
+pub mod crypto;
 pub mod error_body;
 pub mod head;
 pub mod metadata;

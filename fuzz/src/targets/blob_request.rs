@@ -115,7 +115,7 @@ fn answer(sent: &Sent<'_>, query: &Query, target: &Target, rules: &AddressRules)
         BodyUse::Whole { max_bytes, .. } => sent.body.get(..max_bytes).unwrap_or(sent.body),
         BodyUse::Nothing | BodyUse::Streamed => b"",
     };
-    let call = prepared.decode(body)?;
+    let call = prepared.decode(body, &tepui_digest::Algorithms)?;
     let overridden = overrides(query);
     let context = Context { head, overrides: Some(&overridden), may_read_tags: true };
     match &call {

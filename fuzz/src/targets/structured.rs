@@ -1,8 +1,8 @@
 //! Uploads in segments with checksums of their own.
 
 use crate::checks::refused;
+use tepui_digest::structured::{Decoder, Encoder, encoded_bytes};
 use tepui_model::ServiceError;
-use tepui_wire::blob::structured::{Decoder, Encoder, encoded_bytes};
 
 pub(super) const WORDS: &[&str] =
     &["\u{1}", "\0", "\0\0\0\0\0\0\0", "\u{1},\0\0\0\0\0\0\0\u{1}\0\u{1}\0", "Hello"];

@@ -4,8 +4,8 @@
 use super::number::write_padded;
 use super::reader::unexpected;
 use super::{KeyError, KeyReader, KeyWriter};
-use sha2::{Digest, Sha256};
 use tepui_model::Timestamp;
+use tepui_wire::crypto::sha256;
 
 /// How many different prefixes [`KeyWriter::seconds`] writes.
 pub const SECONDS_PREFIXES: u64 = 60;
@@ -36,8 +36,8 @@ impl Buckets {
     }
 
     fn of(self, value: &str) -> u64 {
-        let digest: [u8; 32] = Sha256::digest(value).into();
-        let (first, _) = digest.split_first_chunk().expect("a SHA-256 has more than 8 bytes");
+        let hash = sha256(value.as_bytes());
+        let (first, _) = hash.split_first_chunk().expect("a SHA-256 has more than 8 bytes");
         u64::from_be_bytes(*first) % u64::from(self.0)
     }
 

@@ -14,18 +14,19 @@ use tokio::task::JoinSet;
 /// Entities of one partition go together in transactions, one after the other in the order they were given; partitions go
 /// in parallel. An entity that is refused does not keep the others of its transaction back.
 ///
-/// ```no_run
-/// use tepui_client::{BulkOutcome, DynamicEntity};
-/// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
-/// let staff = (0..10_000).map(|id| DynamicEntity::new(format!("{}", id % 16), format!("{id:06}")));
-/// let report = people.bulk().parallel(8).upsert_replace(staff).await;
+/// ```
+/// use tepui_client::{BulkOutcome, DynamicEntity, ErrorKind};
+/// # tepui_client_testing::run_with_table(async |people| {
+/// people.insert(&DynamicEntity::new("7", "000007")).await?;
+/// let staff = (0..500).map(|id| DynamicEntity::new(format!("{}", id % 16), format!("{id:06}")));
+/// let report = people.bulk().parallel(8).insert(staff).await;
 /// for (index, outcome) in report.outcomes.iter().enumerate() {
 ///     if let BulkOutcome::Refused(error) | BulkOutcome::Unknown(error) = outcome {
-///         println!("{index}: {error}");
+///         assert_eq!((index, error.kind()), (7, ErrorKind::AlreadyExists));
 ///     }
 /// }
-/// # Ok(())
-/// # }
+/// assert_eq!(report.written(), 499);
+/// # Ok(()) });
 /// ```
 #[must_use]
 pub struct Bulk<E> {

@@ -17,17 +17,18 @@ impl<E: Entity> Table<E> {
     /// again: `change` may be called several times. After eight conflicts it is
     /// [`Contended`](ErrorKind::Contended).
     ///
-    /// ```no_run
-    /// # use tepui_client::{EntityKey, Table, Error};
-    /// # async fn example(visits: Table) -> Result<(), Error> {
-    /// visits
+    /// ```
+    /// use tepui_client::{DynamicEntity, EntityKey};
+    /// # tepui_client_testing::run_with_table(async |visits| {
+    /// visits.insert(&DynamicEntity::new("pages", "home").with("Count", 41_i64)).await?;
+    /// let home = visits
     ///     .modify(&EntityKey::new("pages", "home"), |page| {
     ///         let count = page.get("Count").and_then(|count| count.as_i64()).unwrap_or(0);
     ///         page.set("Count", count + 1);
     ///     })
     ///     .await?;
-    /// # Ok(())
-    /// # }
+    /// assert_eq!(home.get("Count").and_then(|count| count.as_i64()), Some(42));
+    /// # Ok(()) });
     /// ```
     pub async fn modify(&self, key: &EntityKey, change: impl FnMut(&mut E)) -> Result<Versioned<E>, Error>
     where

@@ -16,16 +16,21 @@ const ALWAYS_SELECTED: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
 
 /// A query for entities, which is carried out when its pages or entities are asked for.
 ///
-/// ```no_run
+/// ```
 /// use futures_util::TryStreamExt;
+/// use tepui_client::DynamicEntity;
 /// use tepui_client::filter::property;
-/// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
-/// let mut sales = people.query().partition("Sales").filter(property("Age").gt(30)).select(["Age"]).stream();
-/// while let Some(employee) = sales.try_next().await? {
-///     println!("{:?}", employee.get("Age"));
+/// # tepui_client_testing::run_with_table(async |people| {
+/// for (row, age) in [("000223", 34), ("000224", 28), ("000225", 51)] {
+///     people.insert(&DynamicEntity::new("Sales", row).with("Age", age)).await?;
 /// }
-/// # Ok(())
-/// # }
+/// let mut sales = people.query().partition("Sales").filter(property("Age").gt(30)).select(["Age"]).stream();
+/// let mut ages = Vec::new();
+/// while let Some(employee) = sales.try_next().await? {
+///     ages.extend(employee.get("Age").and_then(|age| age.as_i32()));
+/// }
+/// assert_eq!(ages, [34, 51]);
+/// # Ok(()) });
 /// ```
 #[must_use]
 pub struct Query<E> {
@@ -39,16 +44,16 @@ pub struct Query<E> {
 
 /// A page of a query. It may have no entities and still a next one.
 ///
-/// ```no_run
-/// # async fn example(people: tepui_client::Table) -> Result<(), Box<dyn std::error::Error>> {
-/// let query = people.query().partition("Sales");
+/// ```
+/// # tepui_client_testing::run_with_table(async |people| {
+/// # let staff = (0..25).map(|id| tepui_client::DynamicEntity::new("Sales", format!("{id:06}")));
+/// # people.bulk().insert(staff).await;
+/// let query = people.query().partition("Sales").page_size(10); // There are 25.
 /// let page = query.page().await?;
-/// if let Some(next) = page.next {
-///     let stored = next.to_string(); // In a link, a message, a file: for another day, or another machine.
-///     let rest = query.resume(stored.parse()?).all().await?;
-/// }
-/// # Ok(())
-/// # }
+/// let stored = page.next.expect("ten of 25").to_string(); // In a link, a message, a file: for another day or machine.
+/// let rest = query.resume(stored.parse()?).all().await?;
+/// assert_eq!((page.entities.len(), rest.len()), (10, 15));
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<E> {

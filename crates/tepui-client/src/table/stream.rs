@@ -12,14 +12,17 @@ type PageFuture<E> = Pin<Box<dyn Future<Output = (Query<E>, Result<Page<E>, Erro
 
 /// The pages of a query, each asked for when it is wanted. Ends after an error; to go on, resume from the page before.
 ///
-/// ```no_run
-/// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
-/// let mut pages = people.query().partition("Sales").page_size(100).pages();
+/// ```
+/// # tepui_client_testing::run_with_table(async |people| {
+/// # let staff = (0..250).map(|id| tepui_client::DynamicEntity::new("Sales", format!("{id:06}")));
+/// # people.bulk().insert(staff).await;
+/// let mut pages = people.query().partition("Sales").page_size(100).pages(); // There are 250.
+/// let mut lengths = Vec::new();
 /// while let Some(page) = pages.next_page().await? {
-///     println!("{} entities, then {:?}", page.entities.len(), page.next.map(|next| next.to_string()));
+///     lengths.push(page.entities.len());
 /// }
-/// # Ok(())
-/// # }
+/// assert_eq!(lengths, [100, 100, 50]);
+/// # Ok(()) });
 /// ```
 #[must_use]
 pub struct Pages<E> {
@@ -79,14 +82,17 @@ impl<E: Entity + 'static> Stream for Pages<E> {
 
 /// The entities of a query, page by page as they are needed.
 ///
-/// ```no_run
-/// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
-/// let mut newest = people.query().partition("Log").take(10).stream();
+/// ```
+/// # tepui_client_testing::run_with_table(async |log| {
+/// # let entries = (0..25).map(|id| tepui_client::DynamicEntity::new("Log", format!("{id:06}")));
+/// # log.bulk().insert(entries).await;
+/// let mut newest = log.query().partition("Log").take(3).stream();
+/// let mut rows = Vec::new();
 /// while let Some(entry) = newest.next_entity().await? {
-///     println!("{:?}", entry.key);
+///     rows.push(entry.entity.key.row_key);
 /// }
-/// # Ok(())
-/// # }
+/// assert_eq!(rows, ["000000", "000001", "000002"]);
+/// # Ok(()) });
 /// ```
 #[must_use]
 pub struct EntityStream<E> {

@@ -24,16 +24,18 @@ const BYTES_AROUND_ALL: usize = 400;
 /// Changes of one partition that are made together or not at all: at most 100, at most 4 MiB, each of another entity. What
 /// does not fit is refused when it is added, and leaves the rest as it was. It is never split.
 ///
-/// ```no_run
+/// ```
 /// use tepui_client::{DynamicEntity, EntityKey, Match};
-/// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
+/// # tepui_client_testing::run_with_table(async |people| {
+/// # people.insert(&DynamicEntity::new("Sales", "candidate_7")).await?;
 /// let mut hire = people.transaction("Sales")?;
 /// hire.insert(&DynamicEntity::new("Sales", "empid_000223").with("Email", "jun@contoso.com"))?;
 /// hire.insert(&DynamicEntity::new("Sales", "email_jun@contoso.com").with("Id", 223))?;
 /// hire.delete(&EntityKey::new("Sales", "candidate_7"), Match::Any)?;
 /// hire.commit().await?;
-/// # Ok(())
-/// # }
+/// let rows: Vec<_> = people.query().all().await?.into_iter().map(|found| found.entity.key.row_key).collect();
+/// assert_eq!(rows, ["email_jun@contoso.com", "empid_000223"]);
+/// # Ok(()) });
 /// ```
 #[must_use = "nothing is changed before it is committed"]
 pub struct Transaction {
@@ -150,7 +152,8 @@ impl Transaction {
         let endpoint = self.table.core.endpoint(Service::Table)?;
         let id = || format!("{:032x}", random::bits());
         let ids = Boundaries::of_request(&id(), &id());
-        let request = write_request(&endpoint.remote, &set, &etags, &Options::default(), &ids)?;
+        let request =
+            write_request(&endpoint.remote, &self.table.name, &set, &etags, &Options::default(), &ids)?;
         let busy_key = self.table.busy_key(&self.partition_key);
         let how = self.table.call_options(Some(&busy_key));
         let read = |response: &_| read_reply(&set, response);

@@ -3,17 +3,16 @@
 use crate::connections::ScriptedServer;
 use crate::support::{TestServer, entity, key, new_table};
 use tepui_client::{Account, BearerSource, ErrorKind, Retry, Timestamp, TokenFuture};
-use tepui_model::account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 use tepui_model::grant::KeyBounds;
 use tepui_model::permissions::Permissions;
-use tepui_wire::auth::{SasLimits, SasResource, ServiceSas, Signer, decode_key};
+use tepui_wire::auth::{SasLimits, SasResource, ServiceSas};
 
 #[tokio::test]
 async fn a_sas_allows_what_it_says() {
     let server = TestServer::start().await;
     let table = new_table(&server.account()).await;
     table.insert(&entity("1", 1)).await.unwrap();
-    let signer = Signer::new(DEVELOPMENT_ACCOUNT, decode_key(DEVELOPMENT_KEY_BASE64).unwrap()).unwrap();
+    let signer = server.signer();
     let sas = ServiceSas {
         resource: SasResource::Table { name: table.name(), bounds: &KeyBounds::default() },
         permissions: Permissions::parse("r"),

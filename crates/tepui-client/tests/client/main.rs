@@ -1,4 +1,5 @@
-//! The client against a server in the same process: one program, so that the server is linked once.
+//! The client against a server in the same process, or another service: see `support.rs`. One program, so that the server is
+//! linked once.
 
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
@@ -11,6 +12,8 @@ mod queries;
 mod queues;
 mod retries;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
 mod together;
 mod typed;
 

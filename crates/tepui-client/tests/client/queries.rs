@@ -70,7 +70,8 @@ async fn continuations_can_be_stored_and_are_of_one_query() {
 
 #[tokio::test]
 async fn pages_say_what_they_cost() {
-    let (_server, table) = filled().await;
+    let (server, table) = filled().await;
+    server.tepui("receipts");
     let page = table.query().partition("p0").filter(property("Number").lt(10)).page().await.unwrap();
     let cost = page.receipt.unwrap().cost;
     assert_eq!((cost.plan.unwrap().name(), cost.scanned, cost.returned), ("partition", 60, 5));

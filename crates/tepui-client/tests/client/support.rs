@@ -1,65 +1,51 @@
-//! A server with everything in memory, and an account of it.
+//! A service to test against, and an account of it that no other test has.
+//!
+//! It is Tepui in this process with everything in memory, unless the environment variable `TEPUI_CLIENT_TEST_CONNECTION` has a
+//! connection string of another service. There, `{account}` stands for the name of an account: each test takes one
+//! of its own, `test1`, `test2` and so on. `conformance/azurite/run` tests Azurite like this.
 
+use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tepui_client::{Account, AccountBuilder, DynamicEntity, EntityKey, Retry, Table};
-use tepui_model::account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
-use tepui_server::Server;
-use tepui_server::config::{AdminToken, Config, ServiceName};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tepui_wire::connection_string::{ConnectionString, Credential};
 
-const ADMIN_TOKEN: &str = "for-tests-0123456789";
+const OTHER_SERVICE: &str = "TEPUI_CLIENT_TEST_CONNECTION";
 
-/// Ends with the runtime of its test.
+/// Ends with the runtime of its test, if it is Tepui.
 pub(crate) struct TestServer {
-    urls: [String; 3],
-    admin: std::net::SocketAddr,
-    _stop: oneshot::Sender<()>,
+    connection_string: String,
+    tepui: Option<tepui_client_testing::TestServer>,
 }
 
 impl TestServer {
     pub(crate) async fn start() -> Self {
-        let config = Config {
-            in_memory: true,
-            table_port: 0,
-            queue_port: 0,
-            blob_port: 0,
-            admin_port: Some(0),
-            admin_token: Some(ADMIN_TOKEN.parse::<AdminToken>().unwrap()),
-            test_bench: true,
-            ..Config::default()
-        };
-        let server = Server::start(config).await.unwrap();
-        let addresses = server.addresses();
-        let url = |service| {
-            let (_, address) = addresses.iter().find(|(known, _)| *known == service).unwrap();
-            format!("http://{address}/{DEVELOPMENT_ACCOUNT}")
-        };
-        let urls = [ServiceName::Table, ServiceName::Queue, ServiceName::Blob].map(url);
-        let admin = server.admin_address().unwrap();
-        let (stop, stopped) = oneshot::channel();
-        tokio::spawn(server.run(async {
-            let _ = stopped.await;
-        }));
-        Self { urls, admin, _stop: stop }
+        match env::var(OTHER_SERVICE) {
+            Ok(template) => {
+                static COUNT: AtomicU32 = AtomicU32::new(1);
+                let account = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
+                Self { connection_string: template.replace("{account}", &account), tepui: None }
+            }
+            Err(_) => {
+                let tepui = tepui_client_testing::TestServer::start().await;
+                Self { connection_string: tepui.connection_string(), tepui: Some(tepui) }
+            }
+        }
     }
 
     pub(crate) fn builder(&self) -> AccountBuilder {
-        let [tables, queues, blobs] = &self.urls;
-        Account::at(tables)
-            .queues_at(queues)
-            .blobs_at(blobs)
-            .shared_key(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64)
-            .retry(Retry::quick())
+        AccountBuilder::from_connection_string(&self.connection_string).unwrap().retry(Retry::quick())
     }
 
     pub(crate) fn connection_string(&self) -> String {
-        let [tables, queues, blobs] = &self.urls;
-        format!(
-            "AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY_BASE64};TableEndpoint={tables};\
-             QueueEndpoint={queues};BlobEndpoint={blobs}"
-        )
+        self.connection_string.clone()
+    }
+
+    /// The name of the account, and what it is signed with.
+    pub(crate) fn signer(&self) -> tepui_wire::auth::Signer {
+        let ConnectionString { account, credential, .. } =
+            ConnectionString::parse(&self.connection_string).unwrap();
+        let Credential::AccountKey(key) = credential else { panic!("tests need the key of the account") };
+        tepui_wire::auth::Signer::new(&account.unwrap(), key).unwrap()
     }
 
     pub(crate) fn account(&self) -> Account {
@@ -76,28 +62,18 @@ impl TestServer {
         (self, table)
     }
 
+    /// For what other services do not have. A test that ends here is skipped: `conformance/azurite/run` looks for these words.
+    pub(crate) fn tepui(&self, what: &str) -> &tepui_client_testing::TestServer {
+        self.tepui.as_ref().unwrap_or_else(|| panic!("only Tepui has {what}"))
+    }
+
     /// Adds a fault: see docs/admin.md.
     pub(crate) async fn fault(&self, rule: &str) {
-        let answer = self.admin("POST", "/admin/v1/faults", rule).await;
-        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+        self.tepui("faults").fault(rule).await;
     }
 
     pub(crate) async fn clear_faults(&self) {
-        self.admin("DELETE", "/admin/v1/faults", "").await;
-    }
-
-    async fn admin(&self, method: &str, path: &str, body: &str) -> String {
-        let mut stream = TcpStream::connect(self.admin).await.unwrap();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\nConnection: close\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.admin,
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer
+        self.tepui("faults").clear_faults().await;
     }
 }
 

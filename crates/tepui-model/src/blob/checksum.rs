@@ -111,6 +111,12 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     STANDARD.decode(text.trim()).ok()?.try_into().ok()
 }
 
+/// How checksums are computed. For those who compare them without having the algorithms, which a client does not need.
+pub trait ChecksumAlgorithms {
+    fn md5(&self, bytes: &[u8]) -> Md5Sum;
+    fn crc64(&self, bytes: &[u8]) -> Crc64Sum;
+}
+
 /// Declared or computed checksums: none, one, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checksums {

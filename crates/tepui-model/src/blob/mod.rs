@@ -19,7 +19,7 @@ pub mod tags;
 pub mod tier;
 
 pub use block::{BlockId, BlockListType, BlockSearch, ChosenBlock, ListedBlock};
-pub use checksum::{Checksums, ContentMd5, Crc64Sum, Md5Sum};
+pub use checksum::{ChecksumAlgorithms, Checksums, ContentMd5, Crc64Sum, Md5Sum};
 pub use condition::{
     AppendConditions, Conditions, EtagMatch, Preconditions, SequenceConditions, Unmet, Validators,
 };

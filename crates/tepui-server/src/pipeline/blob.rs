@@ -32,6 +32,7 @@ use crate::targets::Scope;
 use hyper::http::{Response, request};
 use std::pin::pin;
 use std::sync::Arc;
+use tepui_digest::Algorithms;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{BlobPath, Call, ContainerName, HttpProperties, ListBlobs, Operation, Reply};
@@ -188,7 +189,7 @@ const STEP_WORK: usize = 4096;
 /// Reads a body, and lets others run meanwhile if it is long.
 async fn decode_in_turns(prepared: Prepared, body: &[u8]) -> Result<Call, ServiceError> {
     let coop = CoopBudget::default();
-    let mut decoding = prepared.begin(body)?;
+    let mut decoding = prepared.begin(body, &Algorithms)?;
     loop {
         if let Some(call) = decoding.step()? {
             return Ok(call);
@@ -247,7 +248,7 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
         let body_use = request.body();
         let (call, bytes) = match body_use {
             BodyUse::Whole { .. } => self.decode(authorized, prepared, body_use, body).await?,
-            BodyUse::Streamed | BodyUse::Nothing => (prepared.decode(b"")?, bytes::Bytes::new()),
+            BodyUse::Streamed | BodyUse::Nothing => (prepared.decode(b"", &Algorithms)?, bytes::Bytes::new()),
         };
         if let Some(path) = call.operation().and_then(Operation::blob) {
             let scope = scope(path);

@@ -3,17 +3,13 @@
 //! The first half of an HMAC depends on the key alone. It is computed once per key, and copied for each
 //! request.
 
+use crate::crypto::MacKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac as _};
-use sha2::Sha256;
 use std::collections::HashMap;
 use std::fmt;
-use subtle::ConstantTimeEq;
+use std::iter;
 use tepui_model::account::{Account, AccountKey, Accounts, is_account_name};
-
-/// What signatures are made with.
-type Mac = Hmac<Sha256>;
 
 /// The keys of all accounts.
 #[derive(Clone, Default)]
@@ -49,28 +45,21 @@ impl fmt::Debug for KeyRing {
 
 /// The keys of one account. Each of them is good.
 #[derive(Clone)]
-pub struct SigningKeys(Vec<Mac>);
+pub struct SigningKeys(Vec<MacKey>);
 
 impl SigningKeys {
     pub fn new(account: &Account) -> Self {
-        let prepare = |key: &AccountKey| Hmac::new_from_slice(key.bytes()).ok();
-        Self(account.keys.iter().filter_map(prepare).collect())
+        Self(account.keys.iter().map(|key| MacKey::new(key.bytes())).collect())
     }
 
     /// The signature of a text by the first of the keys. `None` if there is none.
     pub(super) fn sign(&self, text: &[u8]) -> Option<String> {
-        let mut mac = self.0.first()?.clone();
-        mac.update(text);
-        Some(STANDARD.encode(mac.finalize().into_bytes()))
+        Some(STANDARD.encode(self.0.first()?.sign([text])))
     }
 
     /// Whether one of the keys makes this signature for a text.
     pub(super) fn verify(&self, signature: &Signature, text: &[u8]) -> bool {
-        self.0.iter().any(|key| {
-            let mut mac = key.clone();
-            mac.update(text);
-            bool::from(mac.finalize().into_bytes().as_slice().ct_eq(&signature.0))
-        })
+        self.0.iter().any(|key| key.verify(text, &signature.0))
     }
 }
 
@@ -99,21 +88,18 @@ impl SigningKeys {
         delegation: &Delegation<'_>,
         text: &[u8],
     ) -> bool {
-        let keys = self.0.iter().filter_map(|key| Mac::new_from_slice(&derive(key, delegation)).ok());
+        let keys = self.0.iter().map(|key| MacKey::new(&derive(key, delegation)));
         Self(keys.collect()).verify(signature, text)
     }
 }
 
-fn derive(key: &Mac, delegation: &Delegation<'_>) -> [u8; 32] {
+fn derive(key: &MacKey, delegation: &Delegation<'_>) -> [u8; 32] {
     let Delegation { object_id, tenant_id, start, expiry, service, version } = delegation;
-    let mut mac = key.clone();
+    let texts = [object_id, tenant_id, start, expiry, service, version];
+    let lengths = texts.map(|text| (text.len() as u64).to_be_bytes());
+    let pieces = lengths.iter().zip(texts).flat_map(|(length, text)| [&length[..], text.as_bytes()]);
     // No string to sign begins like this.
-    mac.update(b"user delegation key");
-    for text in [object_id, tenant_id, start, expiry, service, version] {
-        mac.update(&(text.len() as u64).to_be_bytes());
-        mac.update(text.as_bytes());
-    }
-    mac.finalize().into_bytes().into()
+    key.sign(iter::once(&b"user delegation key"[..]).chain(pieces))
 }
 
 impl fmt::Debug for SigningKeys {
@@ -205,9 +191,7 @@ mod tests {
         let ring = KeyRing::new(&Accounts::new([account]));
         let keys = ring.get("a").unwrap();
         for (key, good) in [(b"one", true), (b"two", true), (b"six", false)] {
-            let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
-            mac.update(b"text");
-            let signature = Signature(mac.finalize().into_bytes().into());
+            let signature = Signature(MacKey::new(key).sign([&b"text"[..]]));
             assert_eq!(keys.verify(&signature, b"text"), good);
         }
         assert!(ring.get("b").is_none());

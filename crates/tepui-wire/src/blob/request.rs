@@ -32,12 +32,11 @@ use crate::query::Query;
 use crate::request_headers::RequestHeaders;
 use crate::version::ServiceVersion;
 use crate::xml;
-use tepui_digest::Checksum as _;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    BlobPath, BlockListType, Call, Checksums, ContainerEncryption, ContainerName, Crc64Sum,
-    DelegationKeyRequest, DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode, Md5Sum,
+    BlobPath, BlockListType, Call, ChecksumAlgorithms, Checksums, ContainerEncryption, ContainerName,
+    DelegationKeyRequest, DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode,
     NotImplemented, Operation, OperationKind, PreviousSnapshot, PublicAccess, Revision, SequenceNumberAction,
     SetBlobProperties, Tags, TierConditions,
 };
@@ -354,8 +353,8 @@ impl Prepared {
     }
 
     /// Adds what a body says that is read whole. The bodies of other operations are not looked at.
-    pub fn decode(self, body: &[u8]) -> Result<Call, ServiceError> {
-        let mut decoding = self.begin(body)?;
+    pub fn decode(self, body: &[u8], sums: &impl ChecksumAlgorithms) -> Result<Call, ServiceError> {
+        let mut decoding = self.begin(body, sums)?;
         loop {
             if let Some(call) = decoding.step()? {
                 return Ok(call);
@@ -364,12 +363,16 @@ impl Prepared {
     }
 
     /// The same in steps, for a list of blocks may be long.
-    pub fn begin(self, body: &[u8]) -> Result<Decoding<'_>, ServiceError> {
+    pub fn begin<'a>(
+        self,
+        body: &'a [u8],
+        sums: &impl ChecksumAlgorithms,
+    ) -> Result<Decoding<'a>, ServiceError> {
         let Self { call, version, checksums, .. } = self;
         // Only where it is asked for: most are not.
         let computed = Checksums {
-            md5: checksums.md5.map(|_| Md5Sum::of(body)),
-            crc64: checksums.crc64.map(|_| Crc64Sum::of(body)),
+            md5: checksums.md5.map(|_| sums.md5(body)),
+            crc64: checksums.crc64.map(|_| sums.crc64(body)),
         };
         checksums.check(&computed)?;
         let mut blocks = None;
@@ -397,7 +400,7 @@ impl Prepared {
                 blocks = Some(block_list_xml::Reading::new(body)?);
                 put.list_checksums = match computed.md5 {
                     Some(_) => computed,
-                    None => Checksums { md5: None, crc64: Some(Crc64Sum::of(body)) },
+                    None => Checksums { md5: None, crc64: Some(sums.crc64(body)) },
                 };
                 Operation::PutBlockList(put)
             }

@@ -614,7 +614,7 @@ proptest! {
         let arrived = Arrived::new(&remote, write(&remote, &call, &Options::default()).unwrap(), signed);
         let head = arrived.head(Service::Blob);
         let request = Request::read(&head, &arrived.rules).unwrap();
-        let read = request.prepare().and_then(|prepared| prepared.decode(&arrived.body));
+        let read = request.prepare().and_then(|prepared| prepared.decode(&arrived.body, &tepui_digest::Algorithms));
         prop_assert_eq!(read.map(without_limits), Ok(call), "{:?}", arrived);
     }
 }

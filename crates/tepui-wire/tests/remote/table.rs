@@ -272,7 +272,7 @@ proptest! {
         }
         let set = ChangeSet::new(changes).unwrap();
         let ids = Boundaries::of_request("1", "2");
-        let request = batch::write_request(&remote, &set, &[], &Options::default(), &ids).unwrap();
+        let request = batch::write_request(&remote, &table, &set, &[], &Options::default(), &ids).unwrap();
         let content_type = request.headers()["content-type"].to_str().unwrap().to_owned();
         let arrived = Arrived::new(&remote, request, signed);
         let head = arrived.head(Service::Table);
@@ -293,6 +293,7 @@ proptest! {
                 (request.table().unwrap().to_owned(), change)
             })
             .collect();
+        prop_assert!(decoded.iter().all(|(spelled, _)| *spelled == table), "the name is not changed");
         prop_assert_eq!(ChangeSet::new(decoded), Ok(set.clone()));
 
         let written = |change: &Change| match change.action {

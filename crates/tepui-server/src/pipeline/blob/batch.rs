@@ -10,6 +10,7 @@ use hyper::http::Response;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
+use tepui_digest::Algorithms;
 use tepui_model::blob::{Call, ContainerName};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Engine, Extents};
@@ -94,7 +95,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let prepared = request.prepare()?;
         access::check_details(&grant, &prepared, head)?;
         // Only deletions and changes of tiers are let in.
-        let Call::Operation(operation) = prepared.decode(b"")? else {
+        let Call::Operation(operation) = prepared.decode(b"", &Algorithms)? else {
             return Err(ErrorCode::InvalidInput.into());
         };
         if let Some(path) = operation.blob() {

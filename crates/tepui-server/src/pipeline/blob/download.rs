@@ -11,10 +11,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::pin::pin;
 use std::task::{Context, Poll};
+use tepui_digest::structured::{Encoder, encoded_bytes};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Download, READ_BYTES};
 use tepui_storage::{Engine, Extents};
-use tepui_wire::blob::structured::{self, Encoder};
+use tepui_wire::blob::structured;
 
 /// Room for two large pieces that hyper has queued and another that is read meanwhile. Who comes too late is sent
 /// small pieces, one by one.
@@ -30,7 +31,7 @@ pub(super) async fn respond<E: Engine, X: Extents>(
     let plain_bytes = declared(response.headers());
     let mut encoder = None;
     if structured::is_asked(authorized.head.headers)? {
-        structured::mark_download(response.headers_mut(), plain_bytes);
+        structured::mark_download(response.headers_mut(), plain_bytes, encoded_bytes(plain_bytes));
         encoder = Some(Encoder::new(plain_bytes));
     }
     let bytes = declared(response.headers());

@@ -10,11 +10,12 @@ use hyper::header::EXPECT;
 use hyper::http::{HeaderMap, Response};
 use std::pin::pin;
 use std::sync::Arc;
+use tepui_digest::structured::Decoder;
 use tepui_model::blob::Operation;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller, Upload, Uploaded};
 use tepui_storage::{Engine, Extents};
-use tepui_wire::blob::structured::{self, Decoder};
+use tepui_wire::blob::structured;
 
 /// How much of an upload is in memory: what the store gathers, and what it writes meanwhile.
 const BUFFER_BYTES: usize = 1024 * 1024;

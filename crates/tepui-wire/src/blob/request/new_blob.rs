@@ -2,11 +2,11 @@
 
 use crate::blob::headers::{self, flag, given, given_utf8, invalid, is_given, required, word};
 use crate::blob::tags_text;
+use crate::crypto;
 use crate::request_headers::RequestHeaders;
 use crate::version::ServiceVersion;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest as _, Sha256};
 use tepui_model::blob::{
     AccessTier, ContentMd5, CustomerKey, CustomerSecret, Encryption, HttpProperties, ImmutabilityMode,
     ImmutabilityPolicy, Md5Sum, NewBlob, RehydratePriority, Tags,
@@ -142,8 +142,7 @@ pub(super) fn encryption(headers: &RequestHeaders<'_>) -> Result<Encryption, Ser
     let sha256 = bytes(headers::ENCRYPTION_KEY_SHA256)?;
     required(headers, headers::ENCRYPTION_ALGORITHM)?;
     word(headers, headers::ENCRYPTION_ALGORITHM, |text| (text == "AES256").then_some(()))?;
-    let computed: [u8; 32] = Sha256::digest(key).into();
-    if sha256 != computed {
+    if sha256 != crypto::sha256(&key) {
         return Err(invalid(headers, headers::ENCRYPTION_KEY_SHA256));
     }
     Ok(Encryption { key: Some(CustomerKey { sha256 }), secret: Some(CustomerSecret(key)), scope })

@@ -4,11 +4,13 @@ use crate::head::sent::Sent;
 use ErrorCode::*;
 use proptest::prelude::*;
 use std::time::Duration;
+use tepui_digest::Checksum as _;
 use tepui_model::blob::{
     AccessTier, AppendConditions, BlobInclude, BlobMarker, BlobName, ByteRange, ContentMd5, CopyPace,
     CopyTags, HttpProperties, LeaseAction, LeaseDuration, LeaseId, NewContent, NotImplemented, PageWrite,
     Piece, RangeChecksum, SourcePlace,
 };
+use tepui_model::blob::{Crc64Sum, Md5Sum};
 
 const ID: &str = "5b1f0b7e-0a0e-4a38-9f6c-2f6f6f0d5a11";
 const MOMENT: &str = "2026-03-04T05%3A06%3A07.0201905Z";
@@ -38,7 +40,7 @@ fn decoded(head: &str, version: &str, body: &str) -> Result<Call, ServiceError> 
         "{head}"
     );
     assert!(operation.and_then(Operation::upload).is_none() || request.body() == BodyUse::Streamed, "{head}");
-    prepared.decode(body.as_bytes())
+    prepared.decode(body.as_bytes(), &tepui_digest::Algorithms)
 }
 
 fn newest(head: &str) -> Result<Call, ServiceError> {

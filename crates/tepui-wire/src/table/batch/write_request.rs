@@ -7,10 +7,12 @@ use crate::table::request::write::{Options, write_change};
 use http::Method;
 use tepui_model::table::ChangeSet;
 
-/// The request for a transaction. `etags`: what each change depends on as the service spelled it, in their order; where
+/// The request for a transaction. `table`: its name as the caller spells it, for not every service knows that case does not
+/// matter; a change set has it in lower case. `etags`: what each change depends on as the service spelled it, in their order; where
 /// there is none, the change itself says.
 pub fn write_request(
     to: &RemoteService,
+    table: &str,
     set: &ChangeSet,
     etags: &[Option<&str>],
     options: &Options<'_>,
@@ -23,7 +25,7 @@ pub fn write_request(
     ids.open(&mut body);
     for (index, change) in set.changes().iter().enumerate() {
         let etag = etags.get(index).copied().flatten();
-        let part = write_change(to, set.table(), change, &Options { etag, ..*options })?;
+        let part = write_change(to, table, change, &Options { etag, ..*options })?;
         ids.open_part(&mut body);
         push_part(&mut body, &part);
     }

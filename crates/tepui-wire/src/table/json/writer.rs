@@ -122,6 +122,10 @@ pub(in crate::table) fn entity_request(key: &EntityKey, properties: &Properties)
     write_key(&mut out, b"\"PartitionKey\":", &key.partition_key);
     write_key(&mut out, b"\"RowKey\":", &key.row_key);
     for (name, value) in properties::iter_bytes(properties.bytes()) {
+        // To some services every number without a fraction is an Int32, however it is written. Azurite is one.
+        if matches!(value, ValueRef::Double(number) if number.is_finite() && number.fract() == 0.0) {
+            write_type(&mut out, name, value);
+        }
         write_property(&mut out, MetadataLevel::Minimal, name, value);
     }
     close_object(&mut out);
@@ -289,10 +293,7 @@ fn write_property(out: &mut Vec<u8>, level: MetadataLevel, name: &[u8], value: V
         ValueRef::String(_) | ValueRef::Int32(_) | ValueRef::Boolean(_) => false,
     };
     if annotated && level != MetadataLevel::None {
-        write_name(out, name);
-        out.extend_from_slice(b"@odata.type\":\"");
-        out.extend_from_slice(value.edm_type().name().as_bytes());
-        out.extend_from_slice(b"\",");
+        write_type(out, name, value);
     }
     write_name(out, name);
     match value {
@@ -336,6 +337,14 @@ fn write_quoted(out: &mut Vec<u8>, value: ValueRef<'_>) {
         ValueRef::Binary(bytes) => write_base64(out, bytes),
         ValueRef::String(_) | ValueRef::Int32(_) | ValueRef::Boolean(_) => {}
     }
+}
+
+/// Appends the annotation of a property with its type.
+fn write_type(out: &mut Vec<u8>, name: &[u8], value: ValueRef<'_>) {
+    write_name(out, name);
+    out.extend_from_slice(b"@odata.type\":\"");
+    out.extend_from_slice(value.edm_type().name().as_bytes());
+    out.extend_from_slice(b"\",");
 }
 
 /// Appends a name and the quote before it. It is an identifier: no part of it needs a backslash.

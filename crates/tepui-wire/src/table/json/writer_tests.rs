@@ -38,6 +38,18 @@ fn set(level: MetadataLevel, select: &str, entities: &[Entity]) -> String {
     String::from_utf8(writer.finish().into_whole()).unwrap()
 }
 
+/// Others read a number without a fraction as an Int32.
+#[test]
+fn requests_say_that_whole_numbers_are_doubles() {
+    let numbers =
+        [("Whole", ValueRef::Double(3.0)), ("Half", ValueRef::Double(0.5)), ("Int", ValueRef::Int32(3))];
+    let Entity { key, properties, .. } = entity("p", "r", &numbers);
+    assert_eq!(
+        String::from_utf8(entity_request(&key, &properties)).unwrap(),
+        r#"{"PartitionKey":"p","RowKey":"r","Whole@odata.type":"Edm.Double","Whole":3.0,"Half":0.5,"Int":3}"#
+    );
+}
+
 #[test]
 fn one_entity_at_each_level() {
     assert_eq!(

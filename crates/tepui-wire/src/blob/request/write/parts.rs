@@ -3,11 +3,11 @@
 use super::Options;
 use crate::blob::conditions;
 use crate::blob::headers as header;
+use crate::crypto;
 use crate::percent;
 use crate::remote::Outgoing;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest as _, Sha256};
 use tepui_model::Timestamp;
 use tepui_model::blob::{
     ByteRange, Checksums, Conditions, CopySource, Encryption, HttpProperties, ImmutabilityPolicy,
@@ -95,7 +95,7 @@ pub(super) fn push_encryption(out: &mut Outgoing<'_>, encryption: &Encryption) {
     match &encryption.secret {
         Some(secret) => {
             out.header(header::ENCRYPTION_KEY, STANDARD.encode(secret.0));
-            out.header(header::ENCRYPTION_KEY_SHA256, STANDARD.encode(Sha256::digest(secret.0)));
+            out.header(header::ENCRYPTION_KEY_SHA256, STANDARD.encode(crypto::sha256(&secret.0)));
             out.header(header::ENCRYPTION_ALGORITHM, "AES256");
         }
         None if encryption.key.is_some() => out.refuse("only the sum of a customer's key is known"),
