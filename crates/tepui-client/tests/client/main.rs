@@ -5,11 +5,13 @@
 mod blobs;
 mod connections;
 mod credentials;
+mod encryption;
 mod entities;
 mod lost_answers;
 mod queries;
 mod queues;
 mod retries;
+mod sas_per_user;
 mod support;
 mod together;
 mod typed;
