@@ -70,9 +70,9 @@
 //! | types | all | texts |
 //! | bound to | table, both keys, name, type | nothing |
 //! | a change of a byte, a property moved, renamed or taken away | is noticed | may go unnoticed |
-//! | read by old clients | refused | yes |
+//! | read by old clients | refused; that of Python hands out bytes, unless it is told to require encryption | yes |
 //!
-//! The old format is read wherever it is found: as .NET, Python and JavaScript write it, and as the first Java did. Both
+//! The old format is read wherever it is found: as .NET and Python write it, and as Java does, which is a little different. Both
 //! formats store two properties more, so 250 are left. Encrypted values are stored as bytes, of which a property has 64 KiB.
 //!
 //! # Keys
@@ -81,6 +81,7 @@
 //! name the key that wrapped theirs, and a [`KeyResolver`] finds it. To change it, write with the new one, keep the old one in
 //! the resolver, and call [`EncryptedTable::rotate_all`]: it wraps content keys anew and leaves the properties as they are.
 
+mod at_once;
 mod cipher;
 mod keys;
 mod metadata;
@@ -94,7 +95,7 @@ mod transaction;
 
 pub use keys::{AesKey, ContentKey, KeyEncryptionKey, KeyFailure, KeyFuture, KeyResolver, KeyRing};
 pub use policy::{Format, Policy};
-pub use query::EncryptedQuery;
+pub use query::{EncryptedPages, EncryptedQuery};
 pub use rotation::{Rotated, RotationReport};
 pub use table::EncryptedTable;
 pub use transaction::EncryptedTransaction;

@@ -62,13 +62,18 @@
 //! last row that a signature allows is the greatest that sorts before that. A row key that goes on with U+FFFF, which
 //! is no character, may be refused although it is inside; what is outside is always refused.
 
+mod cache;
+#[cfg(test)]
+mod tests;
+
+pub use cache::SasCache;
+
 use super::copies::Copies;
 use crate::credential::Credential;
 use crate::key::KeyRange;
 use crate::{EntityKey, Error, ErrorKind, Table, Timestamp};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tepui_model::Clock as _;
 use tepui_model::grant::KeyBounds;
@@ -80,17 +85,11 @@ use tepui_wire::auth::{SasLimits, SasResource, ServiceSas};
 
 /// Sorts after every character.
 const LAST_CHARACTER: char = '\u{FFFF}';
-const MAX_CACHED: usize = 10_000;
 
 impl<E> Table<E> {
     /// A shared access signature for one user. The account must have its key.
     pub fn sas(&self) -> NewSas<E> {
         NewSas { table: self.clone() }
-    }
-
-    /// Keeps signatures that are good for so long, and hands each out until half of that has passed.
-    pub fn sas_cache(&self, life: Duration) -> SasCache<E> {
-        SasCache { table: self.clone(), life, made: Mutex::new(HashMap::new()) }
     }
 }
 
@@ -309,227 +308,5 @@ impl Sas {
 impl fmt::Debug for Sas {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sas").field("expires", &self.expires).finish_non_exhaustive()
-    }
-}
-
-/// Signatures that were made before, by user and rights.
-///
-/// ```
-/// use std::time::Duration;
-/// # let account = tepui_client::Account::from_connection_string("UseDevelopmentStorage=true")?;
-/// let notes = account.table("Notes")?;
-/// let signatures = notes.sas_cache(Duration::from_secs(3600));
-/// // Good for half an hour at least.
-/// let one = signatures.get(notes.sas().partition("user1").read())?;
-/// assert_eq!(signatures.get(notes.sas().partition("user1").read())?, one);
-/// assert_ne!(signatures.get(notes.sas().partition("user1").read().add())?, one);
-/// # Ok::<(), tepui_client::Error>(())
-/// ```
-pub struct SasCache<E> {
-    table: Table<E>,
-    life: Duration,
-    made: Mutex<HashMap<CacheKey, (Timestamp, Sas)>>,
-}
-
-/// The table, the partition, the rows and the rights.
-type CacheKey = (String, String, String, Option<String>, String);
-
-impl<E> SasCache<E> {
-    /// A signature that is good for half the life at least. Refused for another account's table.
-    pub fn get(&self, wanted: UserSas<E>) -> Result<Sas, Error> {
-        self.get_at(&wanted, self.table.core().clock.now())
-    }
-
-    fn get_at(&self, wanted: &UserSas<E>, now: Timestamp) -> Result<Sas, Error> {
-        if !std::ptr::eq(wanted.table.core(), self.table.core()) {
-            let message = "the signatures of this cache are made for another account";
-            return Err(Error::new(ErrorKind::Configuration, message));
-        }
-        let half = self.life / 2;
-        // If the clock was set back, it is not known how long they are good.
-        let is_fresh = |made: Timestamp| made <= now && now.since(made) < half;
-        let UserSas { table, partition_key, rows, rights } = wanted;
-        let key = (
-            table.name().to_ascii_lowercase(),
-            partition_key.clone(),
-            rows.start.clone(),
-            rows.end.clone(),
-            rights.to_string(),
-        );
-        let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((made, sas)) = all.get(&key)
-            && is_fresh(*made)
-        {
-            return Ok(sas.clone());
-        }
-        let sas = wanted.sign(now.saturating_add(self.life), self.life)?;
-        if all.len() >= MAX_CACHED {
-            all.retain(|_, (made, _)| is_fresh(*made));
-        }
-        if all.len() >= MAX_CACHED {
-            // To make them anew is cheap.
-            all.clear();
-        }
-        all.insert(key, (now, sas.clone()));
-        Ok(sas)
-    }
-}
-
-impl<E> fmt::Debug for SasCache<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SasCache")
-            .field("table", &self.table)
-            .field("life", &self.life)
-            .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::patterns::copies::CopyRow;
-    use crate::{Account, DynamicEntity, Entity, StoredEntity};
-
-    fn notes() -> Table {
-        Account::from_connection_string("UseDevelopmentStorage=true").unwrap().table("Notes").unwrap()
-    }
-
-    #[test]
-    fn last_rows_of_ranges() {
-        for (end, expected) in [
-            ("email_b", "email_a\u{FFFF}"),
-            ("a0", "a.\u{FFFF}"),
-            ("empid_00019:", "empid_000199\u{FFFF}"),
-            ("ab ", "ab"),
-            ("\u{A0}", "~\u{FFFF}"),
-            ("x\u{E000}", "x\u{10FFFF}\u{FFFF}"),
-            ("x\u{10000}", "x\u{D7FF}\u{FFFF}"),
-            (" ", ""),
-            ("", ""),
-        ] {
-            assert_eq!(last_before(end), expected, "{end:?}");
-        }
-    }
-
-    #[test]
-    fn what_no_signature_can_be_for() {
-        let life = Duration::from_secs(60);
-        let all = || notes().sas().partition("user1").read();
-        assert!(all().for_(life).is_ok());
-        for (case, sas, kind) in [
-            ("no rights", notes().sas().partition("user1"), ErrorKind::Refused),
-            ("an empty partition", notes().sas().partition("").read(), ErrorKind::KeyInvalid),
-            (
-                "no rows",
-                all().rows(KeyRange { start: "b".into(), end: Some("b".into()) }),
-                ErrorKind::KeyInvalid,
-            ),
-            (
-                "reversed",
-                all().rows(KeyRange { start: "b".into(), end: Some("a".into()) }),
-                ErrorKind::KeyInvalid,
-            ),
-            (
-                "nothing",
-                all().rows(KeyRange { start: "".into(), end: Some(" ".into()) }),
-                ErrorKind::KeyInvalid,
-            ),
-        ] {
-            assert_eq!(sas.for_(life).unwrap_err().kind(), kind, "{case}");
-        }
-        assert!(notes().sas().partition("a\nb").read().for_(life).is_err(), "no character of keys");
-        assert_eq!(all().for_(Duration::ZERO).unwrap_err().kind(), ErrorKind::Refused);
-        let account = Account::at("http://127.0.0.1/acct").sas("sig=x").build().unwrap();
-        let sas = account.table("Notes").unwrap().sas().partition("user1").read();
-        assert_eq!(sas.for_(life).unwrap_err().kind(), ErrorKind::Configuration);
-    }
-
-    /// A note, and the rows that follow from it.
-    struct Note(EntityKey, Vec<(Option<&'static str>, EntityKey)>);
-
-    impl Entity for Note {
-        fn entity_key(&self) -> Result<EntityKey, Error> {
-            Ok(self.0.clone())
-        }
-        fn to_properties(&self) -> Result<crate::entity::Properties, Error> {
-            DynamicEntity::new("", "").to_properties()
-        }
-        fn from_stored(stored: &StoredEntity) -> Result<Self, Error> {
-            Ok(Self(stored.key.clone(), Vec::new()))
-        }
-    }
-
-    impl Copies for Note {
-        fn copies(&self) -> Result<Vec<CopyRow>, Error> {
-            let properties = self.to_properties()?;
-            let row = |(table, key): &(Option<&str>, EntityKey)| CopyRow {
-                table: table.map(str::to_owned),
-                key: key.clone(),
-                properties: properties.clone(),
-            };
-            Ok(self.1.iter().map(row).collect())
-        }
-    }
-
-    #[test]
-    fn copies_elsewhere_are_listed() {
-        let sas = || notes().sas().partition("user1").rows(KeyRange::prefix("note_")).read();
-        let own = EntityKey::new("user1", "note_1");
-        let near = (None, EntityKey::new("user1", "note_by_title"));
-        assert!(sas().reaching(&Note(own.clone(), vec![near.clone()])).is_ok());
-        for (case, other, expected) in [
-            ("other rows", (None, EntityKey::new("user1", "title_a")), "\"note_1\" to \"title_a\""),
-            (
-                "another partition",
-                (None, EntityKey::new("titles", "a")),
-                "Notes, \"titles\", \"a\"; and Notes, \"user1\"",
-            ),
-            (
-                "another table",
-                (Some("Titles"), EntityKey::new("user1", "note_1")),
-                "; and Titles, \"user1\", \"note_1\"",
-            ),
-        ] {
-            let error = sas().reaching(&Note(own.clone(), vec![near.clone(), other])).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Refused, "{case}");
-            assert!(error.to_string().contains(expected), "{case}: {error}");
-        }
-    }
-
-    #[test]
-    fn signatures_are_handed_out_for_half_their_life() {
-        let table = notes();
-        let cache = table.sas_cache(Duration::from_secs(60));
-        let now = Timestamp::parse_iso("2026-11-18T09:00:00Z").unwrap();
-        let after = |seconds| now.saturating_add(Duration::from_secs(seconds));
-        let get = |sas: UserSas<_>, at| cache.get_at(&sas, at).unwrap();
-        let wanted = || table.sas().partition("user1").read();
-        let first = get(wanted(), now);
-        assert_eq!(get(wanted(), after(29)), first);
-        let second = get(wanted(), after(30));
-        assert_ne!(second, first, "half of its life has passed");
-        assert_eq!(second.expires(), after(90));
-        assert_ne!(get(wanted(), now), second, "the clock was set back");
-        for other in [
-            table.sas().partition("user10").read(),
-            wanted().add(),
-            wanted().rows(KeyRange::prefix("a")),
-            wanted().rows(KeyRange { start: "a".into(), end: None }),
-        ] {
-            assert_ne!(get(other, now).as_str(), first.as_str());
-        }
-        assert!(cache.get(notes().sas().partition("user1").read()).is_err(), "another account");
-        assert!(!format!("{first:?} {cache:?}").contains("sig="));
-    }
-
-    #[test]
-    fn a_cache_does_not_grow_for_ever() {
-        let table = notes();
-        let cache = table.sas_cache(Duration::from_secs(60));
-        let now = Timestamp::parse_iso("2026-11-18T09:00:00Z").unwrap();
-        for user in 0..MAX_CACHED + 10 {
-            cache.get_at(&table.sas().partition(format!("user{user}")).read(), now).unwrap();
-        }
-        assert!(cache.made.lock().unwrap().len() <= MAX_CACHED);
     }
 }

@@ -32,6 +32,17 @@ fn salary(id: u32) -> Salary {
     Salary { department, id, currency, amount: i64::from(id) * 1000, bonuses: vec![1, 2], iban }
 }
 
+/// A part of a salary.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Salaries")]
+#[key(partition = "{department}", row = "{id:06}")]
+struct Amount {
+    department: String,
+    id: u32,
+    #[encrypt]
+    amount: i64,
+}
+
 fn aes(id: &str, byte: u8) -> AesKey {
     AesKey::new(id, &[byte; 32]).unwrap()
 }
@@ -104,6 +115,10 @@ async fn transactions_and_queries() {
         found.iter().map(|found| found.entity.clone()).collect::<Vec<_>>(),
         (2..=5).map(salary).collect::<Vec<_>>()
     );
+    let keys = [key(3), key(99), key(1)];
+    let many = table.get_many(keys).await.unwrap();
+    let many: Vec<_> = many.into_iter().map(|found| found.map(|found| found.entity)).collect();
+    assert_eq!(many, [Some(salary(3)), None, Some(salary(1))]);
     let few = table.query().partition("Sales").page_size(2).take(3).all().await.unwrap();
     assert_eq!(few.len(), 3);
 
@@ -115,6 +130,9 @@ async fn transactions_and_queries() {
     transaction.commit().await.unwrap();
     let amounts = table.query().partition("Sales").take(2).all().await.unwrap();
     assert_eq!(amounts.iter().map(|found| found.amount).collect::<Vec<_>>(), [7, 8]);
+    let parts = table.of::<Amount>().query().partition("Sales").select(Amount::PROPERTIES.to_vec());
+    let parts = parts.filter(Salary::rows_between_id(5, 5).unwrap().filter("RowKey")).all().await.unwrap();
+    assert_eq!(parts[0].entity, Amount { department: "Sales".to_owned(), id: 5, amount: 5000 });
     // The department is not encrypted.
     let error = table.query().partition("Sales").all().await.unwrap_err();
     assert!(error.to_string().contains("not encrypted"), "{error}");
@@ -275,4 +293,15 @@ async fn the_metadata_count_as_properties() {
     };
     table.insert(&with(250)).await.unwrap();
     assert_eq!(table.insert(&with(251)).await.unwrap_err().kind(), ErrorKind::TooLarge);
+}
+
+/// Calls can be made in any task.
+#[tokio::test]
+async fn calls_can_be_spawned() {
+    let (_server, table) = typed().await;
+    table.insert(&salary(1)).await.unwrap();
+    let (one, two, three) = (table.clone(), table.clone(), table.clone());
+    assert!(tokio::spawn(async move { one.get_many([key(1)]).await.is_ok() }).await.unwrap());
+    assert!(tokio::spawn(async move { two.query().partition("Sales").all().await.is_ok() }).await.unwrap());
+    assert!(tokio::spawn(async move { three.rotate_all(None).await.is_ok() }).await.unwrap());
 }

@@ -45,7 +45,7 @@ fn random_range(rng: &mut Rng) -> KeyRange {
             KeyRange::prefixes(row(user, first.min(last)), &row(user, first.max(last)))
         }
         // Any texts, as somebody might write them.
-        _ => KeyRange { start: name(rng).to_owned(), end: rng.bool().then(|| row(name(rng), 5)) },
+        _ => KeyRange { start: name(rng).to_owned(), end: rng.bool().then(|| row(name(rng), 6)) },
     }
 }
 

@@ -3,7 +3,7 @@
 //! | | `tepui/1` | V1 |
 //! | --- | --- | --- |
 //! | cipher | AES-256-GCM | AES-256-CBC with PKCS #7 padding |
-//! | nonce, IV | SHA-256 of the entity's IV and the name | SHA-256 of the entity's IV, the row key, the partition key and the name; the first Java had the keys the other way round |
+//! | nonce, IV | SHA-256 of the entity's IV and the name | SHA-256 of the entity's IV, the row key, the partition key and the name; Java has the keys the other way round |
 //! | changes are noticed | always | by chance |
 //! | moved to another entity, name or type | noticed | by chance |
 //! | types | all | texts |

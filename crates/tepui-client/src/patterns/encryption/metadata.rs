@@ -21,9 +21,9 @@ const CIPHER_TEPUI: &str = "AES_GCM_256";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     Tepui1,
-    /// As .NET, Python and later Java have it.
+    /// As .NET and Python have it.
     V1,
-    /// As the first versions of Java had it.
+    /// As Java has it: other IVs, and another spelling of the list.
     V1OfJava,
 }
 
@@ -85,7 +85,7 @@ impl Details {
         )
     }
 
-    /// What readers of V1 take as a sign that it was not the first Java.
+    /// What readers of V1 take as a sign that it was not Java.
     pub(super) fn library() -> Value {
         let library = Value::from(concat!("Tepui ", env!("CARGO_PKG_VERSION")));
         Value::Object(Map::from_iter([("EncryptionLibrary".to_owned(), library)]))
@@ -96,7 +96,7 @@ fn said<'a>(of: &'a Value, name: &str) -> Option<&'a str> {
     of.get(name)?.as_str()
 }
 
-/// The first Java said nothing about itself, the next ones their name.
+/// The first versions of Java said nothing about themselves, the next ones their name.
 fn is_of_java(key_wrapping: Option<&Value>) -> bool {
     key_wrapping
         .is_none_or(|value| said(value, "EncryptionLibrary").is_some_and(|library| library.contains("Java")))

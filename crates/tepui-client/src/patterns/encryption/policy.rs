@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// How entities are written. All formats are read, whatever is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// `tepui/1`: AES-256-GCM. Any type, and any change of what is encrypted is noticed. Old clients refuse it.
+    /// `tepui/1`: AES-256-GCM. Any type, and any change of what is encrypted is noticed. Old clients do not decrypt it.
     #[default]
     Tepui1,
     /// What the old clients for .NET, Java and Python write: AES-256-CBC. Texts only, and changes are not noticed. Only for

@@ -1,5 +1,6 @@
 //! Queries for encrypted entities.
 
+use super::at_once::several_at_once;
 use super::metadata::{DETAILS, LIST};
 use super::table::Sealed;
 use super::{EncryptedEntity, EncryptedTable};
@@ -11,12 +12,9 @@ use std::fmt;
 /// ```no_run
 /// # use tepui_client::{DynamicEntity, Error, patterns::encryption::EncryptedTable};
 /// # async fn example(people: EncryptedTable<DynamicEntity>) -> Result<(), Error> {
-/// let mut query = people.query().partition("Sales").select(["Salary"]);
-/// loop {
-///     let page = query.page().await?;
+/// let mut pages = people.query().partition("Sales").select(["Salary"]).pages();
+/// while let Some(page) = pages.next_page().await? {
 ///     println!("{} entities", page.entities.len());
-///     let Some(next) = page.next else { break };
-///     query = query.resume(next);
 /// }
 /// # Ok(())
 /// # }
@@ -96,31 +94,34 @@ impl<E: EncryptedEntity> EncryptedQuery<E> {
     pub async fn page(&self) -> Result<Page<E>, Error> {
         self.check()?;
         let Page { entities, next, receipt } = self.query.page().await?;
-        let mut opened = Vec::with_capacity(entities.len());
-        for entity in entities {
-            opened.push(self.open(entity).await?);
-        }
-        Ok(Page { entities: opened, next, receipt })
+        let selected = Some(self.selected.as_slice()).filter(|names| !names.is_empty());
+        let opened = several_at_once(entities, |found| self.table.open(found, selected)).await;
+        Ok(Page { entities: opened.into_iter().collect::<Result<_, _>>()?, next, receipt })
+    }
+
+    /// All pages, one after the other.
+    pub fn pages(self) -> EncryptedPages<E> {
+        EncryptedPages { query: Some(self) }
     }
 
     /// All entities at once: for queries that are known to find few.
-    pub async fn all(mut self) -> Result<Vec<Versioned<E>>, Error> {
+    pub async fn all(self) -> Result<Vec<Versioned<E>>, Error> {
+        let mut pages = self.pages();
         let mut all = Vec::new();
-        loop {
-            let page = self.page().await?;
-            self.take = self.take.map(|left| left.saturating_sub(page.entities.len()));
+        while let Some(page) = pages.next_page().await? {
             all.extend(page.entities);
-            let Some(next) = page.next.filter(|_| self.take != Some(0)) else { return Ok(all) };
-            self.query = self.query.resume(next);
-            if let Some(left) = self.take {
-                self.query = self.query.take(left);
-            }
         }
+        Ok(all)
     }
 
-    async fn open(&self, found: Versioned<Sealed>) -> Result<Versioned<E>, Error> {
-        let selected = Some(self.selected.as_slice()).filter(|names| !names.is_empty());
-        self.table.open(found, selected).await
+    /// What remains to be asked for after a page.
+    fn after(mut self, received: usize, next: Continuation) -> Option<Self> {
+        self.take = self.take.map(|left| left.saturating_sub(received));
+        self.query = self.query.resume(next);
+        if let Some(left) = self.take {
+            self.query = self.query.take(left);
+        }
+        (self.take != Some(0)).then_some(self)
     }
 
     /// To the service, encrypted properties are bytes: a comparison would find nothing, without an error.
@@ -150,6 +151,29 @@ fn first_name<'a>(filter: &'a Filter, holds: &impl Fn(&str) -> bool) -> Option<&
             filters.iter().find_map(|filter| first_name(filter, holds))
         }
         Filter::Not(inner) => first_name(inner, holds),
+    }
+}
+
+/// The pages of a query, each asked for when it is wanted. Ends after an error; to go on, resume from the page before.
+#[must_use]
+pub struct EncryptedPages<E> {
+    /// For the next page.
+    query: Option<EncryptedQuery<E>>,
+}
+
+impl<E: EncryptedEntity> EncryptedPages<E> {
+    /// The next page; `None` after the last.
+    pub async fn next_page(&mut self) -> Result<Option<Page<E>>, Error> {
+        let Some(query) = self.query.take().filter(|query| query.take != Some(0)) else { return Ok(None) };
+        let page = query.page().await?;
+        self.query = page.next.clone().and_then(|next| query.after(page.entities.len(), next));
+        Ok(Some(page))
+    }
+}
+
+impl<E> fmt::Debug for EncryptedPages<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EncryptedPages").field(&self.query).finish()
     }
 }
 

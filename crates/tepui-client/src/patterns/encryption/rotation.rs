@@ -2,6 +2,7 @@
 //! little is written.
 
 use super::EncryptedTable;
+use super::at_once::several_at_once;
 use super::metadata::DETAILS;
 use super::table::{Sealed, contended, tries, wait_after_conflict};
 use crate::entity::{PropertiesBuilder, ValueRef};
@@ -62,18 +63,22 @@ impl<E> EncryptedTable<E> {
         let mut report = RotationReport::default();
         let mut pages = query.pages();
         while let Some(page) = pages.next_page().await? {
-            for found in page.entities {
-                let key = found.key.clone();
-                report.count(match self.rotate_found(found).await {
-                    // Somebody was faster: as they left it.
-                    Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {
-                        self.rotate(&key).await?
-                    }
-                    outcome => outcome?,
-                });
+            for outcome in several_at_once(page.entities, |found| self.rotate_listed(found)).await {
+                report.count(outcome?);
             }
         }
         Ok(report)
+    }
+
+    async fn rotate_listed(&self, found: Versioned<Sealed>) -> Result<Rotated, Error> {
+        let key = found.key.clone();
+        match self.rotate_found(found).await {
+            // Somebody was faster: as they left it.
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {
+                self.rotate(&key).await
+            }
+            outcome => outcome,
+        }
     }
 
     async fn details_of(&self, key: &EntityKey) -> Result<Option<Versioned<Sealed>>, Error> {

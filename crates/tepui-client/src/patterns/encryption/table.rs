@@ -1,5 +1,6 @@
 //! A table whose entities are encrypted.
 
+use super::at_once::several_at_once;
 use super::cipher::Place;
 use super::{EncryptedEntity, EncryptedQuery, EncryptedTransaction, Policy, ReplaceEncryptedEntity};
 use crate::entity::Properties;
@@ -74,7 +75,7 @@ impl<E> Table<E> {
 
 impl<E> Clone for EncryptedTable<E> {
     fn clone(&self) -> Self {
-        Self { table: self.table.clone(), policy: self.policy.clone(), entity: PhantomData }
+        self.of()
     }
 }
 
@@ -85,6 +86,11 @@ impl<E> fmt::Debug for EncryptedTable<E> {
 }
 
 impl<E> EncryptedTable<E> {
+    /// The same table and policy with entities of another type, such as a projection.
+    pub fn of<F>(&self) -> EncryptedTable<F> {
+        EncryptedTable { table: self.table.clone(), policy: self.policy.clone(), entity: PhantomData }
+    }
+
     pub fn name(&self) -> &str {
         self.table.name()
     }
@@ -111,6 +117,19 @@ impl<E: EncryptedEntity> EncryptedTable<E> {
             Some(found) => self.open(found, None).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Many entities by their keys, several at a time, in the order of the keys.
+    pub async fn get_many(
+        &self,
+        keys: impl IntoIterator<Item = EntityKey>,
+    ) -> Result<Vec<Option<Versioned<E>>>, Error> {
+        let found = self.table.get_many(keys).await?;
+        let open = async |found: Option<Versioned<Sealed>>| match found {
+            Some(found) => self.open(found, None).await.map(Some),
+            None => Ok(None),
+        };
+        several_at_once(found, open).await.into_iter().collect()
     }
 
     /// A query for all entities, to be narrowed.
