@@ -175,6 +175,10 @@ impl<E> Table<E> {
         core::gone(self.call(&call, &Options::default()).await)
     }
 
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
     async fn call(&self, call: &Call, options: &Options<'_>) -> Result<RemoteReply, Failure> {
         self.core.table_call(call, options, &self.call_options(None)).await
     }

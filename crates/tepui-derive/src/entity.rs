@@ -7,6 +7,8 @@ use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Visibility
 
 /// Of an entity, without its keys and its timestamp.
 const MAX_PROPERTIES: usize = 252;
+/// Without those that say how the others are encrypted.
+const MAX_PROPERTIES_ENCRYPTED: usize = 250;
 
 pub(crate) struct EntityStruct {
     pub(crate) name: Ident,
@@ -112,6 +114,11 @@ impl EntityStruct {
         if field.is_optional {
             return Err(format!("`{name}` is an Option, and a part of a key cannot be absent"));
         }
+        if field.is_encrypted {
+            return Err(format!(
+                "`{name}` is part of a key, and keys are not encrypted: leave out #[encrypt]"
+            ));
+        }
         match field.role {
             Role::Skip => {
                 return Err(format!(
@@ -147,8 +154,12 @@ impl EntityStruct {
             }
         }
         let count = self.properties().count();
-        if count > MAX_PROPERTIES {
-            let message = format!("an entity has at most {MAX_PROPERTIES} properties, this one has {count}");
+        let (max, kind) = match self.is_encrypted() {
+            true => (MAX_PROPERTIES_ENCRYPTED, "an entity with encrypted fields"),
+            false => (MAX_PROPERTIES, "an entity"),
+        };
+        if count > max {
+            let message = format!("{kind} has at most {max} properties, this one has {count}");
             errors.add(Error::new(input.ident.span(), message));
         }
         let mut rests = self.fields.iter().filter(|field| field.role == Role::Rest);
@@ -179,6 +190,11 @@ impl EntityStruct {
             return Err(Error::new(template.span(), message));
         }
         Ok(())
+    }
+
+    /// Whether a field is encrypted. Then it is another trait that the struct has, and another table that it is written to.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.fields.iter().any(|field| field.is_encrypted)
     }
 
     pub(crate) fn rest(&self) -> Option<&Field> {

@@ -17,8 +17,8 @@ pub(crate) fn expand(entity: &EntityStruct) -> TokenStream {
     let table = &entity.table;
     let properties = entity.properties().map(|field| &field.property);
     let (partition_prefix, row_prefix) = (prefix(&entity.partition), prefix(&entity.row));
-    let replace = (entity.is_closed || entity.rest().is_some())
-        .then(|| quote!(impl ::tepui_client::ReplaceEntity for #name {}));
+    let Traits { typed, replace, .. } = Traits::of(entity);
+    let replace = (entity.is_closed || entity.rest().is_some()).then(|| quote!(impl #replace for #name {}));
     quote! {
         impl #name {
             #keys
@@ -28,7 +28,7 @@ pub(crate) fn expand(entity: &EntityStruct) -> TokenStream {
 
         #implementation
 
-        impl ::tepui_client::entity::typed::TypedEntity for #name {
+        impl #typed for #name {
             const TABLE: &'static str = #table;
             const PARTITION_PREFIX: &'static str = #partition_prefix;
             const ROW_PREFIX: &'static str = #row_prefix;
@@ -36,6 +36,34 @@ pub(crate) fn expand(entity: &EntityStruct) -> TokenStream {
         }
 
         #replace
+    }
+}
+
+/// What a struct becomes. With encrypted fields it is no `Entity`, so that it cannot be written in the clear, nor merged.
+struct Traits {
+    entity: TokenStream,
+    typed: TokenStream,
+    replace: TokenStream,
+    check_key: TokenStream,
+}
+
+impl Traits {
+    fn of(entity: &EntityStruct) -> Self {
+        if entity.is_encrypted() {
+            let module = quote!(::tepui_client::patterns::encryption);
+            return Self {
+                entity: quote!(#module::EncryptedEntity),
+                typed: quote!(#module::TypedEncryptedEntity),
+                replace: quote!(#module::ReplaceEncryptedEntity),
+                check_key: quote!(#module::check_key),
+            };
+        }
+        Self {
+            entity: quote!(::tepui_client::Entity),
+            typed: quote!(::tepui_client::entity::typed::TypedEntity),
+            replace: quote!(::tepui_client::ReplaceEntity),
+            check_key: quote!(::tepui_client::entity::typed::check_key),
+        }
     }
 }
 
@@ -88,7 +116,7 @@ fn keys(entity: &EntityStruct) -> TokenStream {
 /// A constant for each property that filters can name.
 fn columns(entity: &EntityStruct) -> Vec<TokenStream> {
     let visibility = &entity.visibility;
-    let is_comparable = |field: &&Field| field.role == Role::Property;
+    let is_comparable = |field: &&Field| field.role == Role::Property && !field.is_encrypted;
     let column = |field: &Field| {
         let name = field.name.to_string().trim_start_matches("r#").to_uppercase();
         let name = format_ident!("{name}", span = field.name.span());
@@ -106,6 +134,11 @@ fn columns(entity: &EntityStruct) -> Vec<TokenStream> {
 
 fn implementation(entity: &EntityStruct) -> TokenStream {
     let name = &entity.name;
+    let Traits { entity: entity_trait, check_key, .. } = Traits::of(entity);
+    let encrypted: Vec<_> =
+        entity.fields.iter().filter(|field| field.is_encrypted).map(|field| &field.property).collect();
+    let encrypted =
+        entity.is_encrypted().then(|| quote!(const ENCRYPTED: &'static [&'static str] = &[#(#encrypted),*];));
     let key_fields = entity.key_fields(&[&entity.partition, &entity.row]);
     let arguments = key_fields.iter().copied().map(key::argument);
     let puts = entity.properties().map(put);
@@ -136,7 +169,9 @@ fn implementation(entity: &EntityStruct) -> TokenStream {
         }
     });
     quote! {
-        impl ::tepui_client::Entity for #name {
+        impl #entity_trait for #name {
+            #encrypted
+
             fn entity_key(&self) -> ::std::result::Result<::tepui_client::EntityKey, ::tepui_client::Error> {
                 Self::key(#(#arguments),*)
             }
@@ -162,7 +197,7 @@ fn implementation(entity: &EntityStruct) -> TokenStream {
                 let (#(#read_names,)*) = read_keys(stored).map_err(::tepui_client::entity::typed::other_key)?;
                 #check_closed
                 let entity = Self { #(#values,)* };
-                ::tepui_client::entity::typed::check_key(&entity, stored)?;
+                #check_key(&entity, stored)?;
                 ::std::result::Result::Ok(entity)
             }
         }

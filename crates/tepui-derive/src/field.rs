@@ -12,6 +12,8 @@ pub(crate) struct Field {
     pub(crate) ty: Type,
     pub(crate) is_optional: bool,
     pub(crate) role: Role,
+    /// Only clients with the key can read it.
+    pub(crate) is_encrypted: bool,
     /// The name of its property.
     pub(crate) property: String,
     /// Where that name was said, or the field.
@@ -80,6 +82,7 @@ impl Field {
             ty: field.ty.clone(),
             is_optional: false,
             role: Role::Property,
+            is_encrypted: false,
             name,
         };
         if let Some(inner) = option_of(&field.ty) {
@@ -87,6 +90,10 @@ impl Field {
         }
         for attribute in &field.attrs {
             let path = attribute.path();
+            if path.is_ident("encrypt") {
+                parsed.is_encrypted = true;
+                continue;
+            }
             let role = if path.is_ident("property") {
                 let said: PropertyAttribute = attribute.parse_args()?;
                 if let Some(name) = said.name {
@@ -136,6 +143,10 @@ impl Field {
     }
 
     fn check(&self) -> Result<(), Error> {
+        if self.is_encrypted && !matches!(self.role, Role::Property | Role::Text | Role::Json) {
+            let message = "#[encrypt] is for a field that is one property: leave out the other attribute";
+            return Err(Error::new(self.name.span(), message));
+        }
         if matches!(self.role, Role::Skip | Role::Rest) {
             return Ok(());
         }
@@ -146,11 +157,12 @@ impl Field {
                 "`{name}` is a property that every entity has: choose another name with #[property(\"…\")]"
             ));
         }
-        if name == "_WriteToken" {
-            return error(
-                "the client itself has a property `_WriteToken`: choose another name with #[property(\"…\")]"
-                    .to_owned(),
-            );
+        if ["_WriteToken", "_ClientEncryptionMetadata1", "_ClientEncryptionMetadata2"]
+            .contains(&name.as_str())
+        {
+            return error(format!(
+                "the client itself has a property `{name}`: choose another name with #[property(\"…\")]"
+            ));
         }
         let is_letter = |character: char| character.is_alphabetic() || character == '_';
         let is_spelled = name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_numeric());

@@ -74,6 +74,7 @@ use proc_macro::TokenStream;
 /// | `#[property("Name")]` | the name of the property |
 /// | `#[property(as = "String")]` | stored as it prints itself, and parsed |
 /// | `#[json]` | stored as a text of JSON |
+/// | `#[encrypt]` | only clients with the key can read it (feature `encryption`); also with the three above |
 /// | `#[skip]` | not stored; `Default` when read |
 /// | `#[rest]` | of type `Properties`: all other properties, kept when the entity is written back |
 ///
@@ -84,7 +85,11 @@ use proc_macro::TokenStream;
 /// - Ranges of rows: `rows_with_x` for each part that others follow, `rows_between_x` for parts that sort, `rows_beginning_x` for
 ///   ordered text and for plain text that comes last. Each takes the parts before it, too.
 /// - A constant for each property, `X` for a field `x`, which filters are made of.
-#[proc_macro_derive(Entity, attributes(entity, key, property, json, skip, rest))]
+///
+/// With `#[encrypt]` fields, it is `EncryptedEntity` instead of `Entity`: such structs are written to an
+/// [`EncryptedTable`](../tepui_client/patterns/encryption/struct.EncryptedTable.html) only, never merged, and encrypted
+/// fields have no constant.
+#[proc_macro_derive(Entity, attributes(entity, key, property, json, encrypt, skip, rest))]
 pub fn derive_entity(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
     entity::EntityStruct::parse(&input)

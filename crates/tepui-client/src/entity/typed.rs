@@ -56,7 +56,7 @@ pub use property::{
 
 use super::{Entity, StoredEntity};
 use crate::key::KeyError;
-use crate::{Account, Error, Table};
+use crate::{Account, EntityKey, Error, Table};
 
 /// An entity that says in which table it is.
 pub trait TypedEntity: Entity {
@@ -102,8 +102,11 @@ pub fn other_key(error: KeyError) -> Error {
 /// Whether the keys of what was read are those that the entity has. Buckets, for example, are not read but computed.
 #[doc(hidden)]
 pub fn check_key<E: Entity>(entity: &E, stored: &StoredEntity) -> Result<(), Error> {
-    let key = entity.entity_key()?;
-    if key == stored.key {
+    check_same_key(&entity.entity_key()?, stored)
+}
+
+pub(crate) fn check_same_key(key: &EntityKey, stored: &StoredEntity) -> Result<(), Error> {
+    if *key == stored.key {
         return Ok(());
     }
     let (partition_key, row_key) = (&key.partition_key, &key.row_key);

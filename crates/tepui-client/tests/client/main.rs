@@ -6,11 +6,13 @@
 mod blobs;
 mod connections;
 mod credentials;
+mod encryption;
 mod entities;
 mod lost_answers;
 mod queries;
 mod queues;
 mod retries;
+mod sas_per_user;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

@@ -1,0 +1,13 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "Salaries", closed)]
+#[key(partition = "{department}", row = "{id:06}")]
+struct Salary {
+    department: String,
+    id: u32,
+    #[property("_ClientEncryptionMetadata1")]
+    details: String,
+}
+
+fn main() {}
