@@ -71,7 +71,7 @@ impl Bench {
             shared,
             ..Default::default()
         });
-        self.blobs.execute(BlobCaller::owner(ACCOUNT), &of_blobs, None).await.unwrap();
+        self.blobs.execute(BlobCaller::owner(ACCOUNT), &of_blobs).await.unwrap();
     }
 }
 
@@ -121,7 +121,7 @@ async fn logs_are_numbered_by_service_and_hour() {
         preconditions: blob::Preconditions::default(),
         encryption: blob::Encryption::default(),
     };
-    let answer = bench.blobs.execute(BlobCaller::owner(ACCOUNT), &get, None).await.unwrap();
+    let answer = bench.blobs.execute(BlobCaller::owner(ACCOUNT), &get).await.unwrap();
     let blob::Reply::Blob(found) = answer.reply else { panic!("no blob") };
     let expected = [
         ("LogType", "read,delete"),

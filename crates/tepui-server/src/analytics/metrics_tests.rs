@@ -393,7 +393,7 @@ async fn capacity_is_measured_once_a_day() {
     let meter = || CapacityMeter::new(Arc::clone(&world.tables), Arc::clone(&blobs), world.clock());
     let execute = async |operation: blob::Operation| {
         use tepui_service::blob::Caller;
-        blobs.execute(Caller::owner(ACCOUNT), &operation, None).await.map(drop).unwrap();
+        blobs.execute(Caller::owner(ACCOUNT), &operation).await.map(drop).unwrap();
     };
     let mut today = meter();
     today.round().await.unwrap();
