@@ -11,8 +11,9 @@ use std::time::Duration;
 use tepui_model::blob::list::MAX_PAGE_SIZE;
 use tepui_model::blob::{
     AppendBlock, AppendConditions, BlobInclude, BlobName, BlobPath, ByteRange, Call, Checksums,
-    ContainerEncryption, ContainerName, DeleteBlob, Encryption, GetBlob, HttpProperties, ListBlobs, NewBlob,
-    NewContent, Operation, Piece, Preconditions, PutBlob, Revision, TierConditions, Upload,
+    ContainerEncryption, ContainerName, DeleteBlob, EmptyContent, Encryption, GetBlob, HttpProperties,
+    ListBlobs, NewBlob, Operation, Piece, Preconditions, PutBlob, PutEmptyBlob, Revision, TierConditions,
+    Upload, UploadOperation,
 };
 use tepui_model::metadata::Metadata;
 use tepui_wire::address::Service;
@@ -71,6 +72,16 @@ pub enum WriteIf {
     Absent,
     /// Only over this version: otherwise [`Conflict`](ErrorKind::Conflict).
     ETag(ETag),
+}
+
+impl WriteIf {
+    fn options(&self) -> Options<'_> {
+        match self {
+            Self::Always => Options::default(),
+            Self::Absent => Options { if_none_match: Some("*"), ..Options::default() },
+            Self::ETag(etag) => Options { if_match: Some(etag.as_str()), ..Options::default() },
+        }
+    }
 }
 
 /// A blob that was read, or a part of it.
@@ -135,7 +146,7 @@ impl Container {
             public_access: None,
             encryption: ContainerEncryption::default(),
         };
-        match self.call(operation.into(), &Options::default(), Bytes::new()).await {
+        match self.call(operation, &Options::default()).await {
             Ok(_) => Ok(true),
             Err(Failure { error, .. }) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(failure) => Err(failure.of_write()),
@@ -146,7 +157,7 @@ impl Container {
     pub async fn delete_container(&self) -> Result<(), Error> {
         let preconditions = Preconditions::default();
         let operation = Operation::DeleteContainer { container: self.name.clone(), preconditions };
-        core::gone(self.call(operation.into(), &Options::default(), Bytes::new()).await)
+        core::gone(self.call(operation, &Options::default()).await)
     }
 
     /// The blobs whose names begin like this, from where a page before ended.
@@ -160,7 +171,7 @@ impl Container {
             include: BlobInclude::default(),
         });
         let options = Options { marker: from, ..Options::default() };
-        let (reply, _) = self.call(call, &options, Bytes::new()).await?;
+        let (reply, _) = self.call(call, &options).await?;
         let RemoteReply::Blobs { entries, next } = reply else { return Err(Error::unexpected()) };
         let listed = |entry| match entry {
             RemoteEntry::Blob { name, blob: Some(blob), .. } => Some(ListedBlob {
@@ -188,6 +199,23 @@ impl Container {
     }
 
     async fn call(
+        &self,
+        call: impl Into<Call>,
+        options: &Options<'_>,
+    ) -> Result<(RemoteReply, Bytes), Failure> {
+        self.send(call.into(), options, Bytes::new()).await
+    }
+
+    async fn upload(
+        &self,
+        operation: UploadOperation,
+        options: &Options<'_>,
+        bytes: Bytes,
+    ) -> Result<RemoteReply, Error> {
+        self.send(operation.into(), options, bytes).await.map(|(reply, _)| reply).map_err(Failure::of_write)
+    }
+
+    async fn send(
         &self,
         call: Call,
         options: &Options<'_>,
@@ -217,40 +245,25 @@ impl Blob {
         when: WriteIf,
     ) -> Result<ETag, Error> {
         let bytes = bytes.into();
-        let content = NewContent::Block(upload(&bytes));
-        self.create(content, content_type, when, bytes).await
+        let put = PutBlob {
+            blob: self.path.clone(),
+            new: new_blob(content_type),
+            upload: upload(&bytes),
+            preconditions: Preconditions::default(),
+        };
+        put_reply(self.container.upload(UploadOperation::PutBlob(put), &when.options(), bytes).await?)
     }
 
     /// Creates an empty blob that can only be appended to.
     pub async fn create_append(&self, content_type: &str, when: WriteIf) -> Result<ETag, Error> {
-        self.create(NewContent::Append, content_type, when, Bytes::new()).await
-    }
-
-    async fn create(
-        &self,
-        content: NewContent,
-        content_type: &str,
-        when: WriteIf,
-        bytes: Bytes,
-    ) -> Result<ETag, Error> {
-        let http =
-            HttpProperties { content_type: Some(content_type.to_owned()), ..HttpProperties::default() };
-        let put = PutBlob {
+        let put = Operation::PutEmptyBlob(PutEmptyBlob {
             blob: self.path.clone(),
-            new: NewBlob { http, ..NewBlob::default() },
-            content,
+            new: new_blob(content_type),
+            content: EmptyContent::Append,
             preconditions: Preconditions::default(),
-        };
-        let options = match &when {
-            WriteIf::Always => Options::default(),
-            WriteIf::Absent => Options { if_none_match: Some("*"), ..Options::default() },
-            WriteIf::ETag(etag) => Options { if_match: Some(etag.as_str()), ..Options::default() },
-        };
-        let outcome = self.container.call(Operation::PutBlob(put).into(), &options, bytes).await;
-        match outcome.map_err(Failure::of_write)?.0 {
-            RemoteReply::Put(written) => Ok(ETag::new(written.changed.etag)),
-            _ => Err(Error::unexpected()),
-        }
+        });
+        let (reply, _) = self.container.call(put, &when.options()).await.map_err(Failure::of_write)?;
+        put_reply(reply)
     }
 
     /// Appends to an append blob, and says where. With `at` only if the blob is so long: then an append whose answer was
@@ -264,9 +277,8 @@ impl Blob {
             preconditions: Preconditions::default(),
             encryption: Encryption::default(),
         };
-        let outcome =
-            self.container.call(Operation::AppendBlock(append).into(), &Options::default(), bytes).await;
-        match outcome.map_err(Failure::of_write)?.0 {
+        let append = UploadOperation::AppendBlock(append);
+        match self.container.upload(append, &Options::default(), bytes).await? {
             RemoteReply::Appended { offset, .. } => Ok(offset),
             _ => Err(Error::unexpected()),
         }
@@ -305,8 +317,7 @@ impl Blob {
             preconditions: Preconditions::default(),
             encryption: Encryption::default(),
         };
-        let (reply, bytes) =
-            self.container.call(Operation::GetBlob(get).into(), options, Bytes::new()).await?;
+        let (reply, bytes) = self.container.call(Operation::GetBlob(get), options).await?;
         let RemoteReply::Content(content) = reply else { return Err(Error::unexpected()) };
         let blob = content.blob;
         Ok(BlobContent {
@@ -328,15 +339,27 @@ impl Blob {
             permanently: false,
             preconditions: Preconditions::default(),
         };
-        let call = Operation::DeleteBlob(delete).into();
+        let delete = Operation::DeleteBlob(delete);
         match condition.into() {
-            Match::Any => core::gone(self.container.call(call, &Options::default(), Bytes::new()).await),
+            Match::Any => core::gone(self.container.call(delete, &Options::default()).await),
             Match::ETag(etag) => {
                 let options = Options { if_match: Some(etag.as_str()), ..Options::default() };
-                let outcome = self.container.call(call, &options, Bytes::new()).await;
+                let outcome = self.container.call(delete, &options).await;
                 outcome.map(drop).map_err(Failure::of_write)
             }
         }
+    }
+}
+
+fn new_blob(content_type: &str) -> NewBlob {
+    let http = HttpProperties { content_type: Some(content_type.to_owned()), ..HttpProperties::default() };
+    NewBlob { http, ..NewBlob::default() }
+}
+
+fn put_reply(reply: RemoteReply) -> Result<ETag, Error> {
+    match reply {
+        RemoteReply::Put(written) => Ok(ETag::new(written.changed.etag)),
+        _ => Err(Error::unexpected()),
     }
 }
 

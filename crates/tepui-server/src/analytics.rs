@@ -11,6 +11,7 @@
 //! | `minute_counts.rs` | requests that are counted and not written yet |
 //! | `transactions.rs` | a row of transaction metrics |
 //! | `metrics_writer.rs`, `metrics_keeper.rs` | the tasks that write and expire metrics tables |
+//! | `resets.rs` | what a reset of a test bench has made undone |
 //!
 //! An account switches it on with Set Service Properties. [`Analytics::record`] hears of each request of such accounts, never
 //! waits, and keeps a bounded amount in memory until a task has written it.
@@ -25,6 +26,7 @@ mod metrics_tests;
 mod metrics_writer;
 mod minute_counts;
 pub(crate) mod operation;
+mod resets;
 pub(crate) mod status;
 mod transactions;
 
@@ -36,10 +38,14 @@ pub(crate) use metrics_writer::MetricsWriter;
 use crate::pipeline::FinishedExchange;
 use log_buffer::LogBuffer;
 use minute_counts::MinuteCounts;
+use parking_lot::RwLock;
+use resets::{Resets, Written};
 use status::{RequestStatus, Requester, StatusKind};
-use std::time::Duration;
-use tepui_model::Timestamp;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tepui_model::service_properties::ServiceProperties;
+use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_service::test_bench::{BenchError, ResetScope};
 use tepui_wire::address::Service;
 use transactions::Transactions;
 
@@ -48,6 +54,10 @@ use transactions::Transactions;
 pub struct Analytics {
     logs: LogBuffer,
     metrics: MinuteCounts,
+    /// Of a test bench. Held shared while a request is recorded, so that it is either forgotten or known to be undone.
+    resets: Option<RwLock<Resets>>,
+    /// Held shared while something is written that is in memory no more, alone during a reset.
+    writing: tokio::sync::RwLock<()>,
 }
 
 /// What became of a request of Storage Analytics itself.
@@ -59,10 +69,67 @@ pub(crate) struct SystemRequest {
 }
 
 impl Analytics {
+    /// Of a server whose data can be reset.
+    pub(crate) fn of_test_bench() -> Self {
+        Self { resets: Some(RwLock::default()), ..Self::default() }
+    }
+
     /// A request of an account that has switched on analytics has ended.
     pub(crate) fn record(&self, exchange: &FinishedExchange) {
-        self.logs.record(exchange);
-        self.metrics.record(exchange);
+        let resets = self.resets.as_ref().map(RwLock::read);
+        let FinishedExchange { account, service, started, .. } = exchange;
+        // It may have begun before a reset, or end a little after the client has its answer and asks for one.
+        let is_undone = |written| {
+            resets.as_ref().is_some_and(|resets| resets.is_undone(written, account, *service, *started))
+        };
+        if !is_undone(Written::LogLine) {
+            self.logs.record(exchange);
+        }
+        if !is_undone(Written::Metrics) {
+            self.metrics.record(exchange);
+        }
+    }
+
+    /// Carries out a reset, or a restore, which is one of everything. Afterwards nothing is written about requests before it.
+    pub(crate) async fn reset<T: Send + 'static>(
+        self: &Arc<Self>,
+        scope: ResetScope,
+        reset: impl Future<Output = Result<T, BenchError>> + Send + 'static,
+    ) -> Result<T, BenchError> {
+        let analytics = Arc::clone(self);
+        // In a task of its own: it must not end half-way when the caller has gone.
+        let task = tokio::spawn(async move {
+            let _alone = analytics.writing.write().await;
+            let outcome = reset.await;
+            // One that has failed may have deleted some.
+            if matches!(outcome, Ok(_) | Err(BenchError::Failed(_))) {
+                analytics.forget(&scope);
+            }
+            outcome
+        });
+        let panicked = |panic: &dyn std::fmt::Display| {
+            BenchError::Failed(ServiceError::new(ErrorCode::InternalError).with_cause(panic))
+        };
+        task.await.unwrap_or_else(|panic| Err(panicked(&panic)))
+    }
+
+    fn forget(&self, scope: &ResetScope) {
+        let Some(resets) = &self.resets else { return };
+        let mut resets = resets.write();
+        resets.note(scope, Instant::now());
+        self.logs.forget(|account, service| Written::LogLine.is_in(scope, account, service));
+        self.metrics.forget(|account, service| Written::Metrics.is_in(scope, account, service));
+    }
+
+    /// No reset begins while this is held.
+    async fn hold_resets(&self) -> tokio::sync::RwLockReadGuard<'_, ()> {
+        self.writing.read().await
+    }
+
+    /// Whether something that was kept since then is of requests before a reset.
+    fn is_undone(&self, written: Written, account: &str, service: Service, since: Instant) -> bool {
+        let resets = self.resets.as_ref().map(RwLock::read);
+        resets.is_some_and(|resets| resets.is_undone(written, account, service, since))
     }
 
     /// Storage Analytics itself has written or deleted a log, which began at `at` by the clock of the server. Such requests are in metrics, and

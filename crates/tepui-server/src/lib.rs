@@ -268,7 +268,10 @@ async fn run_all<E: Engine, X: Extents>(
     });
     let faults = config.test_bench.then(|| Arc::new(Faults::default()));
     let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
-    let analytics = Arc::new(Analytics::default());
+    let analytics = Arc::new(match config.test_bench {
+        true => Analytics::of_test_bench(),
+        false => Analytics::default(),
+    });
     let (stop_analytics, stopped) = watch::channel(false);
     let flush_after = Duration::from_secs(config.analytics_flush_seconds);
     let log_writer = LogWriter::new(Arc::clone(&analytics), Arc::clone(&blobs), flush_after);
@@ -311,8 +314,8 @@ async fn run_all<E: Engine, X: Extents>(
             Box::new(MessagesArea::new(Arc::clone(&queues))),
             Box::new(PartitionsArea::new(load.heat.clone().unwrap_or_default())),
             Box::new(RequestsArea::new(Arc::clone(tail))),
-            Box::new(SnapshotsArea::new(Arc::clone(&bench))),
-            Box::new(ResetArea::new(Arc::clone(&bench), config)),
+            Box::new(SnapshotsArea::new(Arc::clone(&bench), Arc::clone(&analytics))),
+            Box::new(ResetArea::new(Arc::clone(&bench), Arc::clone(&analytics), config)),
             Box::new(SeedArea::new(Seeder::of(&bench, config))),
         ];
         let guard = Guard::new(config, listener.address, token);

@@ -31,7 +31,7 @@ fn moment(text: &str) -> Timestamp {
 /// The answer to `METHOD /path?query`, given what it asks for was done.
 fn answer_in(version: &str, line: &str, reply: Reply) -> Response<Vec<u8>> {
     answer_by(version, line, |context, call| {
-        let operation = call.operation().expect("an operation");
+        let Call::Operation(operation) = call else { panic!("no operation: {call:?}") };
         encode(context, operation, reply).expect("an answer")
     })
 }

@@ -5,7 +5,7 @@ use crate::checks::refused;
 use crate::material::{NOW, Sent};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
-    Call, ContainerPage, FoundPage, NewContent, Operation, PageWrite, Piece, Reply, Upload,
+    Call, ContainerPage, EmptyContent, FoundPage, Operation, PageWrite, Piece, Reply, Upload, UploadOperation,
 };
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::blob::reply::{BlobListWriter, Context, encode, overrides};
@@ -119,6 +119,7 @@ fn answer(sent: &Sent<'_>, query: &Query, target: &Target, rules: &AddressRules)
     let overridden = overrides(query);
     let context = Context { head, overrides: Some(&overridden), may_read_tags: true };
     match &call {
+        Call::Upload(operation) => upload_within_limits(operation),
         Call::Operation(operation) => {
             within_limits(operation);
             for reply in [Reply::Containers(ContainerPage::default()), Reply::Found(FoundPage::default())] {
@@ -135,26 +136,35 @@ fn answer(sent: &Sent<'_>, query: &Query, target: &Target, rules: &AddressRules)
     Ok(())
 }
 
-fn within_limits(operation: &Operation) {
+fn upload_within_limits(operation: &UploadOperation) {
     let upload = |upload: &Upload| assert!(upload.bytes.is_none_or(|bytes| bytes <= upload.max_bytes));
     let piece = |piece: &Piece| match piece {
         Piece::Sent(sent) => upload(sent),
         Piece::FromUrl(from) => assert!(from.source.url.len() <= 2048 && from.source.url.is_ascii()),
     };
     match operation {
-        Operation::PutBlob(put) => match &put.content {
-            NewContent::Block(sent) => upload(sent),
-            NewContent::Page { bytes, .. } => assert_eq!(bytes % 512, 0),
-            NewContent::Append => {}
-        },
-        Operation::PutBlock(put) => piece(&put.piece),
-        Operation::AppendBlock(append) => piece(&append.piece),
-        Operation::PutPages(put) => {
-            assert!(put.pages.start() < put.pages.end() && put.pages.bytes() % 512 == 0);
-            if let PageWrite::Update(update) = &put.write {
-                piece(update);
-            }
+        UploadOperation::PutBlob(put) => upload(&put.upload),
+        UploadOperation::PutBlock(put) => piece(&put.piece),
+        UploadOperation::AppendBlock(append) => piece(&append.piece),
+        UploadOperation::PutPages(put) => {
+            whole_pages(&put.write);
+            piece(&put.piece);
         }
+        UploadOperation::PutBlobFromUrl(_) | UploadOperation::CopyBlob(_) => {}
+    }
+}
+
+fn whole_pages(write: &PageWrite) {
+    assert!(write.pages.start() < write.pages.end() && write.pages.bytes() % 512 == 0);
+}
+
+fn within_limits(operation: &Operation) {
+    match operation {
+        Operation::PutEmptyBlob(put) => match put.content {
+            EmptyContent::Page { bytes, .. } => assert_eq!(bytes % 512, 0),
+            EmptyContent::Append => {}
+        },
+        Operation::ClearPages(clear) => whole_pages(clear),
         Operation::ListContainers(list) => assert!((1..=5000).contains(&list.page_size)),
         Operation::FindBlobsByTags(find) => assert!((1..=5000).contains(&find.page_size)),
         Operation::SetBlobTags { tags, .. } => assert!(tags.len() <= 10),

@@ -4,6 +4,7 @@ pub mod access;
 pub mod block;
 pub mod checksum;
 pub mod condition;
+pub mod copy;
 pub mod etag;
 pub mod lease;
 pub mod list;
@@ -23,6 +24,7 @@ pub use checksum::{ChecksumAlgorithms, Checksums, ContentMd5, Crc64Sum, Md5Sum};
 pub use condition::{
     AppendConditions, Conditions, EtagMatch, Preconditions, SequenceConditions, Unmet, Validators,
 };
+pub use copy::*;
 pub use lease::{LeaseAction, LeaseDuration, LeaseId, LeaseOutcome, LeaseState, LeaseView};
 pub use list::{
     BlobInclude, BlobMarker, ContainerMarker, FindBlobsByTags, FoundMarker, ListBlobs, ListContainers,
@@ -33,6 +35,7 @@ pub use properties::*;
 pub use range::{ByteRange, PageRange};
 pub use reply::*;
 pub use settings::{BlobServiceProperties, BlobServicePropertiesChange, DeleteRetention, StaticWebsite};
+pub use subject::UploadOrigin;
 pub use tag_filter::{TagComparison, TagFilter};
 pub use tags::Tags;
 pub use tier::{AccessTier, ArchiveStatus, RehydratePriority, TierView};

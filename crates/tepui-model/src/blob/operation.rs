@@ -6,6 +6,7 @@
 use super::block::{BlockId, BlockListType, ChosenBlock};
 use super::checksum::Checksums;
 use super::condition::{AppendConditions, Conditions, Preconditions, SequenceConditions};
+use super::copy::{CopyBlob, CopySource, PutBlobFromUrl, SharedCopy};
 use super::lease::LeaseAction;
 use super::list::{FindBlobsByTags, ListBlobs, ListContainers};
 use super::name::{BlobPath, ContainerName, Revision};
@@ -20,11 +21,12 @@ use crate::operation::operation_kinds;
 use crate::{ErrorCode, Timestamp};
 
 /// What a request asks for, by how it runs. Values are within their limits.
-#[expect(clippy::large_enum_variant, reason = "a box would be one more allocation for each request")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
     /// Answered with one [`Reply`](super::Reply), and perhaps with bytes after it.
     Operation(Operation),
+    /// Carried out once its bytes are stored: they come with the request, or are fetched from its source.
+    Upload(UploadOperation),
     /// Answered with a page, blob by blob as they are found.
     List(ListBlobs),
     /// The operations inside are decoded and decided one by one.
@@ -37,7 +39,13 @@ impl From<Operation> for Call {
     }
 }
 
-/// Everything but lists of blobs and batches.
+impl From<UploadOperation> for Call {
+    fn from(operation: UploadOperation) -> Self {
+        Self::Upload(operation)
+    }
+}
+
+/// Everything but uploads, lists of blobs and batches.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     GetServiceProperties,
@@ -91,9 +99,9 @@ pub enum Operation {
         deleted_version: String,
     },
 
-    PutBlob(PutBlob),
-    PutBlobFromUrl(PutBlobFromUrl),
-    CopyBlob(CopyBlob),
+    PutEmptyBlob(PutEmptyBlob),
+    PutBlobFromUrl(SharedCopy<PutBlobFromUrl>),
+    CopyBlob(SharedCopy<CopyBlob>),
     AbortCopy {
         blob: BlobPath,
         copy_id: String,
@@ -171,7 +179,6 @@ pub enum Operation {
         blob: BlobPath,
     },
 
-    PutBlock(PutBlock),
     PutBlockList(PutBlockList),
     GetBlockList {
         blob: BlobPath,
@@ -179,13 +186,12 @@ pub enum Operation {
         list: BlockListType,
         preconditions: Preconditions,
     },
-    AppendBlock(AppendBlock),
     SealBlob {
         blob: BlobPath,
         position: Option<u64>,
         preconditions: Preconditions,
     },
-    PutPages(PutPages),
+    ClearPages(PageWrite),
     GetPageRanges(GetPageRanges),
 
     /// What this service does not do.
@@ -202,6 +208,19 @@ impl Operation {
             _ => false,
         }
     }
+}
+
+/// What is carried out with bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum UploadOperation {
+    PutBlob(PutBlob),
+    /// Unless the copy can share the content of its source: see [`SharedCopy`].
+    PutBlobFromUrl(PutBlobFromUrl),
+    /// Unless the copy can share the content of its source: see [`SharedCopy`].
+    CopyBlob(CopyBlob),
+    PutBlock(PutBlock),
+    AppendBlock(AppendBlock),
+    PutPages(PutPages),
 }
 
 /// How much is wanted to be known.
@@ -240,103 +259,28 @@ pub struct NewBlob {
     pub legal_hold: Option<bool>,
 }
 
+/// Put Blob of a block blob.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PutBlob {
     pub blob: BlobPath,
     pub new: NewBlob,
-    pub content: NewContent,
+    pub upload: Upload,
     pub preconditions: Preconditions,
 }
 
-/// What a blob begins with.
+/// Put Blob of the other types, which begin without bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PutEmptyBlob {
+    pub blob: BlobPath,
+    pub new: NewBlob,
+    pub content: EmptyContent,
+    pub preconditions: Preconditions,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NewContent {
-    Block(Upload),
+pub enum EmptyContent {
     Append,
     Page { bytes: u64, sequence_number: u64 },
-}
-
-/// Where bytes come from that a request does not bring along.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopySource {
-    /// As the caller wrote it, with its signature. Not for the log.
-    pub url: String,
-    pub place: SourcePlace,
-    /// A token for the source. Not for the log.
-    pub authorization: Option<String>,
-    pub conditions: Conditions,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SourcePlace {
-    /// Addressed as this service is.
-    Here { account: String, blob: BlobPath, revision: Revision },
-    /// Has to be fetched.
-    Elsewhere,
-    /// Is being fetched: its server has begun to answer.
-    Fetched(Box<SourceHead>),
-}
-
-/// What the server of a source says before the bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SourceHead {
-    pub http: HttpProperties,
-    pub metadata: Metadata,
-    /// `None`: it does not say.
-    pub bytes: Option<u64>,
-}
-
-/// Whose tags a copy has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CopyTags {
-    Source,
-    These(Tags),
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct PutBlobFromUrl {
-    pub blob: BlobPath,
-    pub source: CopySource,
-    pub checksums: Checksums,
-    /// Whether properties that are not given are the source's.
-    pub copy_properties: bool,
-    pub new: NewBlob,
-    pub tags: CopyTags,
-    pub preconditions: Preconditions,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct CopyBlob {
-    pub blob: BlobPath,
-    pub source: CopySource,
-    pub pace: CopyPace,
-    /// Empty: that of the source.
-    pub metadata: Metadata,
-    pub tags: CopyTags,
-    pub tier: Option<AccessTier>,
-    pub priority: Option<RehydratePriority>,
-    /// `None`: as the source is.
-    pub seal: Option<bool>,
-    pub immutability: Option<ImmutabilityPolicy>,
-    pub legal_hold: Option<bool>,
-    pub encryption: Encryption,
-    pub preconditions: Preconditions,
-}
-
-impl CopyBlob {
-    /// Whether the copy goes on after the answer: it was asked for that, and the source is on another server.
-    pub fn goes_on(&self) -> bool {
-        self.pace == CopyPace::Background && !matches!(self.source.place, SourcePlace::Here { .. })
-    }
-}
-
-/// Whether the caller waits for a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyPace {
-    /// Copy Blob.
-    Background,
-    /// Copy Blob From URL, with what the caller says of the bytes.
-    Waiting(Checksums),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -423,6 +367,23 @@ pub enum Piece {
     FromUrl(Box<FromUrl>),
 }
 
+impl Piece {
+    /// What the caller says of the bytes.
+    pub fn checksums(&self) -> &Checksums {
+        match self {
+            Self::Sent(upload) => &upload.checksums,
+            Self::FromUrl(from) => &from.checksums,
+        }
+    }
+
+    pub fn max_bytes(&self) -> u64 {
+        match self {
+            Self::Sent(upload) => upload.max_bytes,
+            Self::FromUrl(from) => from.max_bytes,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct FromUrl {
     pub source: CopySource,
@@ -460,21 +421,21 @@ pub struct AppendBlock {
     pub encryption: Encryption,
 }
 
+/// Put Page, but for the bytes. Without any, it clears the pages.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PutPages {
+pub struct PageWrite {
     pub blob: BlobPath,
     pub pages: PageRange,
-    pub write: PageWrite,
     pub sequence: SequenceConditions,
     pub preconditions: Preconditions,
     pub encryption: Encryption,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum PageWrite {
+pub struct PutPages {
+    pub write: PageWrite,
     /// As many bytes as there are in the range.
-    Update(Piece),
-    Clear,
+    pub piece: Piece,
 }
 
 #[derive(Debug, Clone, PartialEq)]

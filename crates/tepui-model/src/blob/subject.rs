@@ -1,28 +1,53 @@
 //! What an operation is about: its container, its blob, the bytes it brings along and the source it reads.
 
+use super::copy::{CopySource, CopyTags, PutBlobFromUrl, SourceHead, SourcePlace};
 use super::name::{BlobPath, ContainerName};
 use super::operation::{
-    Call, CopySource, CopyTags, NewContent, Operation, PageWrite, Piece, PutBlob, PutBlobFromUrl,
-    PutBlockList, SourceHead, SourcePlace, Upload,
+    AppendBlock, Call, Operation, Piece, PutBlob, PutBlock, PutBlockList, PutEmptyBlob, PutPages, Upload,
+    UploadOperation,
 };
+use super::properties::Encryption;
 use super::range::ByteRange;
 
 impl Call {
-    /// The operation, if it is one.
-    pub fn operation(&self) -> Option<&Operation> {
-        match self {
-            Self::Operation(operation) => Some(operation),
-            Self::List(_) | Self::Batch { .. } => None,
-        }
-    }
-
     /// The container that it is about, or that its blob is in.
     pub fn container(&self) -> Option<&ContainerName> {
         match self {
             Self::Operation(operation) => operation.container(),
+            Self::Upload(operation) => Some(&operation.blob().container),
             Self::List(list) => Some(&list.container),
             Self::Batch { container } => container.as_ref(),
         }
+    }
+
+    /// The blob that it is about.
+    pub fn blob(&self) -> Option<&BlobPath> {
+        match self {
+            Self::Operation(operation) => operation.blob(),
+            Self::Upload(operation) => Some(operation.blob()),
+            Self::List(_) | Self::Batch { .. } => None,
+        }
+    }
+
+    /// Whether it gives a new blob a legal hold or an immutability policy, or says that it has none.
+    pub fn sets_protection(&self) -> bool {
+        let (immutability, legal_hold) = match self {
+            Self::Operation(Operation::PutEmptyBlob(PutEmptyBlob { new, .. }))
+            | Self::Operation(Operation::PutBlockList(PutBlockList { new, .. }))
+            | Self::Upload(UploadOperation::PutBlob(PutBlob { new, .. }))
+            | Self::Upload(UploadOperation::PutBlobFromUrl(PutBlobFromUrl { new, .. })) => {
+                (new.immutability, new.legal_hold)
+            }
+            Self::Operation(Operation::PutBlobFromUrl(shared)) => {
+                (shared.copy().new.immutability, shared.copy().new.legal_hold)
+            }
+            Self::Operation(Operation::CopyBlob(shared)) => {
+                (shared.copy().immutability, shared.copy().legal_hold)
+            }
+            Self::Upload(UploadOperation::CopyBlob(copy)) => (copy.immutability, copy.legal_hold),
+            _ => return false,
+        };
+        immutability.is_some() || legal_hold.is_some()
     }
 }
 
@@ -46,16 +71,14 @@ impl Operation {
     /// The blob that it is about.
     pub fn blob(&self) -> Option<&BlobPath> {
         match self {
-            Self::PutBlob(put) => Some(&put.blob),
-            Self::PutBlobFromUrl(put) => Some(&put.blob),
-            Self::CopyBlob(copy) => Some(&copy.blob),
+            Self::PutEmptyBlob(put) => Some(&put.blob),
+            Self::PutBlobFromUrl(shared) => Some(&shared.copy().blob),
+            Self::CopyBlob(shared) => Some(&shared.copy().blob),
             Self::GetBlob(get) => Some(&get.blob),
             Self::SetBlobProperties(set) => Some(&set.blob),
             Self::DeleteBlob(delete) => Some(&delete.blob),
-            Self::PutBlock(put) => Some(&put.blob),
             Self::PutBlockList(put) => Some(&put.blob),
-            Self::AppendBlock(append) => Some(&append.blob),
-            Self::PutPages(put) => Some(&put.blob),
+            Self::ClearPages(clear) => Some(&clear.blob),
             Self::GetPageRanges(get) => Some(&get.blob),
             Self::AbortCopy { blob, .. }
             | Self::IncrementalCopy { blob, .. }
@@ -91,30 +114,81 @@ impl Operation {
         }
     }
 
-    /// The bytes that come with the request and are streamed.
-    pub fn upload(&self) -> Option<&Upload> {
+    /// The blob that it copies.
+    pub fn source(&self) -> Option<&CopySource> {
         match self {
-            Self::PutBlob(put) => match &put.content {
-                NewContent::Block(upload) => Some(upload),
-                NewContent::Append | NewContent::Page { .. } => None,
-            },
-            _ => match self.piece()? {
-                Piece::Sent(upload) => Some(upload),
-                Piece::FromUrl(_) => None,
-            },
+            Self::PutBlobFromUrl(shared) => Some(&shared.copy().source),
+            Self::CopyBlob(shared) => Some(&shared.copy().source),
+            Self::IncrementalCopy { source, .. } => Some(source),
+            _ => None,
         }
     }
 
-    /// Where bytes are read from that do not come with the request.
-    pub fn source(&self) -> Option<&CopySource> {
+    /// Whether a copy has the tags of its source.
+    pub fn copies_tags(&self) -> bool {
         match self {
-            Self::PutBlobFromUrl(put) => Some(&put.source),
-            Self::CopyBlob(copy) => Some(&copy.source),
-            Self::IncrementalCopy { source, .. } => Some(source),
-            _ => match self.piece()? {
-                Piece::FromUrl(from) => Some(&from.source),
-                Piece::Sent(_) => None,
-            },
+            Self::PutBlobFromUrl(shared) => shared.copy().tags == CopyTags::Source,
+            Self::CopyBlob(shared) => shared.copy().tags == CopyTags::Source,
+            _ => false,
+        }
+    }
+}
+
+/// Where the bytes of an upload come from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum UploadOrigin<'a> {
+    /// They come with the request, and are streamed.
+    Request(&'a Upload),
+    Source(&'a CopySource),
+}
+
+impl UploadOperation {
+    /// The blob that it is about.
+    pub fn blob(&self) -> &BlobPath {
+        match self {
+            Self::PutBlob(put) => &put.blob,
+            Self::PutBlobFromUrl(put) => &put.blob,
+            Self::CopyBlob(copy) => &copy.blob,
+            Self::PutBlock(put) => &put.blob,
+            Self::AppendBlock(append) => &append.blob,
+            Self::PutPages(put) => &put.write.blob,
+        }
+    }
+
+    /// What the bytes are encrypted with.
+    pub fn encryption(&self) -> &Encryption {
+        match self {
+            Self::PutBlob(put) => &put.new.encryption,
+            Self::PutBlobFromUrl(put) => &put.new.encryption,
+            Self::CopyBlob(copy) => &copy.encryption,
+            Self::PutBlock(put) => &put.encryption,
+            Self::AppendBlock(append) => &append.encryption,
+            Self::PutPages(put) => &put.write.encryption,
+        }
+    }
+
+    pub fn origin(&self) -> UploadOrigin<'_> {
+        let piece = match self {
+            Self::PutBlob(put) => return UploadOrigin::Request(&put.upload),
+            Self::PutBlobFromUrl(put) => return UploadOrigin::Source(&put.source),
+            Self::CopyBlob(copy) => return UploadOrigin::Source(&copy.source),
+            Self::PutBlock(put) => &put.piece,
+            Self::AppendBlock(append) => &append.piece,
+            Self::PutPages(put) => &put.piece,
+        };
+        match piece {
+            Piece::Sent(upload) => UploadOrigin::Request(upload),
+            Piece::FromUrl(from) => UploadOrigin::Source(&from.source),
+        }
+    }
+
+    /// Which of the bytes of the source are read. `None`: all.
+    pub fn source_range(&self) -> Option<ByteRange> {
+        match self {
+            Self::PutBlock(PutBlock { piece: Piece::FromUrl(from), .. })
+            | Self::AppendBlock(AppendBlock { piece: Piece::FromUrl(from), .. })
+            | Self::PutPages(PutPages { piece: Piece::FromUrl(from), .. }) => from.range,
+            _ => None,
         }
     }
 
@@ -127,18 +201,6 @@ impl Operation {
         }
     }
 
-    /// Whether it gives a new blob a legal hold or an immutability policy, or says that it has none.
-    pub fn sets_protection(&self) -> bool {
-        let (immutability, legal_hold) = match self {
-            Self::PutBlob(PutBlob { new, .. })
-            | Self::PutBlobFromUrl(PutBlobFromUrl { new, .. })
-            | Self::PutBlockList(PutBlockList { new, .. }) => (new.immutability, new.legal_hold),
-            Self::CopyBlob(copy) => (copy.immutability, copy.legal_hold),
-            _ => return false,
-        };
-        immutability.is_some() || legal_hold.is_some()
-    }
-
     /// Notes what the server of a fetched source has sent about it.
     pub fn set_source_head(&mut self, head: SourceHead) {
         let source = match self {
@@ -147,30 +209,5 @@ impl Operation {
             _ => return,
         };
         source.place = SourcePlace::Fetched(Box::new(head));
-    }
-
-    /// Whether it is a copy that goes on after the answer: its source is not here.
-    pub fn goes_on(&self) -> bool {
-        matches!(self, Self::CopyBlob(copy) if copy.goes_on())
-    }
-
-    /// Which of the bytes of the source are read. `None`: all.
-    pub fn source_range(&self) -> Option<ByteRange> {
-        match self.piece()? {
-            Piece::FromUrl(from) => from.range,
-            Piece::Sent(_) => None,
-        }
-    }
-
-    fn piece(&self) -> Option<&Piece> {
-        match self {
-            Self::PutBlock(put) => Some(&put.piece),
-            Self::AppendBlock(append) => Some(&append.piece),
-            Self::PutPages(put) => match &put.write {
-                PageWrite::Update(piece) => Some(piece),
-                PageWrite::Clear => None,
-            },
-            _ => None,
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Reset: of the whole server, of an account, of a service, or of one service of one account.
 
 use super::call::{self, AdminError, AnswerFuture, Area, Call, Route};
+use crate::analytics::Analytics;
 use crate::config::Config;
 use crate::net::body::ReplyBody;
 use hyper::http::Response;
@@ -12,6 +13,7 @@ use tepui_storage::{Engine, Extents};
 
 pub(crate) struct ResetArea<E: Engine, X: Extents> {
     bench: Arc<TestBench<E, X>>,
+    analytics: Arc<Analytics>,
     config: Config,
 }
 
@@ -32,8 +34,8 @@ enum Service {
 }
 
 impl<E: Engine, X: Extents> ResetArea<E, X> {
-    pub(crate) fn new(bench: Arc<TestBench<E, X>>, config: &Config) -> Self {
-        Self { bench, config: config.clone() }
+    pub(crate) fn new(bench: Arc<TestBench<E, X>>, analytics: Arc<Analytics>, config: &Config) -> Self {
+        Self { bench, analytics, config: config.clone() }
     }
 
     async fn call(&self, call: &Call) -> Result<Response<ReplyBody>, AdminError> {
@@ -50,7 +52,9 @@ impl<E: Engine, X: Extents> ResetArea<E, X> {
             Service::Queue => ServiceKind::Queue,
             Service::Table => ServiceKind::Table,
         });
-        let counts = self.bench.reset(&ResetScope { account: reset.account, service }).await;
+        let scope = ResetScope { account: reset.account, service };
+        let (bench, dropped) = (Arc::clone(&self.bench), scope.clone());
+        let counts = self.analytics.reset(scope, async move { bench.reset(&dropped).await }).await;
         let counts = counts.map_err(|error| match error {
             BenchError::Failed(error) => AdminError::from(error),
             error => AdminError::internal(&format!("{error:?}")),

@@ -1,21 +1,23 @@
 //! Named snapshots of everything that is stored: taken, listed, restored, deleted.
 
 use super::call::{self, AdminError, AnswerFuture, Area, Call, Route};
+use crate::analytics::Analytics;
 use crate::net::body::ReplyBody;
 use hyper::http::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
-use tepui_service::test_bench::{BenchError, SnapshotName, TestBench};
+use tepui_service::test_bench::{BenchError, ResetScope, SnapshotName, TestBench};
 use tepui_storage::rewindable::MAX_SNAPSHOTS;
 use tepui_storage::{Engine, Extents};
 
 pub(crate) struct SnapshotsArea<E: Engine, X: Extents> {
     bench: Arc<TestBench<E, X>>,
+    analytics: Arc<Analytics>,
 }
 
 impl<E: Engine, X: Extents> SnapshotsArea<E, X> {
-    pub(crate) fn new(bench: Arc<TestBench<E, X>>) -> Self {
-        Self { bench }
+    pub(crate) fn new(bench: Arc<TestBench<E, X>>, analytics: Arc<Analytics>) -> Self {
+        Self { bench, analytics }
     }
 
     async fn call(&self, call: &Call) -> Result<Response<ReplyBody>, AdminError> {
@@ -33,7 +35,9 @@ impl<E: Engine, X: Extents> SnapshotsArea<E, X> {
                 call::nothing()
             }
             _ => {
-                let rows = self.bench.restore_snapshot(&name).await;
+                let (bench, restored) = (Arc::clone(&self.bench), name.clone());
+                let restore = async move { bench.restore_snapshot(&restored).await };
+                let rows = self.analytics.reset(ResetScope::default(), restore).await;
                 let rows = rows.map_err(|error| refusal(error, &name))?;
                 call::ok(&json!({"name": name.as_str(), "changedRows": rows}))
             }

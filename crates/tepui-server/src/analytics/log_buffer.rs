@@ -54,7 +54,7 @@ pub(crate) struct PendingLog {
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
     /// Since when its first line waits.
-    since: Instant,
+    pub(crate) since: Instant,
 }
 
 /// An hour of the calendar, counted from the year 1.
@@ -176,6 +176,17 @@ impl LogBuffer {
             !logs.is_empty()
         });
         taken
+    }
+
+    /// Drops the lines that wait of some services of some accounts. They were wanted no more, so they are not counted.
+    pub(crate) fn forget(&self, is_forgotten: impl Fn(&str, Service) -> bool) {
+        let mut waiting = self.waiting.lock();
+        let Waiting { logs, bytes } = &mut *waiting;
+        logs.retain(|account, logs| {
+            let forgotten = logs.extract_if(.., |log| is_forgotten(account, log.service));
+            *bytes -= forgotten.map(|log| log.text.len()).sum::<usize>();
+            !logs.is_empty()
+        });
     }
 
     /// The lines of a log are written, or were given up.

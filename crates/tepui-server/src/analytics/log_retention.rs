@@ -76,6 +76,8 @@ impl<E: Engine, X: Extents> LogRetention<E, X> {
     }
 
     async fn delete(&self, account: &str, name: &str) -> Result<(), ServiceError> {
+        // It is counted before a reset forgets the counts, or begins after it.
+        let _held = self.analytics.hold_resets().await;
         let began = Instant::now();
         let deleted = self.blobs.delete_log(account, name).await;
         let done = SystemRequest { bytes: 0, time: began.elapsed(), succeeded: deleted.is_ok() };

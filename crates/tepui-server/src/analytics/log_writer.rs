@@ -4,6 +4,7 @@
 //! written, and nothing has to be known of the blobs before but their numbers.
 
 use super::log_buffer::{Hour, PendingLog};
+use super::resets::Written;
 use super::{Analytics, SystemRequest};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ pub(crate) struct LogWriter<E, X> {
     blobs: Arc<BlobService<E, X>>,
     /// The longest that a line waits.
     flush_after: Duration,
-    /// The next numbers of blobs, of hours for which some were written.
-    next_numbers: HashMap<(String, Service, Hour), u32>,
+    /// The next numbers of blobs, of hours for which some were written, and when the last was.
+    next_numbers: HashMap<(String, Service, Hour), (u32, Instant)>,
     reported_drops: u64,
     /// The last log could not be written, so that the next is tried only once.
     is_failing: bool,
@@ -77,8 +78,14 @@ impl<E: Engine, X: Extents> LogWriter<E, X> {
     pub(crate) async fn flush(&mut self, max_age: Duration) {
         // A tick early rather than late.
         let max_age = max_age.saturating_sub(TICK.min(max_age / 2));
+        let analytics = Arc::clone(&self.analytics);
         for (account, log) in self.analytics.logs.take(max_age) {
+            let _held = analytics.hold_resets().await;
             let (bytes, lines, last, began) = (log.text.len(), log.lines, log.last, Instant::now());
+            if analytics.is_undone(Written::LogLine, &account, log.service, log.since) {
+                analytics.logs.release(bytes);
+                continue;
+            }
             let written = self.write(&account, log).await;
             if let Err(error) = &written {
                 tracing::warn!(account, lines, %error, "an analytics log cannot be written");
@@ -142,7 +149,9 @@ impl<E: Engine, X: Extents> LogWriter<E, X> {
 
     /// The number after the last that is taken, also by a process before this one.
     async fn next_number(&self, account: &str, service: Service, hour: Hour) -> Result<u32, ServiceError> {
-        if let Some(number) = self.next_numbers.get(&(account.to_owned(), service, hour)) {
+        if let Some((number, at)) = self.next_numbers.get(&(account.to_owned(), service, hour))
+            && !self.analytics.is_undone(Written::LogLine, account, Service::Blob, *at)
+        {
             return Ok(*number);
         }
         let (prefix, mut next, mut from) = (folder(service, hour), 0, None);
@@ -161,7 +170,7 @@ impl<E: Engine, X: Extents> LogWriter<E, X> {
     fn keep_number(&mut self, account: &str, service: Service, hour: Hour, next: u32) {
         // Requests end late now and then, but not by hours.
         self.next_numbers.retain(|(_, _, other), _| other.0 + 2 > hour.0);
-        self.next_numbers.insert((account.to_owned(), service, hour), next);
+        self.next_numbers.insert((account.to_owned(), service, hour), (next, Instant::now()));
     }
 }
 

@@ -46,7 +46,7 @@ async fn logged(writer: &Writer, engine: &FaultyEngine) -> Vec<String> {
             preconditions: blob::Preconditions::default(),
             encryption: blob::Encryption::default(),
         });
-        let answer = writer.blobs.execute(Caller::owner(ACCOUNT), &get, None).await.unwrap();
+        let answer = writer.blobs.execute(Caller::owner(ACCOUNT), &get).await.unwrap();
         let (mut content, mut text) = (answer.content.unwrap(), Vec::new());
         while let Some(pieces) = content.next_up_to(1 << 20).await.unwrap() {
             pieces.iter().for_each(|piece| text.extend_from_slice(piece));

@@ -8,6 +8,7 @@ use tepui_model::service_properties::{Logging, ServiceProperties, ServicePropert
 use tepui_model::table::Operation;
 use tepui_model::time::ManualClock;
 use tepui_service::blob::Caller as BlobCaller;
+use tepui_service::test_bench::ResetScope;
 use tepui_service::{BlobOptions, GarbageCollector, TableOptions, TableService};
 use tepui_storage::{MemoryEngine, MemoryExtents};
 use tepui_wire::access::table::bounds;
@@ -71,7 +72,7 @@ impl Bench {
             shared,
             ..Default::default()
         });
-        self.blobs.execute(BlobCaller::owner(ACCOUNT), &of_blobs, None).await.unwrap();
+        self.blobs.execute(BlobCaller::owner(ACCOUNT), &of_blobs).await.unwrap();
     }
 }
 
@@ -121,7 +122,7 @@ async fn logs_are_numbered_by_service_and_hour() {
         preconditions: blob::Preconditions::default(),
         encryption: blob::Encryption::default(),
     };
-    let answer = bench.blobs.execute(BlobCaller::owner(ACCOUNT), &get, None).await.unwrap();
+    let answer = bench.blobs.execute(BlobCaller::owner(ACCOUNT), &get).await.unwrap();
     let blob::Reply::Blob(found) = answer.reply else { panic!("no blob") };
     let expected = [
         ("LogType", "read,delete"),
@@ -143,6 +144,50 @@ async fn logs_are_numbered_by_service_and_hour() {
         assert_eq!(writer.analytics.dropped_log_lines(), 0);
         bench.blobs.delete_log(ACCOUNT, "table/2026/03/10/0900/000000.log").await.unwrap();
     }
+}
+
+/// Lines wait in memory, or are on their way to the store, when a reset comes.
+#[tokio::test]
+async fn a_reset_forgets_lines_wherever_they_are() {
+    let bench = Bench::new();
+    let analytics = Arc::new(Analytics::of_test_bench());
+    let mut writer =
+        LogWriter::new(Arc::clone(&analytics), Arc::clone(&bench.blobs), Duration::from_secs(50));
+    let everything = ResetScope::default();
+    let record = |method| analytics.record(&request(Service::Table, method, bench.clock.now()));
+    let reset = async || analytics.reset(everything.clone(), async { Ok(()) }).await.unwrap();
+    let first = "table/2026/03/10/0800/000000.log";
+
+    record("GET");
+    reset().await;
+    assert_eq!(analytics.logs.waiting_bytes(), 0);
+    writer.flush(Duration::ZERO).await;
+    assert!(bench.names().await.is_empty(), "in memory");
+
+    record("GET");
+    let alone = analytics.writing.write().await;
+    let (_, ()) = tokio::join!(writer.flush(Duration::ZERO), async {
+        analytics.forget(&everything);
+        drop(alone);
+    });
+    assert!(bench.names().await.is_empty(), "on their way");
+    assert_eq!((analytics.logs.waiting_bytes(), analytics.dropped_log_lines()), (0, 0));
+
+    let under_way = request(Service::Table, "GET", bench.clock.now());
+    reset().await;
+    analytics.record(&under_way);
+    writer.flush(Duration::ZERO).await;
+    assert!(bench.names().await.is_empty(), "of a request that began before");
+
+    record("GET");
+    writer.flush(Duration::ZERO).await;
+    assert_eq!(bench.names().await, [first]);
+    // As a reset does it.
+    bench.blobs.delete_log(ACCOUNT, first).await.unwrap();
+    reset().await;
+    record("GET");
+    writer.flush(Duration::ZERO).await;
+    assert_eq!(bench.names().await, [first], "numbers begin again");
 }
 
 #[tokio::test]

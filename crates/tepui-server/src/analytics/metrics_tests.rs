@@ -16,6 +16,7 @@ use tepui_model::table::{
 };
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, Timestamp};
+use tepui_service::test_bench::ResetScope;
 use tepui_service::{BlobOptions, BlobService, GarbageCollector, TableOptions, TableService};
 use tepui_storage::{Engine, MemoryEngine, MemoryExtents};
 use tepui_storage_faulty::{Faults, FaultyEngine, Rates};
@@ -110,7 +111,7 @@ impl<E: Engine> World<E> {
     }
 
     fn process(&self) -> Process<E> {
-        let analytics = Arc::new(Analytics::default());
+        let analytics = Arc::new(Analytics::of_test_bench());
         let writer =
             MetricsWriter::new(Arc::clone(&self.tables), self.clock(), Arc::clone(&analytics), MINUTE);
         Process { analytics, writer }
@@ -163,6 +164,40 @@ impl<E: Engine> Process<E> {
 }
 
 use table::OperationKind::{DeleteEntity, GetEntity, InsertEntity};
+
+/// Requests are counted in memory, or wait to be written again, when a reset comes.
+#[tokio::test]
+async fn a_reset_forgets_counts_wherever_they_are() {
+    let faults = Faults::new(Rates { unavailable: 1, ..Rates::NONE }, 0);
+    let engine = FaultyEngine::new(MemoryEngine::new(), faults);
+    let world = World::new(engine, "2026-03-10T08:58:30Z");
+    let properties = settings(on(true), Metrics::default());
+    let mut process = world.process();
+    let everything = ResetScope::default();
+
+    process.request(&world, &properties, InsertEntity);
+    process.minute_ends(&world).await;
+    process.request(&world, &properties, InsertEntity);
+    let analytics = Arc::clone(&process.analytics);
+    analytics.reset(everything.clone(), async { Ok(()) }).await.unwrap();
+    let _calm = world.engine.calm();
+    process.minute_ends(&world).await;
+    assert!(world.rows(MetricsTable::HourTable).await.0.is_empty(), "in memory, and not written at first");
+
+    process.request(&world, &properties, InsertEntity);
+    let alone = analytics.writing.write().await;
+    let (_, ()) = tokio::join!(process.minute_ends(&world), async {
+        analytics.forget(&everything);
+        drop(alone);
+    });
+    assert!(world.rows(MetricsTable::HourTable).await.0.is_empty(), "on their way");
+
+    process.request(&world, &properties, GetEntity);
+    process.minute_ends(&world).await;
+    let rows = world.rows(MetricsTable::HourTable).await;
+    assert_eq!((rows.requests(), rows.sum("user;QueryEntity", "Success")), (1, 1));
+    assert_eq!(analytics.dropped_metrics_requests(), 0);
+}
 
 #[tokio::test]
 async fn rows_by_what_the_account_wants() {
@@ -393,7 +428,7 @@ async fn capacity_is_measured_once_a_day() {
     let meter = || CapacityMeter::new(Arc::clone(&world.tables), Arc::clone(&blobs), world.clock());
     let execute = async |operation: blob::Operation| {
         use tepui_service::blob::Caller;
-        blobs.execute(Caller::owner(ACCOUNT), &operation, None).await.map(drop).unwrap();
+        blobs.execute(Caller::owner(ACCOUNT), &operation).await.map(drop).unwrap();
     };
     let mut today = meter();
     today.round().await.unwrap();

@@ -6,6 +6,7 @@
 
 use super::Analytics;
 use super::minute_counts::{Bucket, Minute, Origin, PeriodRows};
+use super::resets::Written;
 use super::transactions::Transactions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,6 +87,10 @@ impl<E: Engine> MetricsWriter<E> {
         // The last error of each kind stands for all: a store that fails does so for every account.
         let (mut delayed, mut missing) = (None, (0, None));
         for (account, bucket) in waiting {
+            let _held = self.analytics.hold_resets().await;
+            if self.analytics.is_undone(Written::Metrics, &account, bucket.service, bucket.since) {
+                continue;
+            }
             match self.tables.update_metrics(&account, &rows(&bucket)).await {
                 Ok(()) => {}
                 Err(MetricsError::NotWritten(error)) if self.unwritten.len() < MAX_UNWRITTEN => {

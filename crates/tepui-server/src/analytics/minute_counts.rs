@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 use tepui_model::Timestamp;
 use tepui_model::service_properties::ServiceProperties;
 use tepui_wire::address::Service;
@@ -47,6 +48,8 @@ pub(crate) struct Bucket {
     pub(crate) minute: Minute,
     pub(crate) wanted: WantedRows,
     pub(crate) operations: HashMap<(Origin, &'static str), Transactions>,
+    /// When the first of them was counted.
+    pub(crate) since: Instant,
 }
 
 /// A minute, by its number since 1970.
@@ -113,6 +116,7 @@ impl WantedRows {
 impl Bucket {
     fn add(&mut self, other: Self) {
         self.wanted = self.wanted.or(other.wanted);
+        self.since = self.since.min(other.since);
         for (operation, transactions) in other.operations {
             self.operations.entry(operation).or_default().add(&transactions);
         }
@@ -171,7 +175,8 @@ impl MinuteCounts {
         };
         let found = buckets.iter().position(|bucket| bucket.service == service && bucket.minute == minute);
         let index = found.unwrap_or_else(|| {
-            buckets.push(Bucket { service, minute, wanted, operations: HashMap::new() });
+            let since = Instant::now();
+            buckets.push(Bucket { service, minute, wanted, operations: HashMap::new(), since });
             buckets.len() - 1
         });
         let bucket = &mut buckets[index];
@@ -211,6 +216,20 @@ impl MinuteCounts {
             }
         }
         taken.into_iter().map(|((account, ..), bucket)| (account, bucket)).collect()
+    }
+
+    /// Drops what was counted of some services of some accounts.
+    pub(crate) fn forget(&self, is_forgotten: impl Fn(&str, Service) -> bool) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let Shard { accounts, operations } = &mut *shard;
+            accounts.retain(|account, buckets| {
+                for bucket in buckets.extract_if(.., |bucket| is_forgotten(account, bucket.service)) {
+                    *operations = operations.saturating_sub(bucket.operations.len());
+                }
+                !buckets.is_empty()
+            });
+        }
     }
 
     /// Counts requests that will be in no row.

@@ -35,7 +35,9 @@ use std::sync::Arc;
 use tepui_digest::Algorithms;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
-use tepui_model::blob::{BlobPath, Call, ContainerName, HttpProperties, ListBlobs, Operation, Reply};
+use tepui_model::blob::{
+    BlobPath, Call, ContainerName, HttpProperties, ListBlobs, Operation, Reply, UploadOperation, UploadOrigin,
+};
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{Answer, Caller};
@@ -45,7 +47,7 @@ use tepui_storage::{Engine, Extents};
 use tepui_wire::access::blob as access;
 use tepui_wire::address::Target;
 use tepui_wire::auth::SasToken;
-use tepui_wire::blob::reply::{self, BlobListWriter, BlockListWriter, Context, encode};
+use tepui_wire::blob::reply::{self, Asked, BlobListWriter, BlockListWriter, Context, encode};
 use tepui_wire::blob::request::{Prepared, Request, too_large};
 use tepui_wire::head::BodyUse;
 
@@ -108,9 +110,13 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         caller: Caller<'_>,
         operation: &Operation,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let answer = self.service.execute(caller, operation, None);
-        let answer = authorized.in_time(pin!(answer)).await?;
-        self.respond(authorized, operation, answer).await
+        let answer = self.service.execute(caller, operation);
+        let Answer { reply, content } = authorized.in_time(pin!(answer)).await?;
+        let response = encode_with_overrides(authorized, operation, reply)?;
+        match content {
+            Some(content) => download::respond(authorized, &self.memory, response, content).await,
+            None => Ok(response.map(ReplyBody::from)),
+        }
     }
 
     /// Carries out an operation whose answer may be long.
@@ -124,7 +130,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let mut bytes = PAGE_BYTES;
         let (memory, answer) = loop {
             let memory = self.memory.reserve(authorized.account(), bytes).await?;
-            let answer = self.service.execute(caller, operation, None);
+            let answer = self.service.execute(caller, operation);
             let answer = authorized.in_time(pin!(answer)).await?;
             // There is no other answer that is read whole and may be longer than a page.
             let Reply::BlockList(list) = &answer.reply else { break (memory, answer) };
@@ -164,22 +170,6 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         outcome.cost = Some(page.cost);
         outcome.memory = ReplyMemory::keep(memory, response.body().len());
         Ok(response.map(ReplyBody::from))
-    }
-
-    /// The answer to an operation that succeeded.
-    async fn respond(
-        &self,
-        authorized: &Authorized<'_>,
-        operation: &Operation,
-        answer: Answer<E, X>,
-    ) -> Result<Response<ReplyBody>, ServiceError> {
-        let overrides = overrides(authorized);
-        let context = context(authorized, overrides.as_ref());
-        let response = encode(&context, operation, answer.reply)?;
-        match answer.content {
-            Some(content) => download::respond(authorized, &self.memory, response, content).await,
-            None => Ok(response.map(ReplyBody::from)),
-        }
     }
 }
 
@@ -250,7 +240,7 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
             BodyUse::Whole { .. } => self.decode(authorized, prepared, body_use, body).await?,
             BodyUse::Streamed | BodyUse::Nothing => (prepared.decode(b"", &Algorithms)?, bytes::Bytes::new()),
         };
-        if let Some(path) = call.operation().and_then(Operation::blob) {
+        if let Some(path) = call.blob() {
             let scope = scope(path);
             self.front.admit_to(authorized, outcome, scope, 1)?;
             self.front.record(authorized, scope, 1);
@@ -261,9 +251,19 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
                 Box::pin(self.answer_batch(authorized, container.as_ref(), &bytes)).await
             }
             Call::List(query) => Box::pin(self.list_blobs(authorized, outcome, caller, &query)).await,
-            Call::Operation(operation) if body_use == BodyUse::Streamed => {
-                self.answer_upload(authorized, caller, operation, body).await
+            Call::Upload(UploadOperation::CopyBlob(copy)) if copy.goes_on() => {
+                Box::pin(self.answer_background(authorized, caller, copy)).await
             }
+            Call::Upload(operation) => match operation.origin() {
+                UploadOrigin::Request(upload) => {
+                    let declared = upload.bytes;
+                    self.answer_upload(authorized, caller, operation, declared, body).await
+                }
+                UploadOrigin::Source(source) => {
+                    let source = source.clone();
+                    Box::pin(self.answer_fetched(authorized, caller, operation, &source)).await
+                }
+            },
             Call::Operation(operation) => match (&operation, operation.source()) {
                 (
                     Operation::ListContainers(_)
@@ -272,10 +272,9 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
                     | Operation::GetBlockList { .. },
                     _,
                 ) => Box::pin(self.answer_page(authorized, outcome, caller, &operation)).await,
-                (_, Some(_)) if operation.goes_on() => {
-                    Box::pin(self.answer_background(authorized, caller, operation)).await
+                (_, Some(source)) => {
+                    Box::pin(self.answer_shared(authorized, caller, &operation, source)).await
                 }
-                (_, Some(_)) => Box::pin(self.answer_copy(authorized, caller, operation)).await,
                 (_, None) => self.carry_out(authorized, caller, &operation).await,
             },
         };
@@ -345,6 +344,16 @@ fn limited(error: ServiceError, body_use: BodyUse) -> ServiceError {
 /// Errors that a missing container comes before.
 fn is_about_length(error: &ServiceError) -> bool {
     matches!(error.code, ErrorCode::MissingContentLengthHeader | ErrorCode::RequestBodyTooLarge)
+}
+
+/// The head of the answer to an operation that succeeded.
+fn encode_with_overrides<'a>(
+    authorized: &Authorized<'_>,
+    asked: impl Into<Asked<'a>>,
+    reply: Reply,
+) -> Result<Response<Vec<u8>>, ServiceError> {
+    let overrides = overrides(authorized);
+    encode(&context(authorized, overrides.as_ref()), asked, reply)
 }
 
 /// What a SAS says instead of the blob. That of an account cannot: such words are not signed with it.

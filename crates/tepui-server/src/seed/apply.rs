@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tepui_model::blob::{
-    self, BlobPath, ContainerEncryption, ContainerName, Detail, Encryption, HttpProperties, NewBlob,
-    NewContent, OfType, Preconditions, PutBlob, Revision,
+    self, BlobPath, ContainerEncryption, ContainerName, Detail, Encryption, HttpProperties, NewBlob, OfType,
+    Preconditions, PutBlob, Revision, UploadOperation,
 };
 use tepui_model::grant::KeyBounds;
 use tepui_model::metadata::Metadata;
@@ -59,7 +59,7 @@ struct Progress<X: Extents> {
     /// The queue, and whether its messages are put.
     queue: Option<(QueueName, bool)>,
     container: Option<(Arc<str>, ContainerName)>,
-    blob: Option<(blob::Operation, Upload<X>)>,
+    blob: Option<(PutBlob, Upload<X>)>,
 }
 
 impl<E: Engine, X: Extents> Seeder<E, X> {
@@ -142,15 +142,15 @@ impl<E: Engine, X: Extents> Seeder<E, X> {
                 }
             }
             StepKind::Blob(begin) => {
-                let operation = blob::Operation::PutBlob(put_blob(begin));
-                let upload = self.blobs.begin_upload(&operation).ok_or(ErrorCode::InternalError)?;
-                progress.blob = Some((operation, upload));
+                let put = put_blob(begin);
+                let upload = self.blobs.begin_upload(&UploadOperation::PutBlob(put.clone()));
+                progress.blob = Some((put, upload));
             }
             StepKind::BlobPart(bytes) => self.write(progress, bytes).await?,
             StepKind::BlobEnd => {
-                let (operation, upload) = progress.blob.take().ok_or(ErrorCode::InternalError)?;
+                let (put, upload) = progress.blob.take().ok_or(ErrorCode::InternalError)?;
                 progress.counts.blobs += 1;
-                let is_written = self.put(account, &operation, upload.finish().await?).await?;
+                let is_written = self.put(account, put, upload.finish().await?).await?;
                 progress.counts.blobs_written += u64::from(is_written);
             }
         }
@@ -191,7 +191,7 @@ impl<E: Engine, X: Extents> Seeder<E, X> {
             public_access: None,
             encryption: ContainerEncryption::default(),
         };
-        let created = self.blobs.execute(Caller::owner(account), &create, None).await;
+        let created = self.blobs.execute(Caller::owner(account), &create).await;
         unless(ErrorCode::ContainerAlreadyExists, created.map(drop))
     }
 
@@ -201,13 +201,7 @@ impl<E: Engine, X: Extents> Seeder<E, X> {
     }
 
     /// Returns whether the blob was put: not if it has the same bytes and content type.
-    async fn put(
-        &self,
-        account: &str,
-        operation: &blob::Operation,
-        uploaded: Uploaded,
-    ) -> Result<bool, ServiceError> {
-        let blob::Operation::PutBlob(put) = operation else { return Err(ErrorCode::InternalError.into()) };
+    async fn put(&self, account: &str, put: PutBlob, uploaded: Uploaded) -> Result<bool, ServiceError> {
         let get = blob::Operation::GetBlobProperties {
             blob: put.blob.clone(),
             revision: Revision::Base,
@@ -216,7 +210,7 @@ impl<E: Engine, X: Extents> Seeder<E, X> {
             encryption: Encryption::default(),
         };
         let caller = Caller::owner(account);
-        let stored = self.blobs.execute(caller, &get, None).await;
+        let stored = self.blobs.execute(caller, &get).await;
         if let Ok(blob::Reply::Blob(stored)) = stored.map(|answer| answer.reply) {
             let stored = stored.state;
             let is_same = stored.of_type == OfType::Block
@@ -228,7 +222,7 @@ impl<E: Engine, X: Extents> Seeder<E, X> {
                 return Ok(false);
             }
         }
-        self.blobs.execute(caller, operation, Some(uploaded)).await.map(|_| true)
+        self.blobs.execute_upload(caller, &UploadOperation::PutBlob(put), uploaded).await.map(|_| true)
     }
 }
 
@@ -248,7 +242,7 @@ fn put_blob(BlobBegin { container, name, content_type }: BlobBegin) -> PutBlob {
     PutBlob {
         blob: BlobPath { container, blob: name },
         new: NewBlob { http, ..NewBlob::default() },
-        content: NewContent::Block(upload),
+        upload,
         preconditions: Preconditions::default(),
     }
 }

@@ -62,7 +62,7 @@ async fn blob(seeder: &InMemory, container: &str, name: &str) -> Option<(Vec<u8>
         preconditions: Preconditions::default(),
         encryption: Encryption::default(),
     });
-    let answer = seeder.blobs.execute(Caller::owner(ACCOUNT), &get, None).await.ok()?;
+    let answer = seeder.blobs.execute(Caller::owner(ACCOUNT), &get).await.ok()?;
     let blob::Reply::Content(content) = answer.reply else { panic!() };
     let (mut bytes, mut download) = (Vec::new(), answer.content?);
     while let Some(pieces) = download.next().await.unwrap() {

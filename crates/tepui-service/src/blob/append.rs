@@ -3,7 +3,6 @@
 use super::change::changed;
 use super::contents;
 use super::precondition::{check_key, require_mutable, require_type, require_unsealed};
-use super::put::no_bytes;
 use super::service::{Context, NextStep};
 use super::slot::{BlobSlot, written};
 use super::upload::Uploaded;
@@ -13,7 +12,7 @@ use crate::record::{Content, ContentHead, PieceRow, StoredBlob, StoredPiece};
 use crate::transact::Outcome;
 use tepui_model::blob::block::MAX_COMMITTED_BLOCKS;
 use tepui_model::blob::{
-    self, AppendBlock, AppendConditions, BlobPath, BlobType, Changed, OfType, Preconditions, Reply,
+    AppendBlock, AppendConditions, BlobPath, BlobType, Changed, OfType, Preconditions, Reply,
 };
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::Snapshot;
@@ -21,7 +20,7 @@ use tepui_storage::Snapshot;
 pub(super) async fn append_block<S: Snapshot>(
     context: &Context<'_, S>,
     append: &AppendBlock,
-    uploaded: Option<&Uploaded>,
+    uploaded: &Uploaded,
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let mut writes = WriteSet::new(context.snapshot);
     let slot = BlobSlot::find(context, &mut writes, &append.blob).await?;
@@ -31,7 +30,6 @@ pub(super) async fn append_block<S: Snapshot>(
     check_key(blob, &append.encryption)?;
     require_mutable(blob, context.now)?;
     slot.precondition_check(&append.preconditions, context.now).for_write(blob)?;
-    let uploaded = uploaded.ok_or_else(no_bytes)?;
     append.append.check(blob.bytes, uploaded.bytes)?;
     let OfType::Append { committed_blocks, sealed } = blob.of_type else {
         return Err(ErrorCode::InvalidBlobType.into());
@@ -42,11 +40,8 @@ pub(super) async fn append_block<S: Snapshot>(
     if uploaded.bytes == 0 {
         return Err(ErrorCode::InvalidHeaderValue.into());
     }
-    let declared = match &append.piece {
-        blob::Piece::Sent(upload) => upload.checksums,
-        blob::Piece::FromUrl(from) => from.checksums,
-    };
-    let checksums = declared.answered(&uploaded.check(&declared)?);
+    let declared = append.piece.checksums();
+    let checksums = declared.answered(&uploaded.check(declared)?);
     let offset = blob.bytes;
     let mut new = changed(context, &slot, blob);
     new.of_type = OfType::Append { committed_blocks: committed_blocks + 1, sealed };

@@ -4,7 +4,7 @@ use super::contents;
 use super::cursor::RowCursor;
 use super::encryption::stored_metadata;
 use super::precondition::{check_key, check_keys, require_not_archived, require_type};
-use super::put::{new_blob, no_bytes};
+use super::put::new_blob;
 use super::service::{Context, NextStep};
 use super::slot::{BlobSlot, Progress, written};
 use super::staged;
@@ -20,8 +20,8 @@ use crate::transact::Outcome;
 use std::collections::HashMap;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    self, BlobPath, BlobType, BlockId, BlockList, BlockListType, BlockSearch, Changed, CustomerKey,
-    ListedBlock, OfType, Preconditions, PutBlock, PutBlockList, Reply, Revision,
+    BlobPath, BlobType, BlockId, BlockList, BlockListType, BlockSearch, Changed, CustomerKey, ListedBlock,
+    OfType, Preconditions, PutBlock, PutBlockList, Reply, Revision,
 };
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Extent, Snapshot};
@@ -37,7 +37,7 @@ const DISCARDED_AT_ONCE: usize = 1000;
 pub(super) async fn put_block<S: Snapshot>(
     context: &Context<'_, S>,
     put: &PutBlock,
-    uploaded: Option<&Uploaded>,
+    uploaded: &Uploaded,
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let mut writes = WriteSet::new(context.snapshot);
     let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
@@ -57,33 +57,26 @@ pub(super) async fn put_block<S: Snapshot>(
     }
     staged::mark(&mut writes, &slot, &put.id).await?;
     check_count(context, &slot).await?;
-    let uploaded = uploaded.ok_or_else(no_bytes)?;
-    if uploaded.bytes == 0 {
-        let error = ServiceError::new(ErrorCode::InvalidHeaderValue);
-        return Err(error.with_detail("HeaderName", "Content-Length").with_detail("HeaderValue", "0"));
-    }
-    let declared = match &put.piece {
-        blob::Piece::Sent(upload) => upload.checksums,
-        blob::Piece::FromUrl(from) => from.checksums,
-    };
-    let computed = uploaded.check(&declared)?;
     let content = match uploaded.location {
-        UploadLocation::Extent(extent) if uploaded.is_encrypted => Some(BlockContent::Encrypted(extent)),
-        UploadLocation::Extent(extent) => Some(BlockContent::Extent(extent)),
-        UploadLocation::Zeros(bytes) => Some(BlockContent::Zeros(bytes)),
-        // A check before the body was received.
-        UploadLocation::InMemory(_) => None,
+        UploadLocation::Extent(extent) if uploaded.is_encrypted => BlockContent::Encrypted(extent),
+        UploadLocation::Extent(extent) => BlockContent::Extent(extent),
+        UploadLocation::Zeros(bytes) if bytes > 0 => BlockContent::Zeros(bytes),
+        // No byte of a block stays in memory, so there was none.
+        UploadLocation::Zeros(_) | UploadLocation::InMemory(_) => {
+            let error = ServiceError::new(ErrorCode::InvalidHeaderValue);
+            return Err(error.with_detail("HeaderName", "Content-Length").with_detail("HeaderValue", "0"));
+        }
     };
-    if let Some(content) = content {
-        let key = keyspace::block(slot.container, slot.name(), &put.id);
-        if let Some(row) = writes.get(&key).await? {
-            contents::release_block(&mut writes, StoredBlock::decode(&row)?.content).await?;
-        }
-        if let Some(extent) = content.extent() {
-            contents::add_extent(&mut writes, extent).await?;
-        }
-        writes.put_stamped(key, StoredBlock { put: context.now, content, key: put.encryption.key }.encode());
+    let declared = put.piece.checksums();
+    let computed = uploaded.check(declared)?;
+    let key = keyspace::block(slot.container, slot.name(), &put.id);
+    if let Some(row) = writes.get(&key).await? {
+        contents::release_block(&mut writes, StoredBlock::decode(&row)?.content).await?;
     }
+    if let Some(extent) = content.extent() {
+        contents::add_extent(&mut writes, extent).await?;
+    }
+    writes.put_stamped(key, StoredBlock { put: context.now, content, key: put.encryption.key }.encode());
     let reply = Reply::BlockPut {
         checksums: declared.answered(&computed),
         encryption: put.encryption.without_secret(),

@@ -4,7 +4,7 @@ use super::contents;
 use super::encryption::stored_metadata;
 use super::pending;
 use super::precondition::{check_key, require_not_archived};
-use super::put::{new_blob, no_bytes, store};
+use super::put::{find_destination, new_blob, store};
 use super::service::{Context, LocatedContent, NextStep, layout};
 use super::slot::{BlobSlot, Progress, written};
 use super::tier;
@@ -15,9 +15,9 @@ use crate::record::{StoredBlob, StoredTier};
 use crate::transact::Outcome;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    AccessTier, BlobPath, BlobType, Checksums, ContentMd5, CopyBlob, CopyPace, CopySource, CopyState,
+    AccessTier, BlobType, Checksums, Conditions, ContentMd5, CopyBlob, CopyPace, CopySource, CopyState,
     CopyStatus, CopyTags, Encryption, HttpProperties, NewBlob, OfType, Preconditions, PutBlobFromUrl,
-    RehydratePriority, Reply, Revision, SourcePlace, Tags, Unmet, Validators,
+    RehydratePriority, Reply, SourceBlob, SourcePlace, Tags, Unmet, Validators,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, guid};
@@ -64,32 +64,78 @@ pub(super) async fn find_source<S: Snapshot>(
     source: &CopySource,
     style: SourceErrorStyle,
 ) -> Result<Option<StoredBlob>, ServiceError> {
-    let SourcePlace::Here { account, blob, revision } = &source.place else { return Ok(None) };
-    let found = find_here(context, account, blob, *revision).await;
-    let found = found.map_err(|error| style.error(error))?;
-    let container = blob.container.as_str();
-    let validators = Validators { changed: found.changed, container, tags: &found.tags };
-    source.conditions.check_read(&validators).map_err(|unmet| style.unmet(unmet))?;
-    // Requests have no header for the key of a source.
-    check_key(&found, &Encryption::default())?;
-    Ok(Some(found))
+    match &source.place {
+        SourcePlace::Here(blob) => find_here(context, blob, &source.conditions, style).await.map(Some),
+        SourcePlace::Elsewhere | SourcePlace::Fetched(_) => Ok(None),
+    }
 }
 
 async fn find_here<S: Snapshot>(
     context: &Context<'_, S>,
-    account: &str,
-    path: &BlobPath,
-    revision: Revision,
+    source: &SourceBlob,
+    conditions: &Conditions,
+    style: SourceErrorStyle,
 ) -> Result<StoredBlob, ServiceError> {
-    let mut writes = WriteSet::new(context.snapshot);
-    let slot = BlobSlot::find_in(context, &mut writes, (account, context.source_allowed), path).await?;
-    slot.revision(&writes, revision).await.map(|(blob, _)| blob)
+    let SourceBlob { account, blob, revision } = source;
+    let find = async {
+        let mut writes = WriteSet::new(context.snapshot);
+        let slot = BlobSlot::find_in(context, &mut writes, (account, context.source_allowed), blob).await?;
+        slot.revision(&writes, *revision).await.map(|(blob, _)| blob)
+    };
+    let found = find.await.map_err(|error| style.error(error))?;
+    let container = blob.container.as_str();
+    let validators = Validators { changed: found.changed, container, tags: &found.tags };
+    conditions.check_read(&validators).map_err(|unmet| style.unmet(unmet))?;
+    // Requests have no header for the key of a source.
+    check_key(&found, &Encryption::default())?;
+    Ok(found)
 }
 
+/// What a copy is given as its content.
+#[derive(Clone, Copy)]
+pub(super) enum CopyContent<'a> {
+    /// That of a blob of this server.
+    Shared(&'a SourceBlob),
+    Fetched(&'a Uploaded),
+}
+
+/// The same, with the source.
+enum FoundContent<'a> {
+    Shared(StoredBlob),
+    /// The source, if it is on this server.
+    Fetched(Option<StoredBlob>, &'a Uploaded),
+}
+
+impl<'a> FoundContent<'a> {
+    async fn find<S: Snapshot>(
+        context: &Context<'_, S>,
+        content: CopyContent<'a>,
+        source: &CopySource,
+        style: SourceErrorStyle,
+    ) -> Result<Self, ServiceError> {
+        Ok(match content {
+            CopyContent::Shared(blob) => {
+                Self::Shared(find_here(context, blob, &source.conditions, style).await?)
+            }
+            CopyContent::Fetched(uploaded) => {
+                Self::Fetched(find_source(context, source, style).await?, uploaded)
+            }
+        })
+    }
+
+    fn source(&self) -> Option<&StoredBlob> {
+        match self {
+            Self::Shared(source) => Some(source),
+            Self::Fetched(source, _) => source.as_ref(),
+        }
+    }
+}
+
+/// Copy Blob, and Copy Blob From URL.
 pub(super) async fn copy_blob<S: Snapshot>(
     context: &Context<'_, S>,
     copy: &CopyBlob,
-    uploaded: Option<&Uploaded>,
+    content: CopyContent<'_>,
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let (style, declared) = match &copy.pace {
         CopyPace::Background if is_own(context, &copy.source) => {
@@ -100,55 +146,11 @@ pub(super) async fn copy_blob<S: Snapshot>(
     };
     let mut writes = WriteSet::new(context.snapshot);
     let slot = BlobSlot::find(context, &mut writes, &copy.blob).await?;
-    let source = find_source(context, &copy.source, style).await?;
-    let blob_type = source.as_ref().map_or(BlobType::Block, |blob| blob.of_type.blob_type());
-    // Only block blobs are copied synchronously.
-    if matches!(copy.pace, CopyPace::Waiting(_)) && blob_type != BlobType::Block {
-        return Err(ErrorCode::InvalidBlobType.into());
-    }
-    let check = slot.precondition_check(&copy.preconditions, context.now);
-    check.for_create(slot.base.as_ref(), blob_type, context.allowed)?;
-    tier::check_new(copy.tier, blob_type)?;
-    // All bytes are encrypted synchronously, and a page blob may have very many zeros.
-    let is_long = source.as_ref().is_some_and(|source| source.bytes > MAX_WAITING_BYTES);
-    if is_long && copy.encryption.key.is_some() {
-        return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
-    }
-    require_infinite(slot.base.as_ref(), &copy.preconditions, context)?;
-    let given = NewBlob {
-        metadata: copy.metadata.clone(),
-        tags: tags(&copy.tags, source.as_ref()),
-        tier: copy.tier,
-        encryption: copy.encryption.clone(),
-        immutability: copy.immutability,
-        legal_hold: copy.legal_hold,
-        ..NewBlob::default()
-    };
-    let of_type = match source.as_ref().map(|blob| blob.of_type) {
-        Some(OfType::Append { committed_blocks, sealed }) => {
-            OfType::Append { committed_blocks, sealed: copy.seal.unwrap_or(sealed) }
-        }
-        Some(of_type) => of_type,
-        None => OfType::Block,
-    };
-    if slot.discard_blocks(&mut writes).await? == Progress::Partial {
+    let content = FoundContent::find(context, content, &copy.source, style).await?;
+    let Some(mut new) = destination(context, &mut writes, &slot, copy, content.source()).await? else {
         return Ok(writes.finish(NextStep::Continue));
-    }
-    let mut new = new_blob(context, &slot, &given, of_type);
-    let properties = SourceProperties::of(source.as_ref(), &copy.source);
-    new.http = properties.http;
-    if new.metadata.is_empty() {
-        new.metadata = properties.metadata;
-    }
-    new.metadata = stored_metadata(&new.metadata, &copy.encryption)?;
-    if let Some(source) = &source {
-        new.tier = tier_of_copy(context, source, copy.tier, copy.priority, new.tier)
-            .map_err(|code| archived(context, code, &copy.source))?;
-    }
-    if copy.goes_on() {
-        return start(context, writes, &slot, new, copy).await;
-    }
-    let computed = fill(context, &mut writes, &mut new, source.as_ref(), uploaded, &declared).await?;
+    };
+    let computed = fill(context, &mut writes, &mut new, &content, &declared).await?;
     if matches!(copy.pace, CopyPace::Waiting(_)) && new.bytes > MAX_WAITING_BYTES {
         return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
     }
@@ -163,6 +165,85 @@ pub(super) async fn copy_blob<S: Snapshot>(
         CopyPace::Background => reply(Checksums::default()).into(),
         CopyPace::Waiting(declared) => synchronous_reply(reply, &declared, &computed, &new),
     }))
+}
+
+/// Starts a copy that goes on after the reply: writes an empty blob as its destination.
+pub(super) async fn start_copy<S: Snapshot>(
+    context: &Context<'_, S>,
+    copy: &CopyBlob,
+    copy_id: &str,
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let mut writes = WriteSet::new(context.snapshot);
+    let slot = BlobSlot::find(context, &mut writes, &copy.blob).await?;
+    let Some(mut new) = destination(context, &mut writes, &slot, copy, None).await? else {
+        return Ok(writes.finish(NextStep::Continue));
+    };
+    let total = match &copy.source.place {
+        SourcePlace::Fetched(head) => head.bytes.unwrap_or(0),
+        SourcePlace::Here(_) | SourcePlace::Elsewhere => 0,
+    };
+    let status = CopyStatus::Pending;
+    new.copy = Some(Box::new(state(copy, copy_id, status, (0, total))));
+    pending::put_record(&mut writes, &slot, copy_id, context.now);
+    slot.replace(context, &mut writes, &new).await?;
+    let (copy_id, checksums) = (copy_id.to_owned(), Checksums::default());
+    Ok(writes.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
+}
+
+/// The new blob without its content. `None`: something has to be discarded first, in a commit of its own. `source`: if it
+/// is on this server.
+async fn destination<S: Snapshot>(
+    context: &Context<'_, S>,
+    writes: &mut WriteSet<'_, S>,
+    slot: &BlobSlot<'_>,
+    copy: &CopyBlob,
+    source: Option<&StoredBlob>,
+) -> Result<Option<StoredBlob>, ServiceError> {
+    let blob_type = source.map_or(BlobType::Block, |blob| blob.of_type.blob_type());
+    // Only block blobs are copied synchronously.
+    if matches!(copy.pace, CopyPace::Waiting(_)) && blob_type != BlobType::Block {
+        return Err(ErrorCode::InvalidBlobType.into());
+    }
+    let check = slot.precondition_check(&copy.preconditions, context.now);
+    check.for_create(slot.base.as_ref(), blob_type, context.allowed)?;
+    tier::check_new(copy.tier, blob_type)?;
+    // All bytes are encrypted synchronously, and a page blob may have very many zeros.
+    let is_long = source.is_some_and(|source| source.bytes > MAX_WAITING_BYTES);
+    if is_long && copy.encryption.key.is_some() {
+        return Err(ServiceError::new(ErrorCode::CannotVerifyCopySource).with_status(409));
+    }
+    require_infinite(slot.base.as_ref(), &copy.preconditions, context)?;
+    let given = NewBlob {
+        metadata: copy.metadata.clone(),
+        tags: tags(&copy.tags, source),
+        tier: copy.tier,
+        encryption: copy.encryption.clone(),
+        immutability: copy.immutability,
+        legal_hold: copy.legal_hold,
+        ..NewBlob::default()
+    };
+    let of_type = match source.map(|blob| blob.of_type) {
+        Some(OfType::Append { committed_blocks, sealed }) => {
+            OfType::Append { committed_blocks, sealed: copy.seal.unwrap_or(sealed) }
+        }
+        Some(of_type) => of_type,
+        None => OfType::Block,
+    };
+    if slot.discard_blocks(writes).await? == Progress::Partial {
+        return Ok(None);
+    }
+    let mut new = new_blob(context, slot, &given, of_type);
+    let properties = SourceProperties::of(source, &copy.source);
+    new.http = properties.http;
+    if new.metadata.is_empty() {
+        new.metadata = properties.metadata;
+    }
+    new.metadata = stored_metadata(&new.metadata, &copy.encryption)?;
+    if let Some(source) = source {
+        new.tier = tier_of_copy(context, source, copy.tier, copy.priority, new.tier)
+            .map_err(|code| archived(context, code, &copy.source))?;
+    }
+    Ok(Some(new))
 }
 
 /// The reply to a synchronous copy. Fidelity: it has the MD5 if the request declares one, and else the CRC64.
@@ -197,30 +278,6 @@ fn state(copy: &CopyBlob, id: &str, status: CopyStatus, progress: (u64, u64)) ->
     }
 }
 
-/// Writes an empty blob as the destination of a pending copy.
-async fn start<S: Snapshot>(
-    context: &Context<'_, S>,
-    mut writes: WriteSet<'_, S>,
-    slot: &BlobSlot<'_>,
-    mut new: StoredBlob,
-    copy: &CopyBlob,
-) -> Result<Outcome<NextStep>, ServiceError> {
-    let copy_id = match context.starting {
-        Some(starting) => starting.id().to_owned(),
-        None => guid::print((context.random_ids)()),
-    };
-    let total = match &copy.source.place {
-        SourcePlace::Fetched(head) => head.bytes.unwrap_or(0),
-        SourcePlace::Here { .. } | SourcePlace::Elsewhere => 0,
-    };
-    let status = CopyStatus::Pending;
-    new.copy = Some(Box::new(state(copy, &copy_id, status, (0, total))));
-    pending::put_record(&mut writes, slot, &copy_id, context.now);
-    slot.replace(context, &mut writes, &new).await?;
-    let checksums = Checksums::default();
-    Ok(writes.finish(Reply::CopyStarted { written: written(&new), copy_id, status, checksums }.into()))
-}
-
 /// The properties that a copy takes over from its source.
 #[derive(Default)]
 struct SourceProperties {
@@ -235,42 +292,43 @@ impl SourceProperties {
             (None, SourcePlace::Fetched(head)) => {
                 Self { http: head.http.clone(), metadata: head.metadata.clone() }
             }
-            (None, SourcePlace::Here { .. } | SourcePlace::Elsewhere) => Self::default(),
+            (None, SourcePlace::Here(_) | SourcePlace::Elsewhere) => Self::default(),
         }
     }
 }
 
 /// Whether a source is in the destination's account, and the caller may read all of it.
 fn is_own<S: Snapshot>(context: &Context<'_, S>, source: &CopySource) -> bool {
-    let same = matches!(&source.place, SourcePlace::Here { account, .. } if account == context.account);
+    let same = matches!(&source.place, SourcePlace::Here(blob) if blob.account == context.account);
     same && context.source_allowed == Allowed::Fully
 }
 
 pub(super) async fn put_blob_from_url<S: Snapshot>(
     context: &Context<'_, S>,
     put: &PutBlobFromUrl,
-    uploaded: Option<&Uploaded>,
+    content: CopyContent<'_>,
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let mut writes = WriteSet::new(context.snapshot);
-    let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
-    let check = slot.precondition_check(&put.preconditions, context.now);
-    check.for_create(slot.base.as_ref(), BlobType::Block, context.allowed)?;
-    tier::check_new(put.new.tier, BlobType::Block)?;
-    let source = find_source(context, &put.source, SourceErrorStyle::AsCopySource).await?;
-    if let Some(source) = &source {
+    let destination = (&put.blob, &put.new, &put.preconditions);
+    let slot = find_destination(context, &mut writes, destination, BlobType::Block).await?;
+    let style = SourceErrorStyle::AsCopySource;
+    let content = FoundContent::find(context, content, &put.source, style).await?;
+    if let Some(source) = content.source() {
         require_readable(context, source, &put.source)?;
+    }
+    if let FoundContent::Shared(source) = &content
+        && source.of_type.blob_type() == BlobType::Page
+    {
         // A block blob cannot share the content of a page blob.
-        if source.of_type.blob_type() == BlobType::Page && uploaded.is_none() {
-            return Err(ErrorCode::InvalidBlobType.into());
-        }
+        return Err(ErrorCode::InvalidBlobType.into());
     }
     let mut given = put.new.clone();
-    given.tags = tags(&put.tags, source.as_ref());
+    given.tags = tags(&put.tags, content.source());
     if slot.discard_blocks(&mut writes).await? == Progress::Partial {
         return Ok(writes.finish(NextStep::Continue));
     }
     let mut new = new_blob(context, &slot, &given, OfType::Block);
-    let properties = SourceProperties::of(source.as_ref(), &put.source);
+    let properties = SourceProperties::of(content.source(), &put.source);
     if put.copy_properties {
         let (http, theirs) = (&mut new.http, properties.http);
         http.content_type = http.content_type.take().or(theirs.content_type);
@@ -283,7 +341,7 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
         new.metadata = properties.metadata;
     }
     new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
-    let computed = fill(context, &mut writes, &mut new, source.as_ref(), uploaded, &put.checksums).await?;
+    let computed = fill(context, &mut writes, &mut new, &content, &put.checksums).await?;
     if let Some(md5) = computed.md5 {
         new.http.content_md5 = Some(md5.into());
     }
@@ -293,30 +351,29 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
     Ok(writes.finish(step))
 }
 
-/// Sets the content of a copy: fetched bytes, or else the content of the source, which is then shared.
+/// Sets the content of a copy. Returns the checksums of it that are known.
 async fn fill<S: Snapshot>(
     context: &Context<'_, S>,
     writes: &mut WriteSet<'_, S>,
     new: &mut StoredBlob,
-    source: Option<&StoredBlob>,
-    uploaded: Option<&Uploaded>,
+    content: &FoundContent<'_>,
     declared: &Checksums,
 ) -> Result<Checksums, ServiceError> {
-    if let Some(uploaded) = uploaded {
-        let computed = uploaded.check(declared)?;
-        new.bytes = uploaded.bytes;
-        let fresh = ContentId::new(context.now, (context.random_ids)());
-        new.content = store(writes, uploaded, fresh).await?;
-        return Ok(computed);
+    match content {
+        FoundContent::Fetched(_, uploaded) => {
+            let computed = uploaded.check(declared)?;
+            new.bytes = uploaded.bytes;
+            let fresh = ContentId::new(context.now, (context.random_ids)());
+            new.content = store(writes, uploaded, fresh).await?;
+            Ok(computed)
+        }
+        FoundContent::Shared(source) => {
+            contents::add_reference(writes, &source.content).await?;
+            new.bytes = source.bytes;
+            new.content = source.content.clone();
+            Ok(Checksums { md5: source.http.content_md5.as_ref().and_then(ContentMd5::sum), crc64: None })
+        }
     }
-    let source = source.ok_or_else(no_bytes)?;
-    if *declared != Checksums::default() {
-        return Err(no_bytes());
-    }
-    contents::add_reference(writes, &source.content).await?;
-    new.bytes = source.bytes;
-    new.content = source.content.clone();
-    Ok(Checksums { md5: source.http.content_md5.as_ref().and_then(ContentMd5::sum), crc64: None })
 }
 
 fn tags(tags: &CopyTags, source: Option<&StoredBlob>) -> Tags {
@@ -337,7 +394,7 @@ pub(super) fn require_readable<S: Snapshot>(
 
 /// The error of an archived source: of another account, like any source that cannot be read.
 fn archived<S: Snapshot>(context: &Context<'_, S>, code: ErrorCode, source: &CopySource) -> ServiceError {
-    let foreign = matches!(&source.place, SourcePlace::Here { account, .. } if account != context.account);
+    let foreign = matches!(&source.place, SourcePlace::Here(blob) if blob.account != context.account);
     match code {
         ErrorCode::BlobArchived if foreign => SourceErrorStyle::AsCopySource.error(code.into()),
         code => code.into(),

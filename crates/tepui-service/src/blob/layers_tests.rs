@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tepui_model::blob::{
     BlobName, BlobPath, ByteRange, Checksums, ContainerEncryption, ContainerName, CustomerKey,
-    CustomerSecret, DeleteBlob, Encryption, GetBlob, GetPageRanges, NewBlob, NewContent, Operation,
-    PageRange, PageState, PageWrite, Preconditions, PreviousSnapshot, PutBlob, PutPages, Reply, Revision,
-    SequenceConditions, SetBlobProperties, TierConditions, Upload,
+    CustomerSecret, DeleteBlob, EmptyContent, Encryption, GetBlob, GetPageRanges, NewBlob, Operation,
+    PageRange, PageState, PageWrite, Piece, Preconditions, PreviousSnapshot, PutEmptyBlob, PutPages, Reply,
+    Revision, SequenceConditions, SetBlobProperties, TierConditions, Upload, UploadOperation,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::time::ManualClock;
@@ -52,40 +52,38 @@ impl Disk {
         })
         .await
         .unwrap();
-        let content = NewContent::Page { bytes: PAGES * PAGE, sequence_number: 0 };
+        let content = EmptyContent::Page { bytes: PAGES * PAGE, sequence_number: 0 };
         let new = NewBlob { encryption, ..NewBlob::default() };
         let preconditions = Preconditions::default();
-        disk.run(Operation::PutBlob(PutBlob { blob: path(), new, content, preconditions })).await.unwrap();
+        let put = PutEmptyBlob { blob: path(), new, content, preconditions };
+        disk.run(Operation::PutEmptyBlob(put)).await.unwrap();
         disk
     }
 
     async fn run(&self, operation: Operation) -> Result<Reply, ErrorCode> {
-        let done = self.service.execute(Caller::owner("acct"), &operation, None).await;
+        let done = self.service.execute(Caller::owner("acct"), &operation).await;
         done.map(|answer| answer.reply).map_err(|error| error.code)
     }
 
     /// Writes pages, or clears them.
     async fn write(&self, pages: &Range<u64>, fill: Option<u8>) {
-        let upload = Upload { bytes: None, max_bytes: 1 << 22, checksums: Checksums::default() };
-        let write = match fill {
-            Some(_) => PageWrite::Update(tepui_model::blob::Piece::Sent(upload)),
-            None => PageWrite::Clear,
-        };
         let range = ByteRange { first: pages.start * PAGE, last: Some(pages.end * PAGE - 1) };
-        let operation = Operation::PutPages(PutPages {
+        let write = PageWrite {
             blob: path(),
             pages: PageRange::new(range).unwrap(),
-            write,
             sequence: SequenceConditions::default(),
             preconditions: Preconditions::default(),
             encryption: self.encryption.clone(),
-        });
-        let Some(fill) = fill else { return drop(self.run(operation).await.unwrap()) };
-        let mut upload = self.service.begin_upload(&operation).unwrap();
+        };
+        let Some(fill) = fill else {
+            return drop(self.run(Operation::ClearPages(write)).await.unwrap());
+        };
+        let upload = Upload { bytes: None, max_bytes: 1 << 22, checksums: Checksums::default() };
+        let operation = UploadOperation::PutPages(PutPages { write, piece: Piece::Sent(upload) });
+        let mut upload = self.service.begin_upload(&operation);
         upload.write(vec![fill; ((pages.end - pages.start) * PAGE) as usize].into()).await.unwrap();
         let uploaded = upload.finish().await.unwrap();
-        let done = self.service.execute(Caller::owner("acct"), &operation, Some(uploaded)).await;
-        done.map(drop).unwrap();
+        self.service.execute_upload(Caller::owner("acct"), &operation, uploaded).await.unwrap();
     }
 
     async fn resize(&self, pages: u64) {
@@ -134,7 +132,7 @@ impl Disk {
             preconditions: Preconditions::default(),
             encryption: self.encryption.clone(),
         });
-        let answer = self.service.execute(Caller::owner("acct"), &operation, None).await.unwrap();
+        let answer = self.service.execute(Caller::owner("acct"), &operation).await.unwrap();
         let (mut download, mut read) = (answer.content.unwrap(), Vec::new());
         while let Some(pieces) = download.next().await.unwrap() {
             pieces.iter().for_each(|bytes| read.extend_from_slice(bytes));

@@ -8,8 +8,8 @@ use tepui_model::blob::name::LOGS;
 use tepui_model::blob::{
     BlobInclude, BlobMarker, BlobName, BlobPath, BlobSink, Checksums, Conditions, ContainerEncryption,
     ContainerName, ContentMd5, DeleteBlob, Detail, Encryption, EtagMatch, HttpProperties, ListBlobs,
-    ListedBlob, NewBlob, NewContent, Operation, Preconditions, PutBlob, Reply, Revision, TierConditions,
-    operation,
+    ListedBlob, NewBlob, Operation, Preconditions, PutBlob, Reply, Revision, TierConditions, Upload,
+    UploadOperation,
 };
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError};
@@ -43,12 +43,17 @@ pub(super) fn check(operation: &Operation) -> Result<(), ErrorCode> {
     }
 }
 
+/// Whether a client may upload to this blob: not in the container of logs.
+pub(super) fn check_upload(blob: &BlobPath) -> Result<(), ErrorCode> {
+    if blob.container.is_logs() { Err(ErrorCode::AuthorizationFailure) } else { Ok(()) }
+}
+
 impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Writes a log. One of that name must not exist, unless it is the same: it may be there already after an attempt whose
     /// outcome was unknown.
     pub async fn put_log(&self, account: &str, log: &NewLog) -> Result<(), ServiceError> {
         let caller = Caller::server(account);
-        let operation = Operation::PutBlob(put(log)?);
+        let operation = UploadOperation::PutBlob(put(log)?);
         let outcome = match self.send_log(caller, &operation, log).await {
             Err((error, _)) if error.code == ErrorCode::ContainerNotFound => {
                 self.create_logs(caller).await?;
@@ -70,17 +75,15 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     async fn send_log(
         &self,
         caller: Caller<'_>,
-        operation: &Operation,
+        operation: &UploadOperation,
         log: &NewLog,
     ) -> Result<(), (ServiceError, Option<ContentMd5>)> {
         let failed = |error| (error, None);
-        let Some(mut upload) = self.begin_upload(operation) else {
-            return Err(failed(ErrorCode::InternalError.into()));
-        };
+        let mut upload = self.begin_upload(operation);
         upload.write(log.text.clone()).await.map_err(failed)?;
         let uploaded = upload.finish().await.map_err(failed)?;
         let md5 = uploaded.checksums.md5.map(ContentMd5::from);
-        self.execute(caller, operation, Some(uploaded)).await.map(drop).map_err(|error| (error, md5))
+        self.execute_upload(caller, operation, uploaded).await.map(drop).map_err(|error| (error, md5))
     }
 
     async fn create_logs(&self, caller: Caller<'_>) -> Result<(), ServiceError> {
@@ -90,7 +93,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             public_access: None,
             encryption: ContainerEncryption::default(),
         };
-        match self.execute(caller, &create, None).await {
+        match self.execute(caller, &create).await {
             Err(error) if error.code != ErrorCode::ContainerAlreadyExists => Err(error),
             _ => Ok(()),
         }
@@ -109,7 +112,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             preconditions: Preconditions::default(),
             encryption: Encryption::default(),
         };
-        match self.execute(caller, &get, None).await?.reply {
+        match self.execute(caller, &get).await?.reply {
             Reply::Blob(found) => Ok(found.state.http.content_md5.as_ref() == Some(md5)),
             _ => Ok(false),
         }
@@ -146,7 +149,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             permanently: false,
             preconditions: Preconditions::default(),
         });
-        match self.execute(Caller::server(account), &delete, None).await {
+        match self.execute(Caller::server(account), &delete).await {
             Err(error) if error.status() != 404 => Err(error),
             _ => Ok(()),
         }
@@ -185,11 +188,7 @@ fn put(log: &NewLog) -> Result<PutBlob, ServiceError> {
     Ok(PutBlob {
         blob: path(&log.name)?,
         new: NewBlob { http, metadata: log.metadata.clone(), ..NewBlob::default() },
-        content: NewContent::Block(operation::Upload {
-            bytes: Some(bytes),
-            max_bytes: bytes,
-            checksums: Checksums::default(),
-        }),
+        upload: Upload { bytes: Some(bytes), max_bytes: bytes, checksums: Checksums::default() },
         preconditions: Preconditions { conditions, ..Preconditions::default() },
     })
 }

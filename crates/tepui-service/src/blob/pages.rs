@@ -3,7 +3,6 @@
 use super::change::changed;
 use super::layers::{Layer, Span, SpanKind, cut, is_below, layered, own_layer, put_merged, slice};
 use super::precondition::{check_key, require_mutable, require_type};
-use super::put::no_bytes;
 use super::service::{Context, NextStep};
 use super::slot::{BlobSlot, Progress, written};
 use super::upload::Uploaded;
@@ -14,7 +13,7 @@ use crate::record::{Content, PieceSource, StoredBlob};
 use crate::transact::Outcome;
 use std::ops::Range;
 use tepui_model::blob::{
-    self, BlobType, ByteRange, Changed, Checksums, GetPageRanges, OfType, PageRanges, PageState, PageWrite,
+    BlobType, ByteRange, Changed, Checksums, GetPageRanges, OfType, PageRanges, PageState, PageWrite,
     PreviousSnapshot, PutPages, Reply, Revision,
 };
 use tepui_model::{ErrorCode, ServiceError};
@@ -26,7 +25,23 @@ const MAX_RANGES: usize = 10_000;
 pub(super) async fn put_pages<S: Snapshot>(
     context: &Context<'_, S>,
     put: &PutPages,
-    uploaded: Option<&Uploaded>,
+    uploaded: &Uploaded,
+) -> Result<Outcome<NextStep>, ServiceError> {
+    write_pages(context, &put.write, Some((uploaded, put.piece.checksums()))).await
+}
+
+pub(super) async fn clear_pages<S: Snapshot>(
+    context: &Context<'_, S>,
+    clear: &PageWrite,
+) -> Result<Outcome<NextStep>, ServiceError> {
+    write_pages(context, clear, None).await
+}
+
+/// Writes bytes with declared checksums. `None`: clears the pages.
+async fn write_pages<S: Snapshot>(
+    context: &Context<'_, S>,
+    put: &PageWrite,
+    update: Option<(&Uploaded, &Checksums)>,
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let mut writes = WriteSet::new(context.snapshot);
     let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
@@ -42,18 +57,9 @@ pub(super) async fn put_pages<S: Snapshot>(
     put.sequence.check(sequence_number)?;
     let range = put.pages.start()..put.pages.end();
     let mut new = changed(context, &slot, blob);
-    let mut checksums = Checksums::default();
-    let update = match &put.write {
-        PageWrite::Clear => None,
-        PageWrite::Update(piece) => {
-            let uploaded = uploaded.ok_or_else(no_bytes)?;
-            let declared = match piece {
-                blob::Piece::Sent(upload) => upload.checksums,
-                blob::Piece::FromUrl(from) => from.checksums,
-            };
-            checksums = declared.answered(&uploaded.check(&declared)?);
-            Some(uploaded)
-        }
+    let checksums = match update {
+        Some((uploaded, declared)) => declared.answered(&uploaded.check(declared)?),
+        None => Checksums::default(),
     };
     let (content, head) = match own_layer(context, &mut writes, &mut new).await? {
         Layer::Own(content, head) => (content, head),
@@ -63,7 +69,7 @@ pub(super) async fn put_pages<S: Snapshot>(
         return Ok(writes.finish(NextStep::Continue));
     }
     match update {
-        Some(uploaded) => put_update(&mut writes, content, &range, uploaded).await?,
+        Some((uploaded, _)) => put_update(&mut writes, content, &range, uploaded).await?,
         None if head.parent.is_some() => {
             let zeros = PieceSource::Zeros(range.end - range.start);
             put_merged(&mut writes, content, range.start, zeros).await?;

@@ -12,60 +12,76 @@ use crate::coop::CoopBudget;
 use crate::keyspace::ContentId;
 use crate::record::{Content, StoredBlob, StoredPiece};
 use crate::transact::Outcome;
+use tepui_model::ServiceError;
 use tepui_model::blob::{
-    BlobState, BlobType, Checksums, ContentMd5, NewBlob, NewContent, OfType, PutBlob, Reply,
+    BlobPath, BlobState, BlobType, Checksums, ContentMd5, EmptyContent, NewBlob, OfType, Preconditions,
+    PutBlob, PutEmptyBlob, Reply,
 };
-use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::Snapshot;
 
+/// Put Blob of a block blob.
 pub(super) async fn put_blob<S: Snapshot>(
     context: &Context<'_, S>,
     put: &PutBlob,
-    uploaded: Option<&Uploaded>,
+    uploaded: &Uploaded,
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let mut writes = WriteSet::new(context.snapshot);
-    let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
-    let blob_type = match put.content {
-        NewContent::Block(_) => BlobType::Block,
-        NewContent::Append => BlobType::Append,
-        NewContent::Page { .. } => BlobType::Page,
-    };
-    let check = slot.precondition_check(&put.preconditions, context.now);
-    check.for_create(slot.base.as_ref(), blob_type, context.allowed)?;
-    tier::check_new(put.new.tier, blob_type)?;
-    let mut checksums = Checksums::default();
-    if let NewContent::Block(upload) = &put.content {
-        let uploaded = uploaded.ok_or_else(no_bytes)?;
-        checksums = uploaded.check(&upload.checksums)?;
-        uploaded.check(&Checksums {
-            md5: put.new.http.content_md5.as_ref().and_then(ContentMd5::sum),
-            crc64: None,
-        })?;
-    }
+    let destination = (&put.blob, &put.new, &put.preconditions);
+    let slot = find_destination(context, &mut writes, destination, BlobType::Block).await?;
+    let checksums = uploaded.check(&put.upload.checksums)?;
+    uploaded.check(&Checksums {
+        md5: put.new.http.content_md5.as_ref().and_then(ContentMd5::sum),
+        crc64: None,
+    })?;
     if slot.discard_blocks(&mut writes).await? == Progress::Partial {
         return Ok(writes.finish(NextStep::Continue));
     }
-    let of_type = match put.content {
-        NewContent::Block(_) => OfType::Block,
-        NewContent::Append => OfType::Append { committed_blocks: 0, sealed: false },
-        NewContent::Page { sequence_number, .. } => OfType::Page { sequence_number },
-    };
-    let mut new = new_blob(context, &slot, &put.new, of_type);
+    let mut new = new_blob(context, &slot, &put.new, OfType::Block);
     new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
-    match (&put.content, uploaded) {
-        (NewContent::Block(_), Some(uploaded)) => {
-            new.bytes = uploaded.bytes;
-            new.content =
-                store(&mut writes, uploaded, ContentId::new(context.now, (context.random_ids)())).await?;
-        }
-        (NewContent::Page { bytes, .. }, _) => new.bytes = *bytes,
-        (NewContent::Block(_) | NewContent::Append, _) => {}
-    }
+    new.bytes = uploaded.bytes;
+    new.content = store(&mut writes, uploaded, ContentId::new(context.now, (context.random_ids)())).await?;
     if let Some(md5) = checksums.md5 {
         new.http.content_md5 = Some(md5.into());
     }
     slot.replace(context, &mut writes, &new).await?;
     Ok(writes.finish(Reply::BlobPut { written: written(&new), checksums }.into()))
+}
+
+/// Put Blob of an append or page blob.
+pub(super) async fn put_empty_blob<S: Snapshot>(
+    context: &Context<'_, S>,
+    put: &PutEmptyBlob,
+) -> Result<Outcome<NextStep>, ServiceError> {
+    let (of_type, bytes) = match put.content {
+        EmptyContent::Append => (OfType::Append { committed_blocks: 0, sealed: false }, 0),
+        EmptyContent::Page { bytes, sequence_number } => (OfType::Page { sequence_number }, bytes),
+    };
+    let mut writes = WriteSet::new(context.snapshot);
+    let destination = (&put.blob, &put.new, &put.preconditions);
+    let slot = find_destination(context, &mut writes, destination, of_type.blob_type()).await?;
+    if slot.discard_blocks(&mut writes).await? == Progress::Partial {
+        return Ok(writes.finish(NextStep::Continue));
+    }
+    let mut new = new_blob(context, &slot, &put.new, of_type);
+    new.metadata = stored_metadata(&new.metadata, &put.new.encryption)?;
+    new.bytes = bytes;
+    slot.replace(context, &mut writes, &new).await?;
+    let checksums = Checksums::default();
+    Ok(writes.finish(Reply::BlobPut { written: written(&new), checksums }.into()))
+}
+
+/// Where a new blob goes, if it may.
+pub(super) async fn find_destination<'a, S: Snapshot>(
+    context: &Context<'a, S>,
+    writes: &mut WriteSet<'_, S>,
+    (path, new, preconditions): (&'a BlobPath, &NewBlob, &Preconditions),
+    blob_type: BlobType,
+) -> Result<BlobSlot<'a>, ServiceError> {
+    let slot = BlobSlot::find(context, writes, path).await?;
+    let check = slot.precondition_check(preconditions, context.now);
+    check.for_create(slot.base.as_ref(), blob_type, context.allowed)?;
+    tier::check_new(new.tier, blob_type)?;
+    Ok(slot)
 }
 
 /// A new blob without content.
@@ -114,29 +130,22 @@ pub(super) async fn store<S: Snapshot>(
     fresh: ContentId,
 ) -> Result<Content, ServiceError> {
     match &uploaded.location {
-        // Only pieces can be marked as encrypted.
-        _ if uploaded.is_encrypted => {
+        UploadLocation::InMemory(bytes) if !uploaded.is_encrypted && bytes.len() <= MAX_INLINE_BYTES => {
+            Ok(Content::Inline(bytes.clone()))
+        }
+        UploadLocation::InMemory(bytes) if !uploaded.is_encrypted => {
+            contents::put_small(writes, fresh, bytes.clone());
+            Ok(Content::Small(fresh))
+        }
+        UploadLocation::Extent(extent) if !uploaded.is_encrypted => {
+            contents::add_extent(writes, *extent).await?;
+            Ok(Content::Extent(*extent))
+        }
+        // Only pieces can be encrypted, or zeros.
+        UploadLocation::InMemory(_) | UploadLocation::Extent(_) | UploadLocation::Zeros(_) => {
             let piece = StoredPiece { id: None, source: uploaded.add_piece(writes).await? };
             contents::put_list(writes, &CoopBudget::default(), fresh, vec![piece]).await;
             Ok(Content::Listed(fresh))
         }
-        UploadLocation::InMemory(bytes) if bytes.len() <= MAX_INLINE_BYTES => {
-            Ok(Content::Inline(bytes.clone()))
-        }
-        UploadLocation::InMemory(bytes) => {
-            contents::put_small(writes, fresh, bytes.clone());
-            Ok(Content::Small(fresh))
-        }
-        UploadLocation::Extent(extent) => {
-            contents::add_extent(writes, *extent).await?;
-            Ok(Content::Extent(*extent))
-        }
-        // Only pieces can be zeros.
-        UploadLocation::Zeros(_) => Err(no_bytes()),
     }
-}
-
-/// The bytes have to be received before the operation is executed.
-pub(super) fn no_bytes() -> ServiceError {
-    ServiceError::new(ErrorCode::InternalError).with_cause("an upload was executed without its bytes")
 }

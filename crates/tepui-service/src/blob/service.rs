@@ -1,6 +1,6 @@
 //! The Blob service of all accounts of a server.
 
-use super::copy::SourceErrorStyle;
+use super::copy::{CopyContent, SourceErrorStyle};
 use super::download::{Download, Layout};
 use super::list::Listed;
 use super::merge::Merged;
@@ -26,11 +26,12 @@ use tepui_digest::{ChecksumHasher, Digester};
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    self, BlobPage, BlobServiceProperties, BlobSink, ByteRange, Changed, Checksums, ContainerName,
-    CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply,
+    self, BlobPage, BlobServiceProperties, BlobSink, ByteRange, Changed, Checksums, ContainerName, CopyBlob,
+    CopySource, ImmutabilityMode, ListBlobs, OfType, Operation, RangeChecksum, Reply, UploadOperation,
+    UploadOrigin,
 };
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp, guid};
-use tepui_storage::{Engine, Extent, Extents, StorageError};
+use tepui_storage::{Engine, Extent, Extents, Snapshot, StorageError};
 
 /// The most extents of failed uploads that are remembered to be freed. If there are more, the next start frees them.
 const MAX_DISCARDED: usize = 10_000;
@@ -122,10 +123,17 @@ pub(super) struct Context<'a, S> {
     pub(super) options: &'a BlobOptions,
     pub(super) settings: &'a Settings<BlobServiceProperties>,
     pub(super) copies: &'a ActiveCopies,
-    /// The copy that the operation starts, if it continues after the reply.
-    pub(super) starting: Option<&'a CopyUnderWay>,
     /// The content that a merge of layers has made.
     pub(super) merged: Option<&'a Merged>,
+}
+
+/// What is decided.
+#[derive(Clone, Copy)]
+enum Input<'a> {
+    Operation(&'a Operation),
+    Upload(&'a UploadOperation, &'a Uploaded),
+    /// A copy that goes on after the reply, and its id.
+    CopyStart(&'a CopyBlob, &'a str),
 }
 
 /// What follows the commit of a decision.
@@ -196,8 +204,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 
     /// Begins to receive the bytes that an operation needs: the body of the request, or the bytes of its source (from
-    /// [`BlobService::open_source`], if the source is on this server). `None` if it needs none.
-    pub fn begin_upload(&self, operation: &Operation) -> Option<Upload<X>> {
+    /// [`BlobService::open_source`], if the source is on this server).
+    pub fn begin_upload(&self, operation: &UploadOperation) -> Upload<X> {
         Upload::new(Arc::clone(&self.extents), &self.digester, operation)
     }
 
@@ -228,17 +236,22 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 
     /// Fails if the operation would fail whatever bytes it has. To be called before they are received.
-    pub async fn check(&self, caller: Caller<'_>, operation: &Operation) -> Result<(), ServiceError> {
+    pub async fn check(&self, caller: Caller<'_>, operation: &UploadOperation) -> Result<(), ServiceError> {
+        let declared = match operation.origin() {
+            UploadOrigin::Request(upload) => upload.bytes,
+            UploadOrigin::Source(_) => None,
+        };
         // Without a declared length, one that meets every condition.
-        let declared = operation.upload().and_then(|upload| upload.bytes);
         let bytes = match operation {
-            Operation::PutPages(put) => declared.unwrap_or(put.pages.bytes()),
+            UploadOperation::PutPages(put) => declared.unwrap_or(put.write.pages.bytes()),
             _ => declared.unwrap_or(1),
         };
+        let expected = Uploaded::expected(bytes);
+        let input = Input::Upload(operation, &expected);
         restart(|| async {
             let snapshot = self.begin().await?;
             let context = self.context(&snapshot, caller);
-            self.decide(&context, operation, Some(&Uploaded::expected(bytes))).await.map(drop)
+            self.decide(&context, input).await.map(drop)
         })
         .await
     }
@@ -282,37 +295,44 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         }
     }
 
-    /// Starts a copy that continues after the reply ([`Operation::goes_on`]). Its source has been found. The caller then
+    /// Starts a copy that continues after the reply ([`CopyBlob::goes_on`]). Its source has been found. The caller then
     /// fetches the bytes and calls [`BlobService::finish_copy`].
     pub async fn start_copy(
         &self,
         caller: Caller<'_>,
-        operation: &Operation,
-    ) -> Result<(Answer<E, X>, CopyUnderWay), ServiceError> {
-        let copy = ActiveCopies::begin(&self.copies, caller.account, guid::print((self.random_ids)()))?;
-        let answer =
-            self.execute_with(caller, operation, None, Some(&copy)).await.map_err(|failure| failure.error)?;
-        Ok((answer, copy))
+        copy: &CopyBlob,
+    ) -> Result<(Reply, CopyUnderWay), ServiceError> {
+        let started = ActiveCopies::begin(&self.copies, caller.account, guid::print((self.random_ids)()))?;
+        let input = Input::CopyStart(copy, started.id());
+        let answer = self.execute_with(caller, input).await.map_err(|failure| failure.error)?;
+        Ok((answer.reply, started))
     }
 
-    /// Executes an operation. Its bytes, if any, have been received.
+    /// Executes an operation.
     pub async fn execute(
         &self,
         caller: Caller<'_>,
         operation: &Operation,
-        uploaded: Option<Uploaded>,
     ) -> Result<Answer<E, X>, ServiceError> {
-        let failure = match self.execute_with(caller, operation, uploaded.as_ref(), None).await {
+        self.execute_with(caller, Input::Operation(operation)).await.map_err(|failure| failure.error)
+    }
+
+    /// Executes an operation whose bytes have been received.
+    pub async fn execute_upload(
+        &self,
+        caller: Caller<'_>,
+        operation: &UploadOperation,
+        uploaded: Uploaded,
+    ) -> Result<Reply, ServiceError> {
+        let failure = match self.execute_with(caller, Input::Upload(operation, &uploaded)).await {
             Ok(answer) => {
-                uploaded.iter().for_each(|uploaded| self.mark_referenced(uploaded));
-                return Ok(answer);
+                self.mark_referenced(&uploaded);
+                return Ok(answer.reply);
             }
             Err(failure) => failure,
         };
         // Bytes that a blob may refer to are neither freed nor marked: the next start finds out.
-        if failure.state == CommitState::NotCommitted
-            && let Some(uploaded) = uploaded
-        {
+        if failure.state == CommitState::NotCommitted {
             self.discard(uploaded).await;
         }
         Err(failure.error)
@@ -341,26 +361,25 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     async fn execute_with(
         &self,
         caller: Caller<'_>,
-        operation: &Operation,
-        uploaded: Option<&Uploaded>,
-        starting: Option<&CopyUnderWay>,
+        input: Input<'_>,
     ) -> Result<Answer<E, X>, CommitFailure> {
-        let space = SpaceUse::frees_if(operation.frees_space());
+        let frees_space = matches!(input, Input::Operation(operation) if operation.frees_space());
+        let space = SpaceUse::frees_if(frees_space);
         retry(|merged: Option<Merged>| async move {
             phase::enter(Phase::Read);
             // Before the transaction: what it sees stays readable.
             let reading = self.extents.read_guard();
             let snapshot = self.begin().await?;
             let context = self.context(&snapshot, caller);
-            let context = Context { starting, merged: merged.as_ref(), ..context };
-            let outcome = self.decide(&context, operation, uploaded).await?;
+            let context = Context { merged: merged.as_ref(), ..context };
+            let outcome = self.decide(&context, input).await?;
             if let NextStep::Content(content, located) = outcome.reply {
-                let answer = self.send(operation, *content, located, &snapshot, reading).await?;
+                let answer = self.send(input, *content, located, &snapshot, reading).await?;
                 return Ok(Attempt::Done(answer));
             }
             let answer = match commit(&*self.engine, snapshot.into_inner(), outcome, space).await? {
                 Attempt::Done(NextStep::Done(reply)) => {
-                    self.after_commit(caller.account, operation);
+                    self.after_commit(caller.account, input);
                     Answer { reply, content: None }
                 }
                 Attempt::Done(NextStep::Checksum(reply, located)) => {
@@ -379,10 +398,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 
     /// Updates the state in memory after an operation was committed.
-    fn after_commit(&self, account: &str, operation: &Operation) {
-        match operation {
-            Operation::SetServiceProperties(_) => self.settings.invalidate(account),
-            Operation::AbortCopy { copy_id, .. } => self.copies.abort(&copy_id.to_ascii_lowercase()),
+    fn after_commit(&self, account: &str, input: Input<'_>) {
+        match input {
+            Input::Operation(Operation::SetServiceProperties(_)) => self.settings.invalidate(account),
+            Input::Operation(Operation::AbortCopy { copy_id, .. }) => {
+                self.copies.abort(&copy_id.to_ascii_lowercase())
+            }
             _ => {}
         }
     }
@@ -390,14 +411,14 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// The reply with bytes, and with their checksum if the request wants it.
     async fn send(
         &self,
-        operation: &Operation,
+        input: Input<'_>,
         mut content: blob::Content,
         located: LocatedContent,
         snapshot: &CoopSnapshot<E::Transaction>,
         reading: X::ReadGuard,
     ) -> Result<Answer<E, X>, ServiceError> {
-        let (wanted, secret) = match operation {
-            Operation::GetBlob(get) => (get.range_checksum, get.encryption.secret.clone()),
+        let (wanted, secret) = match input {
+            Input::Operation(Operation::GetBlob(get)) => (get.range_checksum, get.encryption.secret.clone()),
             _ => (None, None),
         };
         let LocatedContent { content: stored, range } = located;
@@ -432,7 +453,6 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             options: &self.options,
             settings: &self.settings,
             copies: &self.copies,
-            starting: None,
             merged: None,
         }
     }
@@ -440,16 +460,36 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     async fn decide(
         &self,
         context: &Context<'_, CoopSnapshot<E::Transaction>>,
-        operation: &Operation,
-        uploaded: Option<&Uploaded>,
+        input: Input<'_>,
     ) -> Result<Outcome<NextStep>, ServiceError> {
         if !context.is_server {
-            logs::check(operation)?;
+            match input {
+                Input::Operation(operation) => logs::check(operation)?,
+                Input::Upload(operation, _) => logs::check_upload(operation.blob())?,
+                Input::CopyStart(copy, _) => logs::check_upload(&copy.blob)?,
+            }
         }
+        match input {
+            Input::Operation(operation) => self.decide_operation(context, operation).await,
+            Input::Upload(operation, uploaded) => decide_upload(context, operation, uploaded).await,
+            Input::CopyStart(copy, id) => copy::start_copy(context, copy, id).await,
+        }
+    }
+
+    async fn decide_operation(
+        &self,
+        context: &Context<'_, CoopSnapshot<E::Transaction>>,
+        operation: &Operation,
+    ) -> Result<Outcome<NextStep>, ServiceError> {
         match operation {
-            Operation::PutBlob(put) => put::put_blob(context, put, uploaded).await,
-            Operation::PutBlobFromUrl(put) => copy::put_blob_from_url(context, put, uploaded).await,
-            Operation::CopyBlob(copy) => copy::copy_blob(context, copy, uploaded).await,
+            Operation::PutEmptyBlob(put) => put::put_empty_blob(context, put).await,
+            Operation::PutBlobFromUrl(shared) => {
+                let content = CopyContent::Shared(shared.source());
+                copy::put_blob_from_url(context, shared.copy(), content).await
+            }
+            Operation::CopyBlob(shared) => {
+                copy::copy_blob(context, shared.copy(), CopyContent::Shared(shared.source())).await
+            }
             Operation::AbortCopy { blob, copy_id, preconditions } => {
                 pending::abort(context, blob, copy_id, preconditions).await
             }
@@ -515,17 +555,15 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
             Operation::DeleteBlob(delete) => delete::delete_blob(context, delete).await,
             Operation::UndeleteBlob { blob } => delete::undelete_blob(context, blob).await,
-            Operation::PutBlock(put) => blocks::put_block(context, put, uploaded).await,
             Operation::PutBlockList(put) => blocks::put_block_list(context, put).await,
             Operation::GetBlockList { blob, revision, list, preconditions } => {
                 let list = blocks::get_block_list(context, blob, *revision, *list, preconditions).await?;
                 Ok(Outcome::read(Reply::BlockList(list).into()))
             }
-            Operation::AppendBlock(append) => append::append_block(context, append, uploaded).await,
             Operation::SealBlob { blob, position, preconditions } => {
                 append::seal(context, blob, *position, preconditions).await
             }
-            Operation::PutPages(put) => pages::put_pages(context, put, uploaded).await,
+            Operation::ClearPages(clear) => pages::clear_pages(context, clear).await,
             Operation::GetPageRanges(get) => pages::get_page_ranges(context, get)
                 .await
                 .map(|ranges| Outcome::read(Reply::PageRanges(ranges).into())),
@@ -679,6 +717,25 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             (Err(error), _) => tracing::warn!(%error, "cannot compute the checksum of a copy"),
         }
         reply
+    }
+}
+
+async fn decide_upload<S: Snapshot>(
+    context: &Context<'_, S>,
+    operation: &UploadOperation,
+    uploaded: &Uploaded,
+) -> Result<Outcome<NextStep>, ServiceError> {
+    match operation {
+        UploadOperation::PutBlob(put) => put::put_blob(context, put, uploaded).await,
+        UploadOperation::PutBlobFromUrl(put) => {
+            copy::put_blob_from_url(context, put, CopyContent::Fetched(uploaded)).await
+        }
+        UploadOperation::CopyBlob(copy) => {
+            copy::copy_blob(context, copy, CopyContent::Fetched(uploaded)).await
+        }
+        UploadOperation::PutBlock(put) => blocks::put_block(context, put, uploaded).await,
+        UploadOperation::AppendBlock(append) => append::append_block(context, append, uploaded).await,
+        UploadOperation::PutPages(put) => pages::put_pages(context, put, uploaded).await,
     }
 }
 

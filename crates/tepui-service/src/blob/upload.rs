@@ -10,8 +10,7 @@ use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tepui_digest::{Crc64, Digester, StreamMd5, crc64_of_zeros};
 use tepui_model::blob::{
-    Checksums, CopyPace, CopySource, Crc64Sum, CustomerSecret, Md5Sum, Operation, PageWrite, Piece,
-    SourcePlace,
+    AppendBlock, Checksums, CopyPace, Crc64Sum, CustomerSecret, Md5Sum, PutBlock, PutPages, UploadOperation,
 };
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Extent, ExtentWriter, Extents, Snapshot};
@@ -51,7 +50,7 @@ pub struct Upload<X: Extents> {
     encryptor: Option<Encryptor>,
 }
 
-/// Received bytes. To be passed to [`BlobService::execute`](super::BlobService::execute), or else to
+/// Received bytes. To be passed to [`BlobService::execute_upload`](super::BlobService::execute_upload), or else to
 /// [`BlobService::discard`](super::BlobService::discard).
 #[derive(Debug)]
 pub struct Uploaded {
@@ -86,21 +85,26 @@ pub(super) enum UploadLocation {
 }
 
 impl<X: Extents> Upload<X> {
-    /// `None` if the operation needs no bytes.
-    pub(super) fn new(extents: Arc<X>, digester: &Digester, operation: &Operation) -> Option<Self> {
-        let (with_md5, max_bytes) = match (operation.upload(), fetched(operation)) {
-            (Some(upload), _) => {
-                let whole = matches!(operation, Operation::PutBlob(_));
-                (whole || upload.checksums.md5.is_some(), upload.max_bytes)
+    pub(super) fn new(extents: Arc<X>, digester: &Digester, operation: &UploadOperation) -> Self {
+        let (with_md5, max_bytes) = match operation {
+            UploadOperation::PutBlob(put) => (true, put.upload.max_bytes),
+            UploadOperation::PutBlobFromUrl(_) => (true, MAX_FETCHED_BYTES),
+            UploadOperation::CopyBlob(copy) => match copy.pace {
+                CopyPace::Background => (true, MAX_BLOB_BYTES),
+                CopyPace::Waiting(_) => (true, MAX_FETCHED_BYTES),
+            },
+            UploadOperation::PutBlock(PutBlock { piece, .. })
+            | UploadOperation::AppendBlock(AppendBlock { piece, .. })
+            | UploadOperation::PutPages(PutPages { piece, .. }) => {
+                (piece.checksums().md5.is_some(), piece.max_bytes())
             }
-            (None, Some(fetched)) => (fetched.with_md5, fetched.max_bytes),
-            (None, None) => return None,
         };
+        let is_block = matches!(operation, UploadOperation::PutBlock(_));
         // A list of very many blocks could not be committed with their bytes in it.
-        let max_buffered = if matches!(operation, Operation::PutBlock(_)) { 0 } else { MAX_IN_MEMORY_BYTES };
-        let of_pieces = matches!(operation, Operation::PutBlock(_) | Operation::AppendBlock(_));
+        let max_buffered = if is_block { 0 } else { MAX_IN_MEMORY_BYTES };
+        let of_pieces = is_block || matches!(operation, UploadOperation::AppendBlock(_));
         let (md5, crc64) = (with_md5.then(|| digester.begin()), Crc64::new());
-        Some(Self {
+        Self {
             extents,
             buffered: BytesMut::new(),
             writer: None,
@@ -112,9 +116,9 @@ impl<X: Extents> Upload<X> {
             max_bytes,
             md5,
             crc64,
-            secret: secret(operation).cloned(),
+            secret: operation.encryption().secret.clone(),
             encryptor: None,
-        })
+        }
     }
 
     /// Writes the next bytes. Waits until the store can take more (backpressure).
@@ -228,9 +232,9 @@ impl Uploaded {
         matches!(self.location, UploadLocation::Extent(_))
     }
 
-    /// A placeholder for decisions before the body was received.
+    /// For decisions before the bytes are received: as if they were zeros.
     pub(super) fn expected(bytes: u64) -> Self {
-        let (location, checksums) = (UploadLocation::InMemory(Bytes::new()), Checksums::default());
+        let (location, checksums) = (UploadLocation::Zeros(bytes), Checksums::default());
         Self { location, bytes, checksums, is_encrypted: false }
     }
 
@@ -257,55 +261,5 @@ impl Uploaded {
     pub(super) fn check(&self, declared: &Checksums) -> Result<Checksums, ServiceError> {
         declared.check(&self.checksums)?;
         Ok(self.checksums)
-    }
-}
-
-/// The customer-provided key for the bytes of an operation.
-fn secret(operation: &Operation) -> Option<&CustomerSecret> {
-    let encryption = match operation {
-        Operation::PutBlob(put) => &put.new.encryption,
-        Operation::PutBlobFromUrl(put) => &put.new.encryption,
-        Operation::CopyBlob(copy) => &copy.encryption,
-        Operation::PutBlock(put) => &put.encryption,
-        Operation::AppendBlock(append) => &append.encryption,
-        Operation::PutPages(put) => &put.encryption,
-        _ => return None,
-    };
-    encryption.secret.as_ref()
-}
-
-/// Limits of the bytes that have to be fetched for an operation.
-struct Fetched {
-    with_md5: bool,
-    max_bytes: u64,
-}
-
-/// Copies of blobs of this server share their content, unless the request declares checksums, or has a key to encrypt
-/// with.
-fn fetched(operation: &Operation) -> Option<Fetched> {
-    let of_copy = |source: &CopySource, declared: &Checksums, max_bytes| {
-        let is_here = matches!(source.place, SourcePlace::Here { .. });
-        let needed = !is_here || *declared != Checksums::default() || secret(operation).is_some();
-        needed.then_some(Fetched { with_md5: true, max_bytes })
-    };
-    let of_piece = |piece: &Piece| match piece {
-        Piece::Sent(_) => None,
-        Piece::FromUrl(from) => {
-            Some(Fetched { with_md5: from.checksums.md5.is_some(), max_bytes: from.max_bytes })
-        }
-    };
-    match operation {
-        Operation::PutBlobFromUrl(put) => of_copy(&put.source, &put.checksums, MAX_FETCHED_BYTES),
-        Operation::CopyBlob(copy) => match &copy.pace {
-            CopyPace::Background => of_copy(&copy.source, &Checksums::default(), MAX_BLOB_BYTES),
-            CopyPace::Waiting(declared) => of_copy(&copy.source, declared, MAX_FETCHED_BYTES),
-        },
-        Operation::PutBlock(put) => of_piece(&put.piece),
-        Operation::AppendBlock(append) => of_piece(&append.piece),
-        Operation::PutPages(put) => match &put.write {
-            PageWrite::Update(piece) => of_piece(piece),
-            PageWrite::Clear => None,
-        },
-        _ => None,
     }
 }

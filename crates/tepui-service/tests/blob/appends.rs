@@ -3,8 +3,7 @@
 use super::*;
 
 pub(crate) async fn create(bench: &Bench, name: &str) {
-    let put = PutBlob { content: NewContent::Append, ..Bench::put_operation(name, Preconditions::default()) };
-    bench.run(Operation::PutBlob(put)).await.unwrap();
+    bench.run(Bench::put_empty(name, EmptyContent::Append, NewBlob::default())).await.unwrap();
 }
 
 async fn append_if(
@@ -13,7 +12,7 @@ async fn append_if(
     bytes: &[u8],
     append: AppendConditions,
 ) -> Result<(u64, u32), ErrorCode> {
-    let operation = Operation::AppendBlock(AppendBlock {
+    let operation = UploadOperation::AppendBlock(AppendBlock {
         blob: path(name),
         piece: Piece::Sent(upload()),
         append,

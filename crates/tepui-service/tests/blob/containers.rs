@@ -96,7 +96,7 @@ async fn a_blob_that_is_put_with_a_hold_keeps_its_container() {
     let bench = Bench::new().await;
     let mut put = Bench::put_operation("a", Preconditions::default());
     put.new.legal_hold = Some(true);
-    bench.send(Operation::PutBlob(put), b"x").await.unwrap();
+    bench.send(UploadOperation::PutBlob(put), b"x").await.unwrap();
     assert_eq!(bench.delete_container().await, Err(ErrorCode::BlobImmutableDueToLegalHold));
 }
 
@@ -305,7 +305,7 @@ async fn logs_are_there_to_be_read() {
     assert_eq!(bench.run(delete).await, Err(ErrorCode::AuthorizationFailure));
     let blob = BlobPath { container: logs.clone(), ..path("a") };
     let put = PutBlob { blob: blob.clone(), ..Bench::put_operation("a", Preconditions::default()) };
-    let refused = bench.send(Operation::PutBlob(put), b"x").await.map_err(|error| error.code);
+    let refused = bench.send(UploadOperation::PutBlob(put), b"x").await.map_err(|error| error.code);
     assert_eq!(refused, Err(ErrorCode::AuthorizationFailure));
     let get = GetBlob { blob, ..Bench::get_operation("a", Revision::Base) };
     assert_eq!(bench.run(Operation::GetBlob(get)).await, Err(ErrorCode::BlobNotFound));

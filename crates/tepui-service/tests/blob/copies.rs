@@ -5,7 +5,7 @@ use super::*;
 pub(crate) fn source(name: &str, revision: Revision) -> CopySource {
     CopySource {
         url: format!("http://127.0.0.1:10000/{ACCOUNT}/{CONTAINER}/{name}?sig=secret"),
-        place: SourcePlace::Here { account: ACCOUNT.to_owned(), blob: path(name), revision },
+        place: SourcePlace::Here(SourceBlob { account: ACCOUNT.to_owned(), blob: path(name), revision }),
         authorization: None,
         conditions: Conditions::default(),
     }
@@ -28,6 +28,14 @@ pub(crate) fn copy(from: CopySource, to: &str, pace: CopyPace) -> CopyBlob {
     }
 }
 
+/// A copy that shares the content of its source.
+pub(crate) fn shared(copy: impl Into<Call>) -> Operation {
+    match copy.into() {
+        Call::Operation(operation) => operation,
+        other => panic!("not shared: {other:?}"),
+    }
+}
+
 const WAITING: CopyPace = CopyPace::Waiting(Checksums { md5: None, crc64: None });
 
 #[tokio::test]
@@ -36,8 +44,7 @@ async fn copies_share_their_bytes() {
     let large = bytes(LARGE, 4);
     bench.put("a", &large).await;
     let taken = bench.snapshot("a").await;
-    let operation = Operation::CopyBlob(copy(source("a", Revision::Base), "b", CopyPace::Background));
-    assert!(bench.service().begin_upload(&operation).is_none());
+    let operation = shared(copy(source("a", Revision::Base), "b", CopyPace::Background));
     let Ok(Reply::CopyStarted { copy_id, status, .. }) = bench.run(operation).await else {
         panic!("no copy")
     };
@@ -47,10 +54,10 @@ async fn copies_share_their_bytes() {
     assert!(!state.source.contains("secret"));
     // Over itself, and back from a snapshot.
     let same = copy(source("b", Revision::Base), "b", CopyPace::Background);
-    bench.run(Operation::CopyBlob(same)).await.unwrap();
+    bench.run(shared(same)).await.unwrap();
     bench.put("a", b"new").await;
     let back = copy(source("a", Revision::Snapshot(taken)), "a", WAITING);
-    bench.run(Operation::CopyBlob(back)).await.unwrap();
+    bench.run(shared(back)).await.unwrap();
     assert!(bench.get("a").await.unwrap() == large && bench.get("b").await.unwrap() == large);
     bench.delete("a", Revision::Base, Some(DeleteSnapshots::Include)).await.unwrap();
     bench.collect_garbage().await;
@@ -66,7 +73,7 @@ async fn append_blobs_go_on_from_what_they_share() {
     appends::create(&bench, "a").await;
     appends::append(&bench, "a", b"shared ").await.unwrap();
     appends::append(&bench, "a", &bytes(LARGE, 1)).await.unwrap();
-    let both = Operation::CopyBlob(copy(source("a", Revision::Base), "b", CopyPace::Background));
+    let both = shared(copy(source("a", Revision::Base), "b", CopyPace::Background));
     bench.run(both).await.unwrap();
     let start = bench.get("a").await.unwrap();
     for round in 0..3 {
@@ -90,7 +97,7 @@ async fn what_is_appended_after_a_copy_goes_with_its_blob() {
     for (first, other) in [("a", "b"), ("b", "a")] {
         appends::create(&bench, "a").await;
         appends::append(&bench, "a", &bytes(LARGE, 1)).await.unwrap();
-        let both = Operation::CopyBlob(copy(source("a", Revision::Base), "b", CopyPace::Background));
+        let both = shared(copy(source("a", Revision::Base), "b", CopyPace::Background));
         bench.run(both).await.unwrap();
         for _ in 0..3 {
             appends::append(&bench, first, &bytes(LARGE, 2)).await.unwrap();
@@ -123,7 +130,7 @@ async fn sources_that_cannot_be_copied() {
         ("unchanged, waiting", "a", unchanged, WAITING, CannotVerifyCopySource, 304),
     ] {
         let from = CopySource { conditions, ..source(name, Revision::Base) };
-        let operation = Operation::CopyBlob(copy(from, "b", pace));
+        let operation = shared(copy(from, "b", pace));
         let error = bench.run_as(Allowed::Fully, operation).await.unwrap_err();
         assert_eq!((error.code, error.status()), (code, status), "{case}");
     }
@@ -137,7 +144,7 @@ async fn put_block_from(
     checksums: Checksums,
 ) -> Result<Reply, ErrorCode> {
     let from = FromUrl { source: source(from, Revision::Base), range, max_bytes: 4 << 30, checksums };
-    let operation = Operation::PutBlock(PutBlock {
+    let operation = UploadOperation::PutBlock(PutBlock {
         blob: path("b"),
         id: block_id("1"),
         piece: Piece::FromUrl(Box::new(from.clone())),
@@ -146,7 +153,7 @@ async fn put_block_from(
     });
     let caller = Caller::owner(ACCOUNT);
     let put = || async {
-        let mut upload = bench.service().begin_upload(&operation).unwrap();
+        let mut upload = bench.service().begin_upload(&operation);
         let mut download = bench.service().open_source(caller, &from.source, range).await?;
         while let Some(next) = download.next_or_hole().await? {
             match next {
@@ -159,9 +166,9 @@ async fn put_block_from(
             }
         }
         let uploaded = upload.finish().await?;
-        bench.service().execute(caller, &operation, Some(uploaded)).await
+        bench.service().execute_upload(caller, &operation, uploaded).await
     };
-    repeat(put).await.answer.map(|answer| answer.reply).map_err(|error| error.code)
+    repeat(put).await.answer.map_err(|error| error.code)
 }
 
 #[tokio::test]
@@ -214,7 +221,7 @@ async fn holes_of_page_blobs_are_not_written() {
     assert_eq!(put_block_from(&bench, "disk", None, md5).await, refused);
 }
 
-pub(crate) fn from_elsewhere(to: &str, bytes: Option<u64>) -> Operation {
+pub(crate) fn from_elsewhere(to: &str, bytes: Option<u64>) -> CopyBlob {
     let head = SourceHead {
         http: HttpProperties { content_type: Some("image/png".to_owned()), ..HttpProperties::default() },
         metadata: Metadata::new(pairs("color", "red")).unwrap(),
@@ -223,17 +230,17 @@ pub(crate) fn from_elsewhere(to: &str, bytes: Option<u64>) -> Operation {
     let url = "http://elsewhere.example/cat?sig=secret".to_owned();
     let place = SourcePlace::Fetched(Box::new(head));
     let source = CopySource { url, place, authorization: None, conditions: Conditions::default() };
-    Operation::CopyBlob(copy(source, to, CopyPace::Background))
+    copy(source, to, CopyPace::Background)
 }
 
 /// Starts a copy from elsewhere. Returns its id, too.
 pub(crate) async fn start<E: Engine, X: Extents + Clone>(
     bench: &Bench<E, X>,
-    operation: &Operation,
+    copy: &CopyBlob,
 ) -> Result<(String, CopyUnderWay), ErrorCode> {
-    let start = || async { bench.service().start_copy(Caller::owner(ACCOUNT), operation).await };
-    let (answer, copy) = repeat(start).await.answer.map_err(|error| error.code)?;
-    match answer.reply {
+    let start = || async { bench.service().start_copy(Caller::owner(ACCOUNT), copy).await };
+    let (reply, copy) = repeat(start).await.answer.map_err(|error| error.code)?;
+    match reply {
         Reply::CopyStarted { copy_id, status: CopyStatus::Pending, .. } => Ok((copy_id, copy)),
         other => panic!("not pending: {other:?}"),
     }
@@ -241,11 +248,11 @@ pub(crate) async fn start<E: Engine, X: Extents + Clone>(
 
 pub(crate) async fn fetched<E: Engine, X: Extents + Clone>(
     bench: &Bench<E, X>,
-    operation: &Operation,
+    operation: &UploadOperation,
     bytes: &[u8],
 ) -> Uploaded {
     let fetch = || async {
-        let mut upload = bench.service().begin_upload(operation).unwrap();
+        let mut upload = bench.service().begin_upload(operation);
         upload.write(Bytes::copy_from_slice(bytes)).await?;
         upload.finish().await
     };
@@ -282,7 +289,7 @@ async fn a_copy_from_elsewhere_takes_its_time() {
     assert_eq!(start(&bench, &operation).await.map(drop), Err(pending));
     // Cleaning up does not take it for one that was left behind.
     bench.collect_garbage().await;
-    let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
+    let uploaded = fetched(&bench, &UploadOperation::CopyBlob(operation), &bytes(LARGE, 3)).await;
     bench.service().finish_copy(&copy, Ok(uploaded)).await;
     drop(copy);
     let state = bench.properties("a").await.unwrap().state;
@@ -306,7 +313,7 @@ async fn a_copy_from_elsewhere_is_aborted() {
     tokio::time::timeout(Duration::from_secs(5), bench.service().keep_copy(&copy)).await.unwrap();
     assert_eq!(abort(&bench, "a", &id).await, Err(ErrorCode::NoPendingCopyOperation));
     // What was fetched all the same is not kept.
-    let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
+    let uploaded = fetched(&bench, &UploadOperation::CopyBlob(operation), &bytes(LARGE, 3)).await;
     bench.service().finish_copy(&copy, Ok(uploaded)).await;
     let state = bench.properties("a").await.unwrap().state;
     assert_eq!((state.bytes, state.copy.unwrap().status), (0, CopyStatus::Aborted));
@@ -336,7 +343,7 @@ async fn a_copy_from_elsewhere_fails() {
     let (_, copy) = start(&bench, &operation).await.unwrap();
     bench.delete_container().await.unwrap();
     bench.collect_garbage().await;
-    let uploaded = fetched(&bench, &operation, &bytes(LARGE, 3)).await;
+    let uploaded = fetched(&bench, &UploadOperation::CopyBlob(operation), &bytes(LARGE, 3)).await;
     bench.service().finish_copy(&copy, Ok(uploaded)).await;
     tokio::task::yield_now().await;
     assert_eq!(bench.count_extents().await, 0);
@@ -360,8 +367,7 @@ async fn an_archived_source_of_another_account_cannot_be_read() {
         public_access: None,
         encryption: ContainerEncryption::default(),
     };
-    repeat_until_done(|| async { bench.service().execute(Caller::owner("other"), &create, None).await })
-        .await;
+    repeat_until_done(|| async { bench.service().execute(Caller::owner("other"), &create).await }).await;
     let put = PutBlobFromUrl {
         blob: path("b"),
         source: source("a", Revision::Base),
@@ -372,15 +378,14 @@ async fn an_archived_source_of_another_account_cannot_be_read() {
         preconditions: Preconditions::default(),
     };
     for operation in [
-        Operation::CopyBlob(copy(source("a", Revision::Base), "b", CopyPace::Background)),
-        Operation::CopyBlob(copy(source("a", Revision::Base), "b", WAITING)),
-        Operation::PutBlobFromUrl(put),
+        shared(copy(source("a", Revision::Base), "b", CopyPace::Background)),
+        shared(copy(source("a", Revision::Base), "b", WAITING)),
+        shared(put),
     ] {
         for (account, expected) in
             [(ACCOUNT, ErrorCode::BlobArchived), ("other", ErrorCode::CannotVerifyCopySource)]
         {
-            let attempt =
-                || async { bench.service().execute(Caller::owner(account), &operation, None).await };
+            let attempt = || async { bench.service().execute(Caller::owner(account), &operation).await };
             let error = repeat(attempt).await.answer.err().unwrap();
             assert_eq!((error.code, error.status()), (expected, 409), "{account} {operation:?}");
         }

@@ -15,7 +15,7 @@ async fn put(bench: &Bench, name: &str, encryption: &Encryption, bytes: &[u8]) {
     let metadata = Metadata::new(pairs("note", "kept")).unwrap();
     let new = NewBlob { encryption: encryption.clone(), metadata, ..NewBlob::default() };
     let put = PutBlob { new, ..Bench::put_operation(name, Preconditions::default()) };
-    bench.send(Operation::PutBlob(put), bytes).await.unwrap();
+    bench.send(UploadOperation::PutBlob(put), bytes).await.unwrap();
 }
 
 async fn append(bench: &Bench, name: &str, encryption: &Encryption, bytes: &[u8]) {
@@ -26,7 +26,7 @@ async fn append(bench: &Bench, name: &str, encryption: &Encryption, bytes: &[u8]
         preconditions: Preconditions::default(),
         encryption: encryption.clone(),
     };
-    bench.send(Operation::AppendBlock(append), bytes).await.unwrap();
+    bench.send(UploadOperation::AppendBlock(append), bytes).await.unwrap();
 }
 
 async fn put_block(bench: &Bench, name: &str, id: &str, encryption: &Encryption, bytes: &[u8]) {
@@ -37,7 +37,7 @@ async fn put_block(bench: &Bench, name: &str, id: &str, encryption: &Encryption,
         preconditions: Preconditions::default(),
         encryption: encryption.clone(),
     };
-    bench.send(Operation::PutBlock(put), bytes).await.unwrap();
+    bench.send(UploadOperation::PutBlock(put), bytes).await.unwrap();
 }
 
 /// Earlier builds knew the hash of a key and stored bytes as they came: so does an operation that has only the hash.
@@ -54,9 +54,7 @@ async fn blobs_of_earlier_builds_are_read_and_go_on_encrypted() {
         );
     }
     let new = NewBlob { encryption: before.clone(), ..NewBlob::default() };
-    let log =
-        PutBlob { new, content: NewContent::Append, ..Bench::put_operation("log", Preconditions::default()) };
-    bench.run(Operation::PutBlob(log)).await.unwrap();
+    bench.run(Bench::put_empty("log", EmptyContent::Append, new)).await.unwrap();
     append(&bench, "log", &before, &bytes(LARGE, 2)).await;
     append(&bench, "log", &now, &bytes(LARGE, 3)).await;
     append(&bench, "log", &now, &bytes(100, 4)).await;

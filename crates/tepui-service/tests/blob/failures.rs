@@ -16,7 +16,7 @@ async fn bytes_are_freed_if_it_is_certain_that_they_are_not_committed() {
         (Fault::UnknownLost, Err(ErrorCode::InternalError), 1),
         (Fault::UnknownKept, Ok(()), 2),
     ] {
-        let operation = Operation::PutBlob(Bench::put_operation("a", Preconditions::default()));
+        let operation = UploadOperation::PutBlob(Bench::put_operation("a", Preconditions::default()));
         *next.lock().unwrap() = Some(fault);
         let put = bench.send(operation, &vec![7; LARGE]).await;
         assert_eq!(put.map(drop).map_err(|error| error.code), outcome, "{fault:?}");
@@ -60,12 +60,11 @@ async fn a_download_holds_no_transaction() {
     let bench = Bench::on(engine, extents.clone(), BlobOptions::default());
     bench.create().await.unwrap();
     // Each block is a row of its own, and more rows than are read at once.
-    let put = Bench::put_operation("log", Preconditions::default());
-    bench.run(Operation::PutBlob(PutBlob { content: NewContent::Append, ..put })).await.unwrap();
+    bench.run(Bench::put_empty("log", EmptyContent::Append, NewBlob::default())).await.unwrap();
     let mut expected = Vec::new();
     for number in 0..200u8 {
         let piece = bytes(4000, number);
-        let operation = Operation::AppendBlock(AppendBlock {
+        let operation = UploadOperation::AppendBlock(AppendBlock {
             blob: path("log"),
             piece: Piece::Sent(upload()),
             append: AppendConditions::default(),
@@ -76,7 +75,7 @@ async fn a_download_holds_no_transaction() {
         expected.extend(piece);
     }
     let get = Operation::GetBlob(Bench::get_operation("log", Revision::Base));
-    let answer = bench.service().execute(Caller::owner(ACCOUNT), &get, None).await.unwrap();
+    let answer = bench.service().execute(Caller::owner(ACCOUNT), &get).await.unwrap();
     let mut download = answer.content.unwrap();
     let mut read = download.next().await.unwrap().unwrap().concat();
     bench.delete("log", Revision::Base, None).await.unwrap();

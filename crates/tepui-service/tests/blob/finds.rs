@@ -6,7 +6,7 @@ async fn put_tagged(bench: &Bench, name: &str, tags: &[(&str, &str)]) {
     let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let new = NewBlob { tags: Tags::new(tags).unwrap(), ..NewBlob::default() };
     let put = PutBlob { new, ..Bench::put_operation(name, Preconditions::default()) };
-    bench.send(Operation::PutBlob(put), b"x").await.unwrap();
+    bench.send(UploadOperation::PutBlob(put), b"x").await.unwrap();
 }
 
 fn is(key: &str, how: TagComparison, value: &str) -> TagFilter {

@@ -148,11 +148,11 @@ async fn bytes_that_cannot_be_freed_at_once_are_freed_later() {
     let bench = Bench::on(MemoryEngine::new(), extents.clone(), BlobOptions::default());
     bench.create().await.unwrap();
     let refused = Bench::put_operation("a", Preconditions { lease: Some(LeaseId(1)), ..Default::default() });
-    let refused = Operation::PutBlob(refused);
+    let refused = UploadOperation::PutBlob(refused);
     let calm = extents.calm();
     let uploaded = copies::fetched(&bench, &refused, &bytes(LARGE, 2)).await;
     drop(calm);
-    assert!(bench.service().execute(Caller::owner(ACCOUNT), &refused, Some(uploaded)).await.is_err());
+    assert!(bench.service().execute_upload(Caller::owner(ACCOUNT), &refused, uploaded).await.is_err());
     assert!(bench.service().collect_garbage_once().await.is_err());
     assert_eq!(bench.extents.count(), 1);
     let _calm = extents.calm();
@@ -165,7 +165,7 @@ async fn unsealed_volumes_are_swept() {
     let bench = Bench::new().await;
     bench.put("kept", &bytes(LARGE, 1)).await;
     // Received, but never executed.
-    let put = Operation::PutBlob(Bench::put_operation("a", Preconditions::default()));
+    let put = UploadOperation::PutBlob(Bench::put_operation("a", Preconditions::default()));
     copies::fetched(&bench, &put, &bytes(LARGE, 2)).await;
     let left = bench.extents.count();
     assert!(left >= 2, "there may be more that could not be finished: {left}");

@@ -55,7 +55,7 @@ async fn the_server_writes_what_clients_may_only_read_and_delete() {
 
     let refused = bench
         .send(
-            Operation::PutBlob(PutBlob {
+            UploadOperation::PutBlob(PutBlob {
                 blob: in_logs("table/3.log"),
                 ..Bench::put_operation("a", Preconditions::default())
             }),

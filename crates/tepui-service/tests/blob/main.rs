@@ -124,7 +124,12 @@ impl Bench {
 
     fn put_operation(name: &str, preconditions: Preconditions) -> PutBlob {
         let new = NewBlob::default();
-        PutBlob { blob: path(name), new, content: NewContent::Block(upload()), preconditions }
+        PutBlob { blob: path(name), new, upload: upload(), preconditions }
+    }
+
+    fn put_empty(name: &str, content: EmptyContent, new: NewBlob) -> Operation {
+        let preconditions = Preconditions::default();
+        Operation::PutEmptyBlob(PutEmptyBlob { blob: path(name), new, content, preconditions })
     }
 
     fn get_operation(name: &str, revision: Revision) -> GetBlob {
@@ -198,7 +203,7 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
     async fn run_as(&self, allowed: Allowed, operation: Operation) -> Result<Reply, ServiceError> {
         let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
         let attempt =
-            || async { self.service().execute(caller, &operation, None).await.map(|answer| answer.reply) };
+            || async { self.service().execute(caller, &operation).await.map(|answer| answer.reply) };
         repeat(attempt).await.unless_done(|code| already_done(&operation, code))
     }
 
@@ -215,14 +220,14 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
     }
 
     /// Carries out an operation with bytes, as the server does.
-    async fn send(&self, operation: Operation, bytes: &[u8]) -> Result<Reply, ServiceError> {
+    async fn send(&self, operation: UploadOperation, bytes: &[u8]) -> Result<Reply, ServiceError> {
         self.send_as(Allowed::Fully, operation, bytes).await
     }
 
     async fn send_as(
         &self,
         allowed: Allowed,
-        operation: Operation,
+        operation: UploadOperation,
         bytes: &[u8],
     ) -> Result<Reply, ServiceError> {
         repeat(|| async { self.try_send_as(allowed, &operation, bytes).await }).await.answer
@@ -232,18 +237,18 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
     async fn try_send_as(
         &self,
         allowed: Allowed,
-        operation: &Operation,
+        operation: &UploadOperation,
         bytes: &[u8],
     ) -> Result<Reply, ServiceError> {
         let caller = Caller { allowed, ..Caller::owner(ACCOUNT) };
         let service = self.service();
         service.check(caller, operation).await?;
-        let mut upload = service.begin_upload(operation).unwrap();
+        let mut upload = service.begin_upload(operation);
         for chunk in bytes.chunks(7_000) {
             upload.write(Bytes::copy_from_slice(chunk)).await?;
         }
         let uploaded = upload.finish().await?;
-        service.execute(caller, operation, Some(uploaded)).await.map(|answer| answer.reply)
+        service.execute_upload(caller, operation, uploaded).await
     }
 
     async fn put_if(
@@ -252,7 +257,7 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
         bytes: &[u8],
         preconditions: Preconditions,
     ) -> Result<Written, ErrorCode> {
-        let operation = Operation::PutBlob(Bench::put_operation(name, preconditions));
+        let operation = UploadOperation::PutBlob(Bench::put_operation(name, preconditions));
         match self.send(operation, bytes).await.map_err(|error| error.code)? {
             Reply::BlobPut { written, .. } => Ok(written),
             other => panic!("not put: {other:?}"),
@@ -264,7 +269,7 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
     }
 
     async fn put_block(&self, name: &str, id: &str, bytes: &[u8]) -> Result<Reply, ErrorCode> {
-        let operation = Operation::PutBlock(PutBlock {
+        let operation = UploadOperation::PutBlock(PutBlock {
             blob: path(name),
             id: block_id(id),
             piece: Piece::Sent(upload()),
@@ -297,7 +302,7 @@ impl<E: Engine, X: Extents + Clone> Bench<E, X> {
     /// One attempt.
     async fn try_read(&self, get: &Operation) -> Result<(Content, Vec<u8>), ServiceError> {
         let caller = Caller::owner(ACCOUNT);
-        let answer = self.service().execute(caller, get, None).await?;
+        let answer = self.service().execute(caller, get).await?;
         let (Reply::Content(content), Some(mut download)) = (answer.reply, answer.content) else {
             panic!("no content")
         };

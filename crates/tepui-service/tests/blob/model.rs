@@ -70,15 +70,20 @@ enum Scope {
     Blocks,
 }
 
+enum Request<'a> {
+    Operation(Operation),
+    Upload(UploadOperation, &'a [u8]),
+}
+
 impl<E: Engine + Settle> World<E> {
     /// The answer to one request. `None` if it leaves open what became of it.
-    async fn ask(&mut self, operation: Operation, body: Option<&[u8]>) -> Option<Result<Reply, ErrorCode>> {
+    async fn ask(&mut self, request: Request<'_>) -> Option<Result<Reply, ErrorCode>> {
         let bench = &self.bench;
         let attempt = || async {
-            match body {
-                Some(body) => bench.try_send_as(Allowed::Fully, &operation, body).await,
-                None => {
-                    let answer = bench.service().execute(Caller::owner(ACCOUNT), &operation, None).await;
+            match &request {
+                Request::Upload(operation, body) => bench.try_send_as(Allowed::Fully, operation, body).await,
+                Request::Operation(operation) => {
+                    let answer = bench.service().execute(Caller::owner(ACCOUNT), operation).await;
                     answer.map(|answer| answer.reply)
                 }
             }
@@ -106,11 +111,11 @@ impl<E: Engine + Settle> World<E> {
     async fn change(
         &mut self,
         (at, scope): (usize, Scope),
-        (operation, body): (Operation, Option<&[u8]>),
+        request: Request<'_>,
         change: impl Fn(&[Plain]) -> Plain,
     ) {
         self.prepare(at, scope).await;
-        match self.ask(operation, body).await {
+        match self.ask(request).await {
             Some(answer) => {
                 answer.unwrap();
                 self.possible.changed(at, |parts| Some(change(parts)));
@@ -130,8 +135,8 @@ impl<E: Engine + Settle> World<E> {
         match self.random.below(10) {
             0 | 1 => {
                 let content = self.random.bytes();
-                let put = Operation::PutBlob(Bench::put_operation(name, Preconditions::default()));
-                let put = (put, Some(&content[..]));
+                let put = UploadOperation::PutBlob(Bench::put_operation(name, Preconditions::default()));
+                let put = Request::Upload(put, &content);
                 self.change((at, Scope::Blob), put, |parts| {
                     parts[at].replaced(content.clone(), BTreeMap::new())
                 })
@@ -139,14 +144,14 @@ impl<E: Engine + Settle> World<E> {
             }
             2..=4 => {
                 let (id, content) = (self.random.below(4), self.random.bytes());
-                let put = Operation::PutBlock(PutBlock {
+                let put = UploadOperation::PutBlock(PutBlock {
                     blob: path(name),
                     id: block_id(IDS[id]),
                     piece: Piece::Sent(upload()),
                     preconditions: Preconditions::default(),
                     encryption: Encryption::default(),
                 });
-                self.change((at, Scope::Blocks), (put, Some(&content)), |parts| {
+                self.change((at, Scope::Blocks), Request::Upload(put, &content), |parts| {
                     let mut blob = parts[at].clone();
                     blob.uncommitted.insert(id, content.clone());
                     blob
@@ -159,7 +164,7 @@ impl<E: Engine + Settle> World<E> {
                 let to = self.random.below(3);
                 let from = copies::source(name, Revision::Base);
                 let copy = copies::copy(from, NAMES[to], CopyPace::Background);
-                self.change((to, Scope::Blob), (Operation::CopyBlob(copy), None), |parts| {
+                self.change((to, Scope::Blob), Request::Operation(copies::shared(copy)), |parts| {
                     let Plain { content, committed, .. } = parts[at].clone();
                     parts[to].replaced(content.unwrap_or_default(), committed)
                 })
@@ -186,7 +191,7 @@ impl<E: Engine + Settle> World<E> {
             let found = parts[at].blocks(&chosen)?;
             Some(parts[at].replaced(found.concat(), chosen.iter().copied().zip(found).collect()))
         };
-        match self.ask(put, None).await {
+        match self.ask(Request::Operation(put)).await {
             None => self.leave_open(at, Scope::Blocks, judge),
             Some(Ok(_)) => self.possible.changed(at, judge),
             Some(Err(ErrorCode::InvalidBlockList)) => self.possible.seen(|parts| judge(parts).is_none()),
@@ -207,7 +212,7 @@ impl<E: Engine + Settle> World<E> {
             blob.snapshots.push((taken, blob.content.clone()?));
             Some(blob)
         };
-        match self.ask(operation, None).await {
+        match self.ask(Request::Operation(operation)).await {
             None => self.leave_open(at, Scope::Blob, |parts| with(parts, None)),
             Some(Ok(Reply::Snapshot { snapshot, .. })) => {
                 self.possible.changed(at, |parts| with(parts, Some(snapshot)));
@@ -227,7 +232,7 @@ impl<E: Engine + Settle> World<E> {
         });
         self.prepare(at, Scope::Blocks).await;
         let judge = |parts: &[Plain]| parts[at].is_there().then(Plain::default);
-        match self.ask(delete, None).await {
+        match self.ask(Request::Operation(delete)).await {
             None => self.leave_open(at, Scope::Blocks, judge),
             Some(Ok(_)) => self.possible.changed(at, judge),
             Some(Err(ErrorCode::BlobNotFound)) => self.possible.seen(|parts| !parts[at].is_there()),

@@ -41,8 +41,8 @@ async fn bytes_survive_and_space_comes_back() {
     }
     bench.put_list("list", &[("2", BlockSearch::Latest), ("1", BlockSearch::Latest)]).await.unwrap();
     // Never finished, as if the server had been killed in the middle of it.
-    let operation = Operation::PutBlob(Bench::put_operation("half", Preconditions::default()));
-    let mut half = bench.service().begin_upload(&operation).unwrap();
+    let operation = UploadOperation::PutBlob(Bench::put_operation("half", Preconditions::default()));
+    let mut half = bench.service().begin_upload(&operation);
     let _ = half.write(bytes(4, 4 << 20).into()).await;
     drop((half, bench));
 
@@ -77,16 +77,16 @@ async fn bytes_that_nobody_kept_are_found_after_a_restart() {
     bench.create().await.unwrap();
     bench.put("kept", &bytes(1, 1 << 20)).await;
     let leased = Preconditions { lease: Some(LeaseId(1)), ..Preconditions::default() };
-    let refused = Operation::PutBlob(Bench::put_operation("kept", leased));
+    let refused = UploadOperation::PutBlob(Bench::put_operation("kept", leased));
     let uploaded = copies::fetched(&bench, &refused, &bytes(2, 1 << 20)).await;
-    assert!(bench.service().execute(Caller::owner(ACCOUNT), &refused, Some(uploaded)).await.is_err());
+    assert!(bench.service().execute_upload(Caller::owner(ACCOUNT), &refused, uploaded).await.is_err());
     drop(bench);
     if Course::current() == Course::Memory {
         assert_eq!(open_extents().unsealed_volumes(), [], "what was kept and what was discarded is settled");
     }
 
     let bench = open(path);
-    let operation = Operation::PutBlob(Bench::put_operation("half", Preconditions::default()));
+    let operation = UploadOperation::PutBlob(Bench::put_operation("half", Preconditions::default()));
     copies::fetched(&bench, &operation, &bytes(3, 3 << 20)).await;
     drop(bench);
 
@@ -108,7 +108,7 @@ async fn a_slow_reader_does_not_keep_what_was_deleted() {
     let open = async |name: &str| {
         let get = Operation::GetBlob(Bench::get_operation(name, Revision::Base));
         let begin = || async {
-            let answer = bench.service().execute(Caller::owner(ACCOUNT), &get, None).await?;
+            let answer = bench.service().execute(Caller::owner(ACCOUNT), &get).await?;
             let mut download = answer.content.unwrap();
             download.next().await?;
             Ok(download)
@@ -143,7 +143,7 @@ async fn an_upload_that_the_disk_has_no_space_for_is_told_so() {
     options.free_space_reserve_bytes = u64::MAX;
     let bench = Bench::on(engine, DiskExtents::open(options).unwrap(), BlobOptions::default());
     bench.create().await.unwrap();
-    let operation = Operation::PutBlob(Bench::put_operation("large", Preconditions::default()));
+    let operation = UploadOperation::PutBlob(Bench::put_operation("large", Preconditions::default()));
     let refused = bench.send(operation, &bytes(1, 100_000)).await.map(drop).unwrap_err();
     assert_eq!(refused.code, ErrorCode::ServerBusy);
     let message = refused.message.unwrap_or_default();

@@ -4,24 +4,22 @@ use super::*;
 use PageState::{Cleared, Written as Put};
 
 pub(crate) async fn create<E: Engine, X: Extents + Clone>(bench: &Bench<E, X>, bytes: u64) {
-    let content = NewContent::Page { bytes, sequence_number: 0 };
-    let put = PutBlob { content, ..Bench::put_operation("disk", Preconditions::default()) };
-    bench.run(Operation::PutBlob(put)).await.unwrap();
+    let content = EmptyContent::Page { bytes, sequence_number: 0 };
+    bench.run(Bench::put_empty("disk", content, NewBlob::default())).await.unwrap();
 }
 
 fn range(pages: std::ops::Range<u64>) -> ByteRange {
     ByteRange { first: pages.start * 512, last: Some(pages.end * 512 - 1) }
 }
 
-fn operation(pages: std::ops::Range<u64>, write: PageWrite) -> Operation {
-    Operation::PutPages(PutPages {
+fn page_write(pages: std::ops::Range<u64>) -> PageWrite {
+    PageWrite {
         blob: path("disk"),
         pages: PageRange::new(range(pages)).unwrap(),
-        write,
         sequence: SequenceConditions::default(),
         preconditions: Preconditions::default(),
         encryption: Encryption::default(),
-    })
+    }
 }
 
 pub(crate) async fn write<E: Engine, X: Extents + Clone>(
@@ -30,12 +28,12 @@ pub(crate) async fn write<E: Engine, X: Extents + Clone>(
     seed: u8,
 ) -> Result<Reply, ErrorCode> {
     let content = bytes(((pages.end - pages.start) * 512) as usize, seed);
-    let update = PageWrite::Update(Piece::Sent(upload()));
-    bench.send(operation(pages, update), &content).await.map_err(|error| error.code)
+    let put = PutPages { write: page_write(pages), piece: Piece::Sent(upload()) };
+    bench.send(UploadOperation::PutPages(put), &content).await.map_err(|error| error.code)
 }
 
 pub(crate) async fn clear(bench: &Bench, pages: std::ops::Range<u64>) {
-    bench.run(operation(pages, PageWrite::Clear)).await.unwrap();
+    bench.run(Operation::ClearPages(page_write(pages))).await.unwrap();
 }
 
 async fn ranges(

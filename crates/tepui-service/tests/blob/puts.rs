@@ -96,9 +96,9 @@ async fn reads_that_need_not_be() {
 async fn wrong_checksums_leave_nothing() {
     let bench = Bench::new().await;
     let checksums = Checksums { md5: Some(Md5Sum([0; 16])), crc64: None };
-    let content = NewContent::Block(operation::Upload { checksums, ..upload() });
-    let put = PutBlob { content, ..Bench::put_operation("a", Preconditions::default()) };
-    let error = bench.send(Operation::PutBlob(put), &bytes(LARGE, 1)).await.unwrap_err();
+    let upload = operation::Upload { checksums, ..upload() };
+    let put = PutBlob { upload, ..Bench::put_operation("a", Preconditions::default()) };
+    let error = bench.send(UploadOperation::PutBlob(put), &bytes(LARGE, 1)).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::Md5Mismatch);
     // The space is given back in the background.
     tokio::task::yield_now().await;
@@ -108,7 +108,7 @@ async fn wrong_checksums_leave_nothing() {
 #[tokio::test]
 async fn callers_that_may_only_create() {
     let bench = Bench::new().await;
-    let put = || Operation::PutBlob(Bench::put_operation("a", Preconditions::default()));
+    let put = || UploadOperation::PutBlob(Bench::put_operation("a", Preconditions::default()));
     assert!(bench.send_as(Allowed::IfAbsent, put(), b"1").await.is_ok());
     let error = bench.send_as(Allowed::IfAbsent, put(), b"2").await.unwrap_err();
     assert_eq!(error.code, ErrorCode::UnauthorizedBlobOverwrite);

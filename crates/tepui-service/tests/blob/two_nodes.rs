@@ -44,7 +44,7 @@ async fn a_copy_goes_on_while_another_node_cleans_up() {
         let progress = (10 * (minute + 1), LARGE as u64);
         assert_eq!(copy_status(&second, "a").await, (CopyStatus::Pending, progress));
     }
-    let uploaded = fetched(&first, &operation, &bytes(LARGE, 3)).await;
+    let uploaded = fetched(&first, &UploadOperation::CopyBlob(operation), &bytes(LARGE, 3)).await;
     first.service().finish_copy(&copy, Ok(uploaded)).await;
     assert!(second.get("a").await.unwrap() == bytes(LARGE, 3));
 }
@@ -63,7 +63,7 @@ async fn the_copy_of_a_dead_node_fails_after_its_lease() {
     assert_eq!(copy_status(&first, "a").await.0, CopyStatus::Failed);
     // It was suspended only: it finds out, and what it has fetched is not kept.
     first.service().keep_copy(&copy).await;
-    let uploaded = fetched(&first, &operation, &bytes(LARGE, 3)).await;
+    let uploaded = fetched(&first, &UploadOperation::CopyBlob(operation), &bytes(LARGE, 3)).await;
     first.service().finish_copy(&copy, Ok(uploaded)).await;
     assert_eq!(copy_status(&second, "a").await.0, CopyStatus::Failed);
     assert_eq!(first.count_extents().await, 0);

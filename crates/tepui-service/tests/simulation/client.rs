@@ -8,8 +8,8 @@ use std::time::Duration;
 use tepui_local::{DiskEngine, DiskExtents};
 use tepui_model::blob::{
     BlobName, BlobPath, BlockId, BlockSearch, Checksums, ChosenBlock, ContainerEncryption, ContainerName,
-    DeleteBlob, DeleteSnapshots, Encryption, GetBlob, NewBlob, NewContent, Piece, Preconditions, PutBlob,
-    PutBlock, PutBlockList, Revision, TierConditions, operation,
+    DeleteBlob, DeleteSnapshots, Encryption, GetBlob, NewBlob, Piece, Preconditions, PutBlob, PutBlock,
+    PutBlockList, Revision, TierConditions, operation,
 };
 use tepui_model::condition::Condition;
 use tepui_model::grant::KeyBounds;
@@ -119,7 +119,7 @@ impl Services {
         };
         self.tables.execute(ACCOUNT, &table, &KeyBounds::default()).await.map(drop).or_else(is_there)?;
         self.queues.execute(ACCOUNT, &queue.into()).await.map(drop).or_else(is_there)?;
-        self.blobs.execute(Caller::owner(ACCOUNT), &container, None).await.map(drop).or_else(is_there)
+        self.blobs.execute(Caller::owner(ACCOUNT), &container).await.map(drop).or_else(is_there)
     }
 
     pub(crate) async fn change_entity(self, entity: u8, content: Content) -> Done {
@@ -195,22 +195,22 @@ impl Services {
         Done::Consumed { message, outcome: outcome(&result) }
     }
 
-    async fn upload(&self, operation: blob::Operation, bytes: &[u8]) -> Result<(), ServiceError> {
+    async fn upload(&self, operation: blob::UploadOperation, bytes: &[u8]) -> Result<(), ServiceError> {
         let caller = Caller::owner(ACCOUNT);
         self.blobs.check(caller, &operation).await?;
-        let mut upload = self.blobs.begin_upload(&operation).unwrap();
+        let mut upload = self.blobs.begin_upload(&operation);
         for chunk in bytes.chunks(7_000) {
             upload.write(Bytes::copy_from_slice(chunk)).await?;
         }
         let uploaded = upload.finish().await?;
-        self.blobs.execute(caller, &operation, Some(uploaded)).await.map(drop)
+        self.blobs.execute_upload(caller, &operation, uploaded).await.map(drop)
     }
 
     pub(crate) async fn put_blob(self, name: u8, number: u32) -> Done {
-        let operation = blob::Operation::PutBlob(PutBlob {
+        let operation = blob::UploadOperation::PutBlob(PutBlob {
             blob: path(name),
             new: NewBlob::default(),
-            content: NewContent::Block(sent()),
+            upload: sent(),
             preconditions: Preconditions::default(),
         });
         let result = self.upload(operation, &bytes(number)).await;
@@ -225,7 +225,7 @@ impl Services {
             ["1", "2"].iter().map(|id| BlockId::from_bytes(id.as_bytes().to_vec()).unwrap()).collect();
         for (id, part) in ids.iter().zip(content.chunks(content.len().div_ceil(2))) {
             if result.is_ok() {
-                let operation = blob::Operation::PutBlock(PutBlock {
+                let operation = blob::UploadOperation::PutBlock(PutBlock {
                     blob: path(name),
                     id: id.clone(),
                     piece: Piece::Sent(sent()),
@@ -248,7 +248,7 @@ impl Services {
             new: NewBlob::default(),
             preconditions: Preconditions::default(),
         });
-        let result = self.blobs.execute(Caller::owner(ACCOUNT), &operation, None).await;
+        let result = self.blobs.execute(Caller::owner(ACCOUNT), &operation).await;
         let outcome = outcome(&result.map(drop));
         Done::Changed { objects: vec![Object::Blob(name)], content: Some(number), outcome }
     }
@@ -262,7 +262,7 @@ impl Services {
             permanently: false,
             preconditions: Preconditions::default(),
         });
-        let result = self.blobs.execute(Caller::owner(ACCOUNT), &operation, None).await;
+        let result = self.blobs.execute(Caller::owner(ACCOUNT), &operation).await;
         Done::Changed {
             objects: vec![Object::Blob(name)],
             content: None,
@@ -280,7 +280,7 @@ impl Services {
             preconditions: Preconditions::default(),
             encryption: Encryption::default(),
         };
-        let taken = match self.blobs.execute(Caller::owner(ACCOUNT), &operation, None).await {
+        let taken = match self.blobs.execute(Caller::owner(ACCOUNT), &operation).await {
             Ok(answer) => match answer.reply {
                 blob::Reply::Snapshot { snapshot, .. } => Some(snapshot),
                 _ => None,
@@ -300,12 +300,11 @@ impl Services {
             preconditions: Preconditions::default(),
             encryption: Encryption::default(),
         };
-        let answer =
-            match self.blobs.execute(Caller::owner(ACCOUNT), &blob::Operation::GetBlob(get), None).await {
-                Ok(answer) => answer,
-                Err(error) if error.code == ErrorCode::BlobNotFound => return Ok(None),
-                Err(error) => return Err(error.code),
-            };
+        let answer = match self.blobs.execute(Caller::owner(ACCOUNT), &blob::Operation::GetBlob(get)).await {
+            Ok(answer) => answer,
+            Err(error) if error.code == ErrorCode::BlobNotFound => return Ok(None),
+            Err(error) => return Err(error.code),
+        };
         let mut read = Vec::new();
         let mut download = answer.content.ok_or(ErrorCode::InternalError)?;
         while let Some(pieces) = download.next().await.map_err(code)? {

@@ -181,7 +181,7 @@ impl<E: Engine, X: Extents> World<E, X> {
         account: &str,
         operation: blob::Operation,
     ) -> Result<blob::Reply, ErrorCode> {
-        let run = self.bench.blobs.execute(Caller::owner(account), &operation, None);
+        let run = self.bench.blobs.execute(Caller::owner(account), &operation);
         run.await.map(|answer| answer.reply).map_err(|error| error.code)
     }
 
@@ -209,17 +209,17 @@ impl<E: Engine, X: Extents> World<E, X> {
         bytes: Bytes,
     ) -> Result<(), ErrorCode> {
         let upload = operation::Upload { bytes: None, max_bytes: 1 << 30, checksums: Checksums::default() };
-        let operation = blob::Operation::PutBlob(PutBlob {
+        let operation = blob::UploadOperation::PutBlob(PutBlob {
             blob: path(container, name),
             new: NewBlob::default(),
-            content: NewContent::Block(upload),
+            upload,
             preconditions: Preconditions::default(),
         });
         let put = async {
-            let mut upload = self.bench.blobs.begin_upload(&operation).unwrap();
+            let mut upload = self.bench.blobs.begin_upload(&operation);
             upload.write(bytes).await?;
             let uploaded = upload.finish().await?;
-            self.bench.blobs.execute(Caller::owner(account), &operation, Some(uploaded)).await
+            self.bench.blobs.execute_upload(Caller::owner(account), &operation, uploaded).await
         };
         put.await.map(drop).map_err(|error: ServiceError| error.code)
     }
@@ -272,7 +272,7 @@ impl<E: Engine, X: Extents> World<E, X> {
         };
         let read = async {
             let operation = blob::Operation::GetBlob(get);
-            let answer = self.bench.blobs.execute(Caller::owner(account), &operation, None).await?;
+            let answer = self.bench.blobs.execute(Caller::owner(account), &operation).await?;
             let mut read = Vec::new();
             let mut download = answer.content.unwrap();
             while let Some(pieces) = download.next().await? {

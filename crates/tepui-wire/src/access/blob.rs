@@ -5,7 +5,7 @@ use crate::auth;
 use crate::blob::request::{Prepared, Request};
 use crate::head::Head;
 use tepui_model::blob::access::Allowed;
-use tepui_model::blob::{Call, Operation, OperationKind, PublicAccess};
+use tepui_model::blob::{Call, OperationKind, PublicAccess};
 use tepui_model::grant::{BlobReach, Grant};
 use tepui_model::permissions::{Permissions, ResourceTypes, Services};
 use tepui_model::{ErrorCode, ServiceError};
@@ -120,7 +120,7 @@ pub fn check_details(grant: &Grant, prepared: &Prepared, head: &Head<'_>) -> Res
     let leaves_out = *grant == Grant::Anonymous && matches!(prepared.call(), Call::List(_));
     let asks_for_tags = prepared.asks_for_tags && !leaves_out;
     let tags = if asks_for_tags { check_tags(grant) } else { Ok(()) };
-    let protects = prepared.call().operation().is_some_and(Operation::sets_protection);
+    let protects = prepared.call().sets_protection();
     let checked = tags.and_then(|()| if protects { check_also(grant, P::PROTECT) } else { Ok(()) });
     checked.map_err(|code| redact_error(code.into(), grant, head))
 }

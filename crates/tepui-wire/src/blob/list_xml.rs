@@ -1,6 +1,6 @@
 //! Lists as XML: of containers, of blobs, and of blobs that were found by their tags.
 
-use super::reply::{Context, document};
+use super::reply::{Asked, Context, document};
 use super::{marker, tags_text};
 use crate::address::Service;
 use crate::metadata;
@@ -111,14 +111,11 @@ fn push_lease(lease: &LeaseView, body: &mut Printer) {
 }
 
 /// The body of List Containers.
-pub(super) fn print_containers(
-    context: &Context<'_>,
-    operation: &Operation,
-    page: &ContainerPage,
-) -> Vec<u8> {
+pub(super) fn print_containers(context: &Context<'_>, asked: Asked<'_>, page: &ContainerPage) -> Vec<u8> {
     let echoed = [("prefix", "Prefix"), ("marker", "Marker"), ("maxresults", "MaxResults")];
     let next = page.next.as_ref().map(|next| marker::print_containers(&context.head.target.account, next));
-    let with_metadata = matches!(operation, Operation::ListContainers(list) if list.with_metadata);
+    let with_metadata =
+        matches!(asked, Asked::Operation(Operation::ListContainers(list)) if list.with_metadata);
     list(context, &echoed, next, |body| {
         body.parent("Containers", |body| {
             page.containers.iter().for_each(|container| push_container(container, with_metadata, body));

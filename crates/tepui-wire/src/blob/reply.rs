@@ -17,7 +17,8 @@ use http::{Response, StatusCode};
 use tepui_model::ServiceError;
 use tepui_model::blob::{
     BlobProperties, BlockList, Changed, ContainerProperties, Content, CopyPace, CopyStatus, Detail,
-    HttpProperties, ImmutabilityPolicy, LeaseOutcome, ListedBlock, Operation, PublicAccess, Reply, Written,
+    HttpProperties, ImmutabilityPolicy, LeaseOutcome, ListedBlock, Operation, PublicAccess, Reply,
+    UploadOperation, Written,
 };
 
 pub use super::list_xml::BlobListWriter;
@@ -88,15 +89,46 @@ pub fn block_list_memory_bytes(list: &BlockList) -> usize {
     held.sum::<usize>() + block_list_xml::most_bytes(list)
 }
 
+/// What a reply answers.
+#[derive(Debug, Clone, Copy)]
+pub enum Asked<'a> {
+    Operation(&'a Operation),
+    Upload(&'a UploadOperation),
+}
+
+impl<'a> From<&'a Operation> for Asked<'a> {
+    fn from(operation: &'a Operation) -> Self {
+        Self::Operation(operation)
+    }
+}
+
+impl<'a> From<&'a UploadOperation> for Asked<'a> {
+    fn from(operation: &'a UploadOperation) -> Self {
+        Self::Upload(operation)
+    }
+}
+
+impl Asked<'_> {
+    /// Whether it is a copy that the caller waits for.
+    fn is_waiting_copy(self) -> bool {
+        let copy = match self {
+            Self::Operation(Operation::CopyBlob(shared)) => shared.copy(),
+            Self::Upload(UploadOperation::CopyBlob(copy)) => copy,
+            Self::Operation(_) | Self::Upload(_) => return false,
+        };
+        matches!(copy.pace, CopyPace::Waiting(_))
+    }
+}
+
 /// The answer to an operation that succeeded. That to List Blobs comes from [`BlobListWriter::finish`]. That to
 /// Get Blob has no body here: it is streamed, and its headers say how long it is.
-pub fn encode(
+pub fn encode<'a>(
     context: &Context<'_>,
-    operation: &Operation,
+    asked: impl Into<Asked<'a>>,
     reply: Reply,
 ) -> Result<Response<Vec<u8>>, ServiceError> {
     let case = case_of(&reply);
-    let mut response = of_reply(context, operation, reply)?;
+    let mut response = of_reply(context, asked.into(), reply)?;
     if !case.is_empty() {
         response.extensions_mut().insert(case);
     }
@@ -115,14 +147,16 @@ fn case_of(reply: &Reply) -> HeaderCase {
 
 fn of_reply(
     context: &Context<'_>,
-    operation: &Operation,
+    asked: Asked<'_>,
     reply: Reply,
 ) -> Result<Response<Vec<u8>>, ServiceError> {
     let version = context.head.version;
     Ok(match reply {
         Reply::Content(content) => content_head(context, &content)?,
-        Reply::Blob(properties) => match operation {
-            Operation::GetBlobProperties { detail: Detail::Metadata, .. } => blob_metadata(&properties)?,
+        Reply::Blob(properties) => match asked {
+            Asked::Operation(Operation::GetBlobProperties { detail: Detail::Metadata, .. }) => {
+                blob_metadata(&properties)?
+            }
             _ => blob_head(context, &properties)?,
         },
         Reply::BlobPut { written, checksums } | Reply::BlockListPut { written, checksums } => {
@@ -180,7 +214,7 @@ fn of_reply(
             answer_headers::put_version(headers, written.version);
             put_checksums(headers, &checksums, version);
             // Fidelity: only of copies that the caller has waited for. scenario: copy-from-url-checksums
-            if matches!(operation, Operation::CopyBlob(copy) if matches!(copy.pace, CopyPace::Waiting(_))) {
+            if asked.is_waiting_copy() {
                 put_encryption(headers, &written.encryption, version);
             }
             response
@@ -211,21 +245,21 @@ fn of_reply(
             response.headers_mut().insert(name!("x-ms-blob-content-length"), ranges.blob_bytes.into());
             response
         }
-        Reply::Containers(page) => document(list_xml::print_containers(context, operation, &page)),
+        Reply::Containers(page) => document(list_xml::print_containers(context, asked, &page)),
         Reply::Found(page) => document(list_xml::print_found(context, &page)),
-        other => of_account_or_container(context, operation, other)?,
+        other => of_account_or_container(context, asked, other)?,
     })
 }
 
 fn of_account_or_container(
     context: &Context<'_>,
-    operation: &Operation,
+    asked: Asked<'_>,
     reply: Reply,
 ) -> Result<Response<Vec<u8>>, ServiceError> {
     Ok(match reply {
         Reply::ContainerCreated(at) => changed(StatusCode::CREATED, at),
         Reply::ContainerMetadataSet(at) | Reply::ContainerAclSet(at) => changed(StatusCode::OK, at),
-        Reply::Container(properties) => container(operation, &properties)?,
+        Reply::Container(properties) => container(asked, &properties)?,
         Reply::ContainerAcl { changed: at, public_access, identifiers } => {
             let mut response = document(xml::print_signed_identifiers(&identifiers, Service::Blob));
             put_changed(response.headers_mut(), at);
@@ -258,14 +292,11 @@ fn account_information(version: ServiceVersion) -> Response<Vec<u8>> {
     response
 }
 
-fn container(
-    operation: &Operation,
-    properties: &ContainerProperties,
-) -> Result<Response<Vec<u8>>, ServiceError> {
+fn container(asked: Asked<'_>, properties: &ContainerProperties) -> Result<Response<Vec<u8>>, ServiceError> {
     let mut response = changed(StatusCode::OK, properties.changed);
     let headers = response.headers_mut();
     metadata::encode(&properties.metadata, headers)?;
-    if matches!(operation, Operation::GetContainer { detail: Detail::Metadata, .. }) {
+    if matches!(asked, Asked::Operation(Operation::GetContainer { detail: Detail::Metadata, .. })) {
         return Ok(response);
     }
     answer_headers::put_lease(headers, &properties.lease);

@@ -145,7 +145,7 @@ fn without_body(request: &Request<'_>) -> Result<Call, ServiceError> {
     match &request.resource {
         Resource::Service => of_service(request),
         Resource::Container(_) => of_container(request),
-        Resource::Blob(..) => of_blob(request).map(Call::Operation),
+        Resource::Blob(..) => of_blob(request),
     }
 }
 
@@ -224,14 +224,14 @@ fn of_container(request: &Request<'_>) -> Result<Call, ServiceError> {
     }))
 }
 
-fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
+fn of_blob(request: &Request<'_>) -> Result<Call, ServiceError> {
     use OperationKind::*;
     let (kind, query, headers) = (request.kind, request.head.query, &request.headers);
     let blob = request.resource.blob_path()?;
     let revision = revision(query)?;
     // Also where it is of no use: whoever asks for it counts on it.
     structured::asks(headers)?;
-    Ok(match kind {
+    Ok(Call::Operation(match kind {
         GetAccountInformation => Operation::GetAccountInformation,
         QueryBlobContents => Operation::NotImplemented(NotImplemented::QueryBlobContents),
         SetBlobExpiry => Operation::NotImplemented(NotImplemented::SetBlobExpiry),
@@ -290,19 +290,22 @@ fn of_blob(request: &Request<'_>) -> Result<Operation, ServiceError> {
         }
         _ => {
             no_revision(query)?;
-            of_base_blob(request, blob)?
+            return of_base_blob(request, blob);
         }
-    })
+    }))
 }
 
 /// Operations that are about a blob as it is now.
-fn of_base_blob(request: &Request<'_>, blob: BlobPath) -> Result<Operation, ServiceError> {
+fn of_base_blob(request: &Request<'_>, blob: BlobPath) -> Result<Call, ServiceError> {
     use OperationKind::*;
     let (query, headers) = (request.head.query, &request.headers);
-    Ok(match request.kind {
-        PutBlob => Operation::PutBlob(writes::put_blob(request, blob)?),
-        PutBlobFromUrl => Operation::PutBlobFromUrl(writes::put_blob_from_url(request, blob)?),
-        CopyBlob | CopyBlobFromUrl => Operation::CopyBlob(writes::copy_blob(request, blob)?),
+    Ok(Call::Operation(match request.kind {
+        PutBlob => return writes::put_blob(request, blob),
+        PutBlobFromUrl => return writes::put_blob_from_url(request, blob).map(Call::from),
+        CopyBlob | CopyBlobFromUrl => return writes::copy_blob(request, blob).map(Call::from),
+        PutBlock | PutBlockFromUrl => return writes::put_block(request, blob).map(Call::from),
+        AppendBlock | AppendBlockFromUrl => return writes::append_block(request, blob).map(Call::from),
+        PutPages | ClearPages | PutPagesFromUrl => return writes::put_pages(request, blob),
         AbortCopy => {
             let copy_id = given(query, "copyid").ok_or_else(|| missing("copyid"))?.to_owned();
             let is_abort = |text: &str| text.eq_ignore_ascii_case("abort").then_some(());
@@ -333,17 +336,14 @@ fn of_base_blob(request: &Request<'_>, blob: BlobPath) -> Result<Operation, Serv
             encryption: new_blob::encryption(headers)?,
         },
         UndeleteBlob => Operation::UndeleteBlob { blob },
-        PutBlock | PutBlockFromUrl => Operation::PutBlock(writes::put_block(request, blob)?),
         PutBlockList => Operation::PutBlockList(writes::put_block_list(request, blob)?),
-        AppendBlock | AppendBlockFromUrl => Operation::AppendBlock(writes::append_block(request, blob)?),
         SealBlob => Operation::SealBlob {
             blob,
             position: conditions::of_append(headers)?.position,
             preconditions: conditions::of_write(headers)?,
         },
-        PutPages | ClearPages | PutPagesFromUrl => Operation::PutPages(writes::put_pages(request, blob)?),
         _ => return Err(ErrorCode::InvalidUri.into()),
-    })
+    }))
 }
 
 impl Prepared {
@@ -378,7 +378,7 @@ impl Prepared {
         let mut blocks = None;
         let operation = match call {
             Call::Operation(operation) => operation,
-            whole @ (Call::List(_) | Call::Batch { .. }) => {
+            whole @ (Call::Upload(_) | Call::List(_) | Call::Batch { .. }) => {
                 return Ok(Decoding { call: Some(whole), blocks });
             }
         };

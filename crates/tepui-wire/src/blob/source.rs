@@ -10,7 +10,9 @@ use crate::request_headers::RequestHeaders;
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Uri};
 use tepui_model::ServiceError;
-use tepui_model::blob::{ContentMd5, CopySource, HttpProperties, Md5Sum, Revision, SourceHead, SourcePlace};
+use tepui_model::blob::{
+    ContentMd5, CopySource, HttpProperties, Md5Sum, Revision, SourceBlob, SourceHead, SourcePlace,
+};
 use tepui_model::metadata::Metadata;
 
 const MAX_URL_BYTES: usize = 2048;
@@ -95,7 +97,7 @@ fn locate(url: &str, target: &Target, rules: &AddressRules) -> Option<SourcePlac
         (Some(_), Some(_)) => return None,
     };
     let blob = Resource::parse(&source.path, &query).ok()?.blob_path().ok()?;
-    Some(SourcePlace::Here { account: source.account, blob, revision })
+    Some(SourcePlace::Here(SourceBlob { account: source.account, blob, revision }))
 }
 
 /// What a source would be as a request of its own: whoever reads it for the caller checks the credentials in
@@ -165,7 +167,7 @@ mod tests {
         let place = locate(&ascii(url), target, &rules)?;
         Some(match place {
             SourcePlace::Elsewhere | SourcePlace::Fetched(_) => "elsewhere".to_owned(),
-            SourcePlace::Here { account, blob, revision } => {
+            SourcePlace::Here(SourceBlob { account, blob, revision }) => {
                 let revision = match revision {
                     Revision::Base => "",
                     Revision::Snapshot(_) => " snapshot",

@@ -17,9 +17,9 @@ use tepui_model::blob::{
     DeleteBlob, DeleteRetention, DeletedContainer, Detail, Encryption, FindBlobsByTags, FoundBlob, FoundPage,
     GetBlob, GetPageRanges, HttpProperties, LeaseAction, LeaseDuration, LeaseId, LeaseOutcome, LeaseState,
     LeaseView, ListBlobs, ListContainers, ListedBlob, ListedBlock, ListedContainer, ListedContent, Md5Sum,
-    NewBlob, NewContent, OfType, Operation, PageRanges, PageState, Piece, Preconditions, PublicAccess,
-    PutBlob, PutBlock, RangeChecksum, RehydratePriority, Reply, Revision, SetBlobProperties, SoftDeleted,
-    SourcePlace, StaticWebsite, TagComparison, TagFilter, TierConditions, TierView, Upload, VersionView,
+    NewBlob, OfType, Operation, PageRanges, PageState, Piece, Preconditions, PublicAccess, PutBlob, PutBlock,
+    RangeChecksum, RehydratePriority, Reply, Revision, SetBlobProperties, SoftDeleted, SourcePlace,
+    StaticWebsite, TagComparison, TagFilter, TierConditions, TierView, Upload, UploadOperation, VersionView,
     Written, etag,
 };
 use tepui_wire::address::Service;
@@ -40,9 +40,13 @@ fn with_context<T>(remote: &RemoteService, call: &Call, then: impl FnOnce(&Conte
     then(&Context { head: arrived.head(Service::Blob), overrides: None, may_read_tags: true })
 }
 
-fn replied(remote: &RemoteService, operation: &Operation, reply: Reply) -> Result<RemoteReply, ReplyError> {
-    let call = Call::Operation(operation.clone());
-    let response = with_context(remote, &call, |context| encode(context, operation, reply).unwrap());
+fn replied(remote: &RemoteService, call: impl Into<Call>, reply: Reply) -> Result<RemoteReply, ReplyError> {
+    let call = call.into();
+    let response = with_context(remote, &call, |context| match &call {
+        Call::Operation(operation) => encode(context, operation, reply).unwrap(),
+        Call::Upload(operation) => encode(context, operation, reply).unwrap(),
+        Call::List(_) | Call::Batch { .. } => panic!("not answered so: {call:?}"),
+    });
     read(&call, remote.version(), &answered(response))
 }
 
@@ -249,11 +253,11 @@ proptest! {
     ) {
         let operation = get_properties(&container, Detail::Properties);
         let expected = remote_blob(&properties);
-        let received = replied(&remote, &operation, Reply::Blob(Box::new(properties.clone())));
+        let received = replied(&remote, operation.clone(), Reply::Blob(Box::new(properties.clone())));
         prop_assert_eq!(received, Ok(RemoteReply::Blob(Box::new(expected.clone()))));
 
         let operation = get_properties(&container, Detail::Metadata);
-        let received = replied(&remote, &operation, Reply::Blob(Box::new(properties.clone())));
+        let received = replied(&remote, operation.clone(), Reply::Blob(Box::new(properties.clone())));
         let metadata = properties.state.metadata.clone();
         prop_assert_eq!(received, Ok(RemoteReply::Metadata { changed: expected.changed.clone(), metadata }));
 
@@ -271,7 +275,7 @@ proptest! {
             None => Checksums::default(),
         };
         let content = Content { properties, range: range.clone(), checksums };
-        let received = replied(&remote, &operation, Reply::Content(Box::new(content)));
+        let received = replied(&remote, operation.clone(), Reply::Content(Box::new(content)));
         let expected = RemoteContent { blob: expected, range, checksums };
         prop_assert_eq!(received, Ok(RemoteReply::Content(Box::new(expected))));
     }
@@ -371,7 +375,7 @@ proptest! {
             deleted,
         };
         let get = |detail| Operation::GetContainer { container: names[0].clone(), preconditions: Preconditions::default(), detail };
-        let received = replied(&remote, &get(Detail::Properties), Reply::Container(Box::new(properties.clone())));
+        let received = replied(&remote, get(Detail::Properties), Reply::Container(Box::new(properties.clone())));
         prop_assert_eq!(received, Ok(RemoteReply::Container(Box::new(expected(&names[0], None)))));
 
         let deleted = deleted.map(|deleted| DeletedContainer {
@@ -391,13 +395,13 @@ proptest! {
         });
         let containers = names.iter().map(|name| expected(name, deleted.clone())).collect();
         let next = Some(marker::print_containers(remote.account(), &next));
-        let received = replied(&remote, &list, Reply::Containers(page));
+        let received = replied(&remote, list, Reply::Containers(page));
         prop_assert_eq!(received, Ok(RemoteReply::Containers { containers, next }));
 
         let acl = Operation::GetContainerAcl { container: names[0].clone(), preconditions: Preconditions::default() };
         let reply = Reply::ContainerAcl { changed: Changed(at), public_access, identifiers: identifiers.clone() };
         let expected = RemoteReply::ContainerAcl { changed: changed(at), public_access, identifiers };
-        prop_assert_eq!(replied(&remote, &acl, reply), Ok(expected));
+        prop_assert_eq!(replied(&remote, acl, reply), Ok(expected));
     }
 
     #[test]
@@ -430,7 +434,7 @@ proptest! {
             authorization: None,
             conditions: Conditions::default(),
         };
-        let copy = Operation::CopyBlob(CopyBlob {
+        let copy = Call::from(CopyBlob {
             blob: blob.clone(),
             source,
             pace: CopyPace::Background,
@@ -456,27 +460,32 @@ proptest! {
             static_website: StaticWebsite { enabled: hold, ..Default::default() },
             ..Default::default()
         };
-        let cases = vec![
+        let uploads = vec![
             (
-                Operation::PutBlob(PutBlob { blob: blob.clone(), new: NewBlob::default(), content: NewContent::Block(upload), preconditions: preconditions.clone() }),
+                UploadOperation::PutBlob(PutBlob { blob: blob.clone(), new: NewBlob::default(), upload, preconditions: preconditions.clone() }),
                 Reply::BlobPut { written: written.clone(), checksums },
                 RemoteReply::Put(remote_written(checksums)),
             ),
             (
-                Operation::PutBlock(PutBlock { blob: blob.clone(), id: tepui_model::blob::BlockId::parse("MDAwMQ==").unwrap(), piece: Piece::Sent(upload), preconditions: preconditions.clone(), encryption: encryption.clone() }),
+                UploadOperation::PutBlock(PutBlock { blob: blob.clone(), id: tepui_model::blob::BlockId::parse("MDAwMQ==").unwrap(), piece: Piece::Sent(upload), preconditions: preconditions.clone(), encryption: encryption.clone() }),
                 Reply::BlockPut { checksums, encryption: encryption.clone() },
                 RemoteReply::BlockPut(checksums),
             ),
             (
-                Operation::AppendBlock(AppendBlock { blob: blob.clone(), piece: Piece::Sent(upload), append: AppendConditions::default(), preconditions: preconditions.clone(), encryption: encryption.clone() }),
+                UploadOperation::AppendBlock(AppendBlock { blob: blob.clone(), piece: Piece::Sent(upload), append: AppendConditions::default(), preconditions: preconditions.clone(), encryption: encryption.clone() }),
                 Reply::Appended { written: written.clone(), checksums, offset: number, committed_blocks: 7 },
                 RemoteReply::Appended { written: remote_written(checksums), offset: number, committed_blocks: 7 },
             ),
-            (
-                copy,
-                Reply::CopyStarted { written: written.clone(), copy_id: "c".to_owned(), status: CopyStatus::Pending, checksums: none },
-                RemoteReply::CopyStarted { written: remote_written(none), copy_id: "c".to_owned(), status: CopyStatus::Pending },
-            ),
+        ];
+        for (operation, reply, expected) in uploads {
+            prop_assert_eq!(replied(&remote, operation, reply), Ok(expected));
+        }
+        let (reply, expected) = (
+            Reply::CopyStarted { written: written.clone(), copy_id: "c".to_owned(), status: CopyStatus::Pending, checksums: none },
+            RemoteReply::CopyStarted { written: remote_written(none), copy_id: "c".to_owned(), status: CopyStatus::Pending },
+        );
+        prop_assert_eq!(replied(&remote, copy, reply), Ok(expected));
+        let cases = vec![
             (
                 Operation::SnapshotBlob { blob: blob.clone(), metadata: Default::default(), preconditions: preconditions.clone(), encryption: encryption.clone() },
                 Reply::Snapshot { written: written.clone(), snapshot },
@@ -577,7 +586,7 @@ proptest! {
             ),
         ];
         for (operation, reply, expected) in cases {
-            prop_assert_eq!(replied(&remote, &operation, reply), Ok(expected));
+            prop_assert_eq!(replied(&remote, operation.clone(), reply), Ok(expected));
         }
     }
 }

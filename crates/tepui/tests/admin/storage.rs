@@ -3,7 +3,7 @@
 use crate::commands::{run, said};
 use crate::support::blob::noise;
 use crate::support::http::Client;
-use crate::support::{Server, check_healthy, tepui, wait_until};
+use crate::support::{SAS, Server, check_healthy, tepui, wait_until};
 use crate::{Admin, test_bench};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -96,6 +96,54 @@ fn snapshots_by_calls() {
         assert!(reply.text().contains(says), "{case}: {}", reply.text());
     }
     assert_eq!(admin.get("/snapshots")["snapshots"].as_array().unwrap().len(), 1);
+}
+
+/// Switches logs and metrics of tables on.
+fn watch_tables(server: &Server) {
+    let metrics = "<HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>\
+         <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics>";
+    let logging = "<Logging><Version>1.0</Version><Delete>true</Delete><Read>true</Read><Write>true</Write>\
+         <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Logging>";
+    let body = format!("<StorageServiceProperties>{logging}{metrics}</StorageServiceProperties>");
+    let target = format!("/devstoreaccount1/?restype=service&comp=properties&{SAS}");
+    let set = server.client().unsigned("PUT", &target, &[], body.as_bytes()).unwrap();
+    assert_eq!(set.status, 202, "{}", set.text());
+}
+
+/// What analytics still has in memory is not written after a reset or a restore.
+#[test]
+fn analytics_forgets_what_was_reset() {
+    let json = [("Content-Type", "application/json"), ("Accept", "application/json")];
+    for (case, path, body) in [
+        ("everything", "/reset", Value::Null),
+        ("an account", "/reset", json!({"account": "devstoreaccount1"})),
+        ("a service", "/reset", json!({"service": "table"})),
+        ("a restore", "/snapshots/base/restore", Value::Null),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::on_disk_with(directory.path(), &["--test-bench", "--admin-port", "0"]);
+        let mut admin = Admin::of(&server);
+        admin.call("PUT", "/snapshots/base", Value::Null);
+        watch_tables(&server);
+        let mut tables = server.client();
+        tables.request("POST", "/Tables", &json, br#"{"TableName":"Before"}"#).unwrap();
+        admin.post(path, body);
+        watch_tables(&server);
+        tables.request("GET", "/Tables('After')", &json, b"").unwrap();
+        let (status, _, log) = server.stop();
+        assert!(status.success(), "{case}: {log}");
+
+        // A server that stops writes all that it has.
+        let server = Server::on_disk_with(directory.path(), &[]);
+        let list = server.blobs().blob("GET", "/$logs?restype=container&comp=list", &[], b"").unwrap().text();
+        let names = list.split("<Name>").skip(1).filter_map(|rest| rest.split('<').next());
+        let lines: String =
+            names.map(|name| server.blobs().get_blob(&format!("/$logs/{name}")).text()).collect();
+        assert!(lines.contains("After") && !lines.contains("Before"), "{case}: {lines}");
+        let rows = server.client().request("GET", "/$MetricsHourPrimaryTransactionsTable()", &json, b"");
+        let rows = rows.unwrap().text();
+        assert!(rows.contains("user;QueryTable") && !rows.contains("user;CreateTable"), "{case}: {rows}");
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! The source is requested before the answer, so that the answer reports one that cannot be read. The number of copies
 //! that are read at a time is limited; the others wait, and then request the same source again.
 
-use super::Blobs;
 use super::remote::{Fetched, RemoteCopies};
+use super::{Blobs, encode_with_overrides};
 use crate::net::body::ReplyBody;
 use crate::pipeline::exchange::Authorized;
 use hyper::http::{HeaderMap, Response};
@@ -13,10 +13,10 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tepui_model::blob::Operation;
+use tepui_model::blob::{CopyBlob, CopySource, SourcePlace, UploadOperation};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::BlobService;
-use tepui_service::blob::{Caller, CopyUnderWay, Upload, Uploaded};
+use tepui_service::blob::{Caller, CopyUnderWay, Uploaded};
 use tepui_storage::{Engine, Extents};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
@@ -105,40 +105,40 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         &self,
         authorized: &Authorized<'_>,
         caller: Caller<'_>,
-        mut operation: Operation,
+        mut copy: CopyBlob,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let Some(source) = operation.source() else { return Err(ErrorCode::InternalError.into()) };
-        self.remote.check(&source.url)?;
-        authorized.in_time(pin!(self.service.check(caller, &operation))).await?;
+        self.remote.check(&copy.source.url)?;
+        let upload = UploadOperation::CopyBlob(copy.clone());
+        authorized.in_time(pin!(self.service.check(caller, &upload))).await?;
         let headers = authorized.head.headers;
-        let fetched = authorized.in_time(pin!(self.remote.open(source, None, headers))).await?;
-        operation.set_source_head(fetched.head.clone());
+        let fetched = authorized.in_time(pin!(self.remote.open(&copy.source, None, headers))).await?;
+        copy.source.place = SourcePlace::Fetched(Box::new(fetched.head.clone()));
         let (service, account) = (Arc::clone(&self.service), caller.account.to_owned());
         let (allowed, source_allowed) = (caller.allowed, caller.source_allowed);
-        let copied = operation.clone();
         let job = Job {
             service: Arc::clone(&service),
             remote: self.remote.clone(),
             copies: Arc::clone(&self.copies),
             account: account.clone(),
             headers: headers.clone(),
-            operation: copied,
+            source: copy.source.clone(),
+            upload: upload.clone(),
         };
         let (sender, receiver) = oneshot::channel();
         // A copy that has begun goes on even if the client goes away meanwhile.
         self.copies.start(async move {
             let caller = Caller { allowed, source_allowed, ..Caller::owner(&account) };
-            match service.start_copy(caller, &job.operation).await {
-                Ok((answer, copy)) => {
-                    let _ = sender.send(Ok(answer));
-                    job.run(copy, fetched).await;
+            match service.start_copy(caller, &copy).await {
+                Ok((reply, started)) => {
+                    let _ = sender.send(Ok(reply));
+                    job.run(started, fetched).await;
                 }
                 Err(error) => drop(sender.send(Err(error))),
             }
         });
         let answered = async { receiver.await.unwrap_or_else(|_| Err(ErrorCode::InternalError.into())) };
-        let answer = authorized.in_time(pin!(answered)).await?;
-        self.respond(authorized, &operation, answer).await
+        let reply = authorized.in_time(pin!(answered)).await?;
+        Ok(encode_with_overrides(authorized, &upload, reply)?.map(ReplyBody::from))
     }
 }
 
@@ -150,7 +150,9 @@ struct Job<E, X> {
     account: String,
     /// Of the request.
     headers: HeaderMap,
-    operation: Operation,
+    source: CopySource,
+    /// What the bytes are received for.
+    upload: UploadOperation,
 }
 
 impl<E: Engine, X: Extents> Job<E, X> {
@@ -169,12 +171,10 @@ impl<E: Engine, X: Extents> Job<E, X> {
                 let headers = fetched.ask_again(&self.headers);
                 drop(fetched);
                 let turn = self.copies.turns.take(&self.account).await?;
-                let source = self.operation.source().ok_or(ErrorCode::InternalError)?;
-                (turn, in_time(self.remote.open(source, None, &headers)).await?)
+                (turn, in_time(self.remote.open(&self.source, None, &headers)).await?)
             }
         };
-        let upload: Option<Upload<X>> = self.service.begin_upload(&self.operation);
-        let mut upload = upload.ok_or(ErrorCode::InternalError)?;
+        let mut upload = self.service.begin_upload(&self.upload);
         while let Some(piece) = in_time(fetched.next()).await? {
             let bytes = piece.len() as u64;
             upload.write(piece).await?;

@@ -101,7 +101,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         if let Some(path) = operation.blob() {
             self.front.admit_part(authorized, scope(path))?;
         }
-        let answer = self.service.execute(caller(head.target, allowed), &operation, None).await;
+        let answer = self.service.execute(caller(head.target, allowed), &operation).await;
         let answer = answer.map_err(|error| access::redact_error(error, &grant, head))?;
         let context = Context { head: *head, overrides: None, may_read_tags: false };
         encode(&context, &operation, answer.reply)

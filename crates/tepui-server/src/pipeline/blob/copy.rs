@@ -9,7 +9,9 @@ use hyper::header::AUTHORIZATION;
 use hyper::http::{HeaderMap, HeaderValue, Method, Response};
 use std::pin::pin;
 use tepui_model::blob::access::Allowed;
-use tepui_model::blob::{CopySource, Operation, OperationKind, SourcePlace};
+use tepui_model::blob::{
+    ByteRange, CopySource, Operation, OperationKind, SourceBlob, SourcePlace, UploadOperation,
+};
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::blob::{BytesOrHole, Caller, Download, Upload, Uploaded};
@@ -20,29 +22,47 @@ use tepui_wire::blob::source::as_request;
 use tepui_wire::head::Head;
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
-    pub(super) async fn answer_copy(
+    /// Answers an operation that has a source, whose bytes are not read.
+    pub(super) async fn answer_shared(
         &self,
         authorized: &Authorized<'_>,
         caller: Caller<'_>,
-        mut operation: Operation,
+        operation: &Operation,
+        source: &CopySource,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let Some(source) = operation.source() else {
-            return self.carry_out(authorized, caller, &operation).await;
-        };
-        let with_tags = operation.copies_tags() || source.conditions.tags.is_some();
-        let source_allowed = self.allowed_of_source(authorized, source, with_tags).await;
-        let caller = Caller { source_allowed: source_allowed.map_err(|error| unverified(&error))?, ..caller };
-        let Some(upload) = self.service.begin_upload(&operation) else {
-            return self.carry_out(authorized, caller, &operation).await;
-        };
+        let caller = self.with_source(authorized, caller, source, operation.copies_tags()).await?;
+        self.carry_out(authorized, caller, operation).await
+    }
+
+    /// Answers an operation whose bytes are fetched from its source.
+    pub(super) async fn answer_fetched(
+        &self,
+        authorized: &Authorized<'_>,
+        caller: Caller<'_>,
+        mut operation: UploadOperation,
+        source: &CopySource,
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let caller = self.with_source(authorized, caller, source, operation.copies_tags()).await?;
         authorized.in_time(pin!(self.service.check(caller, &operation))).await?;
-        let bytes = self.open(authorized, caller, &operation, source).await?;
+        let bytes = self.open(authorized, caller, operation.source_range(), source).await?;
         if let Source::Elsewhere(fetched) = &bytes {
             operation.set_source_head(fetched.head.clone());
         }
-        let uploaded = fetch(authorized, upload, bytes).await?;
-        let (operation, answer) = self.keep(authorized, caller, operation, uploaded).await?;
-        self.respond(authorized, &operation, answer).await
+        let uploaded = fetch(authorized, self.service.begin_upload(&operation), bytes).await?;
+        self.keep(authorized, caller, operation, uploaded).await
+    }
+
+    /// The caller with what it may read of the source. Fails if that is nothing.
+    async fn with_source<'a>(
+        &self,
+        authorized: &Authorized<'_>,
+        caller: Caller<'a>,
+        source: &CopySource,
+        copies_tags: bool,
+    ) -> Result<Caller<'a>, ServiceError> {
+        let with_tags = copies_tags || source.conditions.tags.is_some();
+        let source_allowed = self.allowed_of_source(authorized, source, with_tags).await;
+        Ok(Caller { source_allowed: source_allowed.map_err(|error| unverified(&error))?, ..caller })
     }
 
     /// How far the caller may read the source, with its tags if they are needed. It has credentials of its own in
@@ -53,7 +73,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         source: &CopySource,
         with_tags: bool,
     ) -> Result<Allowed, ServiceError> {
-        let SourcePlace::Here { account, blob, .. } = &source.place else {
+        let SourcePlace::Here(SourceBlob { account, blob, .. }) = &source.place else {
             return self.remote.check(&source.url).map(|()| Allowed::Fully);
         };
         let Some((target, query)) = as_request(&source.url, authorized.head.target, &self.front.addresses)
@@ -91,12 +111,11 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         &self,
         authorized: &Authorized<'_>,
         caller: Caller<'_>,
-        operation: &Operation,
+        range: Option<ByteRange>,
         source: &CopySource,
     ) -> Result<Source<E, X>, ServiceError> {
-        let range = operation.source_range();
         match source.place {
-            SourcePlace::Here { .. } => {
+            SourcePlace::Here(_) => {
                 let opened = self.service.open_source(caller, source, range);
                 authorized.in_time(pin!(opened)).await.map(Source::Here)
             }

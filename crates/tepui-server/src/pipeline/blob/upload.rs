@@ -1,6 +1,6 @@
 //! Bytes that come with a request: streamed into the store, then kept by the operation that wants them.
 
-use super::Blobs;
+use super::{Blobs, encode_with_overrides};
 use crate::net::body::{Body, ReplyBody};
 use crate::net::limits::SMALL_BODY_BYTES;
 use crate::pipeline::body_error;
@@ -11,9 +11,9 @@ use hyper::http::{HeaderMap, Response};
 use std::pin::pin;
 use std::sync::Arc;
 use tepui_digest::structured::Decoder;
-use tepui_model::blob::Operation;
+use tepui_model::blob::{Reply, UploadOperation};
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_service::blob::{Answer, Caller, Upload, Uploaded};
+use tepui_service::blob::{Caller, Upload, Uploaded};
 use tepui_storage::{Engine, Extents};
 use tepui_wire::blob::structured;
 
@@ -25,21 +25,18 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         &self,
         authorized: &Authorized<'_>,
         caller: Caller<'_>,
-        operation: Operation,
+        operation: UploadOperation,
+        declared: Option<u64>,
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {
-        let Some(upload) = self.service.begin_upload(&operation) else {
-            return self.carry_out(authorized, caller, &operation).await;
-        };
+        let upload = self.service.begin_upload(&operation);
         if is_worth_asking(authorized.head.headers, body.as_ref()) {
             authorized.in_time(pin!(self.service.check(caller, &operation))).await?;
         }
         let is_structured = structured::is_asked(authorized.head.headers)?;
         let decoder = is_structured.then(Decoder::new);
-        let declared = operation.upload().and_then(|upload| upload.bytes);
         let uploaded = receive(authorized, upload, decoder, declared, body).await?;
-        let (operation, answer) = self.keep(authorized, caller, operation, uploaded).await?;
-        let mut response = self.respond(authorized, &operation, answer).await?;
+        let mut response = self.keep(authorized, caller, operation, uploaded).await?;
         if is_structured {
             structured::mark_upload(response.headers_mut());
         }
@@ -51,21 +48,33 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         &self,
         authorized: &Authorized<'_>,
         caller: Caller<'_>,
-        operation: Operation,
+        operation: UploadOperation,
         uploaded: Uploaded,
-    ) -> Result<(Operation, Answer<E, X>), ServiceError> {
-        if !uploaded.is_stored() {
-            let answer = self.service.execute(caller, &operation, Some(uploaded));
-            let answer = authorized.in_time(pin!(answer)).await?;
-            return Ok((operation, answer));
-        }
+    ) -> Result<Response<ReplyBody>, ServiceError> {
+        let (operation, reply) = if uploaded.is_stored() {
+            self.keep_stored(authorized, caller, operation, uploaded).await?
+        } else {
+            let reply = self.service.execute_upload(caller, &operation, uploaded);
+            let reply = authorized.in_time(pin!(reply)).await?;
+            (operation, reply)
+        };
+        Ok(encode_with_overrides(authorized, &operation, reply)?.map(ReplyBody::from))
+    }
+
+    async fn keep_stored(
+        &self,
+        authorized: &Authorized<'_>,
+        caller: Caller<'_>,
+        operation: UploadOperation,
+        uploaded: Uploaded,
+    ) -> Result<(UploadOperation, Reply), ServiceError> {
         // Bytes in the store are kept or discarded, even if the client goes away meanwhile.
         let (service, account) = (Arc::clone(&self.service), caller.account.to_owned());
         let (allowed, source_allowed) = (caller.allowed, caller.source_allowed);
         let task = tokio::spawn(async move {
             let caller = Caller { allowed, source_allowed, ..Caller::owner(&account) };
-            let answer = service.execute(caller, &operation, Some(uploaded)).await;
-            answer.map(|answer| (operation, answer))
+            let reply = service.execute_upload(caller, &operation, uploaded).await;
+            reply.map(|reply| (operation, reply))
         });
         let ended = async { task.await.map_err(|error| failed(&error))? };
         authorized.in_time(pin!(ended)).await

@@ -24,9 +24,9 @@ use std::time::Duration;
 use tepui_model::Timestamp;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::{
-    BlobServiceProperties, ByteRange, Call, Checksums, CopyPace, CopyStatus, Detail, ImmutabilityMode,
-    ImmutabilityPolicy, LeaseAction, LeaseId, LeaseOutcome, ListedBlock, Operation, PageState, PublicAccess,
-    Revision, Tags,
+    BlobServiceProperties, ByteRange, Call, Checksums, CopyBlob, CopyPace, CopyStatus, Detail,
+    ImmutabilityMode, ImmutabilityPolicy, LeaseAction, LeaseId, LeaseOutcome, ListedBlock, Operation,
+    PageState, PublicAccess, Revision, Tags, UploadOperation,
 };
 use tepui_model::metadata::Metadata;
 
@@ -147,6 +147,7 @@ pub fn read(
     check(response)?;
     match call {
         Call::Operation(operation) => read_operation(operation, version, response),
+        Call::Upload(operation) => read_upload(operation, response),
         Call::List(_) => {
             lists::blobs(response.body().as_ref()).ok_or(ReplyError::Unreadable("a list of blobs"))
         }
@@ -164,8 +165,8 @@ fn read_operation(
     let body = response.body().as_ref();
     let unreadable = ReplyError::Unreadable;
     let changed = || RemoteChanged::of_headers(response).ok_or(unreadable("when something was changed"));
-    let written = || RemoteWritten::of_headers(response).ok_or(unreadable("what was written"));
-    let number = |name| text(response, name).and_then(|text| text.parse::<u64>().ok());
+    let written = || written(response);
+    let number = |name| number(response, name);
     let told = |name| text(response, name);
     Ok(match operation {
         Operation::GetServiceProperties => RemoteReply::ServiceProperties(Box::new(
@@ -203,18 +204,10 @@ fn read_operation(
                     .ok_or(unreadable("what became of a lease"))?,
             }
         }
-        Operation::PutBlob(_) | Operation::PutBlobFromUrl(_) | Operation::PutBlockList(_) => {
+        Operation::PutEmptyBlob(_) | Operation::PutBlobFromUrl(_) | Operation::PutBlockList(_) => {
             RemoteReply::Put(written()?)
         }
-        Operation::CopyBlob(copy) => RemoteReply::CopyStarted {
-            written: written()?,
-            copy_id: told("x-ms-copy-id").ok_or(unreadable("the id of a copy"))?.to_owned(),
-            status: match (told("x-ms-copy-status"), copy.pace) {
-                (Some(status), _) => CopyStatus::parse(status).ok_or(unreadable("the status of a copy"))?,
-                (None, CopyPace::Waiting(_)) => CopyStatus::Success,
-                (None, CopyPace::Background) => return Err(unreadable("the status of a copy")),
-            },
-        },
+        Operation::CopyBlob(shared) => copy_started(shared.copy(), response)?,
         Operation::IncrementalCopy { .. } => RemoteReply::CopyStarted {
             written: written()?,
             copy_id: told("x-ms-copy-id").ok_or(unreadable("the id of a copy"))?.to_owned(),
@@ -257,20 +250,9 @@ fn read_operation(
         },
         Operation::DeleteBlob(_) => RemoteReply::BlobDeleted,
         Operation::UndeleteBlob { .. } => RemoteReply::BlobUndeleted,
-        Operation::PutBlock(_) => RemoteReply::BlockPut(properties::checksums(response)),
         Operation::GetBlockList { .. } => lists::blocks(body).ok_or(unreadable("a list of blocks"))?,
-        Operation::AppendBlock(_) => RemoteReply::Appended {
-            written: written()?,
-            offset: number("x-ms-blob-append-offset").ok_or(unreadable("the offset of a block"))?,
-            committed_blocks: number("x-ms-blob-committed-block-count")
-                .and_then(|count| count.try_into().ok())
-                .ok_or(unreadable("the number of blocks"))?,
-        },
         Operation::SealBlob { .. } => RemoteReply::Sealed(changed()?),
-        Operation::PutPages(_) => RemoteReply::PagesPut {
-            written: written()?,
-            sequence_number: number("x-ms-blob-sequence-number").ok_or(unreadable("a sequence number"))?,
-        },
+        Operation::ClearPages(_) => pages_put(response)?,
         Operation::GetPageRanges(_) => {
             let (ranges, next) = lists::pages(body).ok_or(unreadable("a list of pages"))?;
             let blob_bytes = number("x-ms-blob-content-length").ok_or(unreadable("the length of a blob"))?;
@@ -279,6 +261,54 @@ fn read_operation(
         Operation::SetServiceProperties(_)
         | Operation::GetUserDelegationKey(_)
         | Operation::NotImplemented(_) => return Err(NOT_SENT),
+    })
+}
+
+fn read_upload<B>(operation: &UploadOperation, response: &Response<B>) -> Result<RemoteReply, ReplyError> {
+    let unreadable = ReplyError::Unreadable;
+    Ok(match operation {
+        UploadOperation::PutBlob(_) | UploadOperation::PutBlobFromUrl(_) => {
+            RemoteReply::Put(written(response)?)
+        }
+        UploadOperation::CopyBlob(copy) => copy_started(copy, response)?,
+        UploadOperation::PutBlock(_) => RemoteReply::BlockPut(properties::checksums(response)),
+        UploadOperation::AppendBlock(_) => RemoteReply::Appended {
+            written: written(response)?,
+            offset: number(response, "x-ms-blob-append-offset").ok_or(unreadable("the offset of a block"))?,
+            committed_blocks: number(response, "x-ms-blob-committed-block-count")
+                .and_then(|count| count.try_into().ok())
+                .ok_or(unreadable("the number of blocks"))?,
+        },
+        UploadOperation::PutPages(_) => pages_put(response)?,
+    })
+}
+
+fn written<B>(response: &Response<B>) -> Result<RemoteWritten, ReplyError> {
+    RemoteWritten::of_headers(response).ok_or(ReplyError::Unreadable("what was written"))
+}
+
+fn number<B>(response: &Response<B>, name: &str) -> Option<u64> {
+    text(response, name).and_then(|text| text.parse().ok())
+}
+
+fn copy_started<B>(copy: &CopyBlob, response: &Response<B>) -> Result<RemoteReply, ReplyError> {
+    let unreadable = ReplyError::Unreadable;
+    Ok(RemoteReply::CopyStarted {
+        written: written(response)?,
+        copy_id: text(response, "x-ms-copy-id").ok_or(unreadable("the id of a copy"))?.to_owned(),
+        status: match (text(response, "x-ms-copy-status"), copy.pace) {
+            (Some(status), _) => CopyStatus::parse(status).ok_or(unreadable("the status of a copy"))?,
+            (None, CopyPace::Waiting(_)) => CopyStatus::Success,
+            (None, CopyPace::Background) => return Err(unreadable("the status of a copy")),
+        },
+    })
+}
+
+fn pages_put<B>(response: &Response<B>) -> Result<RemoteReply, ReplyError> {
+    let sequence_number = number(response, "x-ms-blob-sequence-number");
+    Ok(RemoteReply::PagesPut {
+        written: written(response)?,
+        sequence_number: sequence_number.ok_or(ReplyError::Unreadable("a sequence number"))?,
     })
 }
 

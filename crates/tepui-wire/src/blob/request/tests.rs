@@ -7,8 +7,8 @@ use std::time::Duration;
 use tepui_digest::Checksum as _;
 use tepui_model::blob::{
     AccessTier, AppendConditions, BlobInclude, BlobMarker, BlobName, ByteRange, ContentMd5, CopyPace,
-    CopyTags, HttpProperties, LeaseAction, LeaseDuration, LeaseId, NewContent, NotImplemented, PageWrite,
-    Piece, RangeChecksum, SourcePlace,
+    CopyTags, EmptyContent, HttpProperties, LeaseAction, LeaseDuration, LeaseId, NotImplemented, Piece,
+    RangeChecksum, UploadOperation, UploadOrigin,
 };
 use tepui_model::blob::{Crc64Sum, Md5Sum};
 
@@ -23,23 +23,23 @@ fn decoded(head: &str, version: &str, body: &str) -> Result<Call, ServiceError> 
     let rules = AddressRules::new(Service::Blob);
     let request = Request::read(&sent.head(Service::Blob, version), &rules)?;
     let prepared = request.prepare()?;
-    let (call, operation) = (prepared.call(), prepared.call().operation());
-    let says_nothing = |operation: &Operation| {
-        matches!(operation, Operation::GetAccountInformation | Operation::NotImplemented(_))
-    };
-    if !operation.is_some_and(says_nothing) {
+    let call = prepared.call();
+    let says_nothing =
+        matches!(call, Call::Operation(Operation::GetAccountInformation | Operation::NotImplemented(_)));
+    if !says_nothing {
         assert_eq!(call.container().map(ContainerName::as_str), request.container(), "{head}");
-        assert_eq!(
-            operation.and_then(Operation::blob).is_some(),
-            matches!(request.resource, Resource::Blob(..)),
-            "{head}"
-        );
+        assert_eq!(call.blob().is_some(), matches!(request.resource, Resource::Blob(..)), "{head}");
     }
-    assert!(
-        operation.and_then(Operation::source).is_none() || request.headers.has("x-ms-copy-source"),
-        "{head}"
-    );
-    assert!(operation.and_then(Operation::upload).is_none() || request.body() == BodyUse::Streamed, "{head}");
+    let (has_source, is_sent) = match call {
+        Call::Operation(operation) => (operation.source().is_some(), false),
+        Call::Upload(operation) => match operation.origin() {
+            UploadOrigin::Request(_) => (false, true),
+            UploadOrigin::Source(_) => (true, false),
+        },
+        Call::List(_) | Call::Batch { .. } => (false, false),
+    };
+    assert!(!has_source || request.headers.has("x-ms-copy-source"), "{head}");
+    assert!(!is_sent || request.body() == BodyUse::Streamed, "{head}");
     prepared.decode(body.as_bytes(), &tepui_digest::Algorithms)
 }
 
@@ -58,10 +58,19 @@ fn blob() -> BlobPath {
 /// The operation inside, if it is the expected one.
 macro_rules! take {
     ($head:expr, $variant:ident) => {
+        take!($head, Operation, Operation, $variant)
+    };
+    ($head:expr, $call:ident, $kind:ident, $variant:ident) => {
         match newest($head) {
-            Ok(Call::Operation(Operation::$variant(inside))) => inside,
+            Ok(Call::$call($kind::$variant(inside))) => inside,
             other => panic!("{}: {other:?}", $head),
         }
+    };
+}
+
+macro_rules! take_upload {
+    ($head:expr, $variant:ident) => {
+        take!($head, Upload, UploadOperation, $variant)
     };
 }
 
@@ -235,7 +244,7 @@ fn what_this_service_does_not_do() {
 
 #[test]
 fn block_blobs_are_put() {
-    let put = take!(
+    let put = take_upload!(
         &format!(
             "PUT /c01/b\nx-ms-blob-type: BlockBlob\nContent-Length: 11\nContent-Type: text/plain\n\
              x-ms-blob-content-language: en\nContent-MD5: {MD5}\nx-ms-meta-Owner: ana\nx-ms-tags: env=prod\n\
@@ -257,26 +266,24 @@ fn block_blobs_are_put() {
     assert_eq!((put.new.tags.get("env"), put.new.tier), (Some("prod"), Some(AccessTier::Cool)));
     assert_eq!(put.preconditions.lease, LeaseId::parse(ID));
     assert!(put.preconditions.conditions.only_creates());
-    let NewContent::Block(upload) = put.content else { panic!("{put:?}") };
-    assert_eq!((upload.bytes, upload.max_bytes), (Some(11), 5000 * 1024 * 1024));
-    assert_eq!(upload.checksums, Checksums { md5, crc64: None });
-    let chunked = take!("PUT /c01/b\nx-ms-blob-type: blockblob\nTransfer-Encoding: chunked", PutBlob);
-    assert!(matches!(chunked.content, NewContent::Block(upload) if upload.bytes.is_none()));
+    assert_eq!((put.upload.bytes, put.upload.max_bytes), (Some(11), 5000 * 1024 * 1024));
+    assert_eq!(put.upload.checksums, Checksums { md5, crc64: None });
+    let chunked = take_upload!("PUT /c01/b\nx-ms-blob-type: blockblob\nTransfer-Encoding: chunked", PutBlob);
+    assert_eq!(chunked.upload.bytes, None);
     assert_eq!(chunked.new.http.content_type.as_deref(), Some("application/octet-stream"));
 }
 
 #[test]
 fn what_is_said_of_the_blob_counts_before_what_is_said_of_the_request() {
     let other = "AAAAAAAAAAAAAAAAAAAAAA==";
-    let put = take!(
+    let put = take_upload!(
         &format!(
             "PUT /c01/b\nx-ms-blob-type: BlockBlob\nContent-Length: 1\nContent-MD5: {other}\n\
              x-ms-blob-content-md5: {MD5}\nContent-Type: a/b\nx-ms-blob-content-type: c/d"
         ),
         PutBlob
     );
-    let NewContent::Block(upload) = put.content else { panic!("{put:?}") };
-    assert_eq!(upload.checksums.md5, Md5Sum::parse(other).ok());
+    assert_eq!(put.upload.checksums.md5, Md5Sum::parse(other).ok());
     assert_eq!(put.new.http.content_md5, ContentMd5::parse(MD5).ok());
     assert_eq!(put.new.http.content_type.as_deref(), Some("c/d"));
 }
@@ -286,11 +293,11 @@ fn other_blobs_are_put() {
     let page = take!(
         "PUT /c01/b\nx-ms-blob-type: PageBlob\nContent-Length: 0\nx-ms-blob-content-length: 2048\n\
          x-ms-blob-sequence-number: 7",
-        PutBlob
+        PutEmptyBlob
     );
-    assert_eq!(page.content, NewContent::Page { bytes: 2048, sequence_number: 7 });
-    let append = take!("PUT /c01/b\nx-ms-blob-type: AppendBlob\nContent-Length: 0", PutBlob);
-    assert_eq!(append.content, NewContent::Append);
+    assert_eq!(page.content, EmptyContent::Page { bytes: 2048, sequence_number: 7 });
+    let append = take!("PUT /c01/b\nx-ms-blob-type: AppendBlob\nContent-Length: 0", PutEmptyBlob);
+    assert_eq!(append.content, EmptyContent::Append);
 }
 
 #[test]
@@ -327,10 +334,11 @@ fn limits_grow_with_versions() {
 fn sources() {
     let copy =
         take!(&format!("PUT /c01/b\n{SOURCE}\nx-ms-source-if-match: *\nx-ms-seal-blob: true"), CopyBlob);
+    assert_eq!(copy.source().account, "a");
+    let copy = copy.copy();
     assert_eq!((copy.pace, copy.seal), (CopyPace::Background, Some(true)));
-    assert!(matches!(&copy.source.place, SourcePlace::Here { account, .. } if account == "a"));
     assert!(copy.source.conditions.if_match.is_some() && copy.preconditions.conditions.is_empty());
-    let waiting = take!(
+    let waiting = take_upload!(
         &format!("PUT /c01/b\n{SOURCE}\nx-ms-requires-sync: true\nx-ms-source-content-md5: {MD5}"),
         CopyBlob
     );
@@ -342,8 +350,8 @@ fn sources() {
         ),
         PutBlobFromUrl
     );
-    assert_eq!((put.copy_properties, put.tags), (false, CopyTags::Source));
-    let block = take!(
+    assert_eq!((put.copy().copy_properties, &put.copy().tags), (false, &CopyTags::Source));
+    let block = take_upload!(
         &format!(
             "PUT /c01/b?comp=block&blockid=MQ%3D%3D\n{SOURCE}\nContent-Length: 0\n\
              x-ms-source-range: bytes=0-4194303"
@@ -363,26 +371,28 @@ fn sources() {
 
 #[test]
 fn pages_and_appends() {
-    let update = take!(
+    let update = take_upload!(
         "PUT /c01/b?comp=page\nContent-Length: 512\nx-ms-page-write: Update\nRange: bytes=0-511\n\
          x-ms-if-sequence-number-le: 5",
         PutPages
     );
-    assert_eq!((update.pages.start(), update.pages.end()), (0, 512));
-    assert_eq!(update.sequence.at_most, Some(5));
+    assert_eq!((update.write.pages.start(), update.write.pages.end()), (0, 512));
+    assert_eq!(update.write.sequence.at_most, Some(5));
     let clear = take!(
         "PUT /c01/b?comp=page\nContent-Length: 0\nx-ms-page-write: clear\nx-ms-range: bytes=512-1073741823",
-        PutPages
+        ClearPages
     );
-    assert_eq!(clear.write, PageWrite::Clear);
-    let append = take!(
+    assert_eq!((clear.pages.start(), clear.pages.end()), (512, 1 << 30));
+    let append = take_upload!(
         "PUT /c01/b?comp=appendblock\nContent-Length: 5\nx-ms-blob-condition-appendpos: 0\n\
          x-ms-blob-condition-maxsize: 6",
         AppendBlock
     );
     let framed = "PUT /c01/b?comp=appendblock\nContent-Length: 44\nx-ms-structured-content-length: 5\n\
                   x-ms-structured-body: XSM/1.0; properties=crc64";
-    assert!(matches!(take!(framed, AppendBlock).piece, Piece::Sent(upload) if upload.bytes == Some(5)));
+    assert!(
+        matches!(take_upload!(framed, AppendBlock).piece, Piece::Sent(upload) if upload.bytes == Some(5))
+    );
     assert_eq!(append.append, AppendConditions { position: Some(0), max_bytes: Some(6) });
 }
 

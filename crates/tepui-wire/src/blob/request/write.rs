@@ -29,7 +29,7 @@ use tepui_model::blob::list::MAX_PAGE_SIZE;
 use tepui_model::blob::{
     BlobInclude, BlobPath, BlockListType, Call, ContainerName, DeleteBlob, DeleteSnapshots, Detail,
     FindBlobsByTags, GetBlob, GetPageRanges, ListBlobs, ListContainers, Operation, PreviousSnapshot,
-    PublicAccess, RangeChecksum, Revision, SequenceNumberAction, SetBlobProperties,
+    PublicAccess, RangeChecksum, Revision, SequenceNumberAction, SetBlobProperties, UploadOperation,
 };
 
 /// What services have told a client before, in their own words. Takes the place of what the operation says.
@@ -51,6 +51,14 @@ pub fn write(
 ) -> Result<OutgoingRequest, InvalidRequest> {
     match call {
         Call::Operation(operation) => write_operation(to, operation, options),
+        Call::Upload(operation) => match operation {
+            UploadOperation::PutBlob(put) => content::put_blob(to, put, options),
+            UploadOperation::PutBlobFromUrl(put) => content::put_blob_from_url(to, put, options),
+            UploadOperation::CopyBlob(copy) => content::copy_blob(to, copy, options),
+            UploadOperation::PutBlock(put) => content::put_block(to, put, options),
+            UploadOperation::AppendBlock(append) => content::append_block(to, append, options),
+            UploadOperation::PutPages(put) => content::put_pages(to, put, options),
+        },
         Call::List(list) => list_blobs(to, list, options).empty(),
         Call::Batch { .. } => Err(NOT_WRITTEN),
     }
@@ -75,12 +83,10 @@ fn write_operation(
         | Operation::LeaseContainer { .. }
         | Operation::DeleteContainer { .. }
         | Operation::RestoreContainer { .. } => of_container(to, operation, options),
-        Operation::PutBlob(put) => content::put_blob(to, put, options),
-        Operation::PutBlobFromUrl(put) => content::put_blob_from_url(to, put, options),
-        Operation::CopyBlob(copy) => content::copy_blob(to, copy, options),
-        Operation::PutBlock(put) => content::put_block(to, put, options),
-        Operation::AppendBlock(append) => content::append_block(to, append, options),
-        Operation::PutPages(put) => content::put_pages(to, put, options),
+        Operation::PutEmptyBlob(put) => content::put_empty_blob(to, put, options),
+        Operation::PutBlobFromUrl(shared) => content::put_blob_from_url(to, shared.copy(), options),
+        Operation::CopyBlob(shared) => content::copy_blob(to, shared.copy(), options),
+        Operation::ClearPages(clear) => content::clear_pages(to, clear, options),
         Operation::PutBlockList(put) => {
             let mut out = blob(to, Method::PUT, &put.blob, Some("blocklist"));
             parts::push_new_blob(&mut out, &put.new);

@@ -14,9 +14,9 @@ use crate::version::ServiceVersion;
 use tepui_model::ServiceError;
 use tepui_model::blob::range::PAGE_BYTES;
 use tepui_model::blob::{
-    AppendBlock, BlobPath, BlobType, BlockId, ByteRange, Checksums, ContentMd5, CopyBlob, CopyPace, CopyTags,
-    NewContent, OperationKind, PageRange, PageWrite, Piece, PutBlob, PutBlobFromUrl, PutBlock, PutBlockList,
-    PutPages,
+    AppendBlock, BlobPath, BlobType, BlockId, ByteRange, Call, Checksums, ContentMd5, CopyBlob, CopyPace,
+    CopyTags, EmptyContent, Operation, OperationKind, PageRange, PageWrite, Piece, PutBlob, PutBlobFromUrl,
+    PutBlock, PutBlockList, PutEmptyBlob, PutPages, UploadOperation,
 };
 
 const MIB: u64 = 1024 * 1024;
@@ -43,7 +43,7 @@ fn max_append_bytes(version: ServiceVersion) -> u64 {
     if version.has_large_appends() { 100 * MIB } else { 4 * MIB }
 }
 
-pub(super) fn put_blob(request: &Request<'_>, blob: BlobPath) -> Result<PutBlob, ServiceError> {
+pub(super) fn put_blob(request: &Request<'_>, blob: BlobPath) -> Result<Call, ServiceError> {
     let (headers, version) = (&request.headers, request.head.version);
     let blob_type = required_word(headers, headers::BLOB_TYPE, BlobType::parse)?;
     let mut http = http_properties(headers)?;
@@ -54,22 +54,25 @@ pub(super) fn put_blob(request: &Request<'_>, blob: BlobPath) -> Result<PutBlob,
             let of_blob = md5(headers, headers::BLOB_CONTENT_MD5)?;
             upload.checksums.md5 = upload.checksums.md5.or(of_blob);
             http.content_md5 = of_blob.or(upload.checksums.md5).map(ContentMd5::from);
-            NewContent::Block(upload)
+            let new = new_blob(headers, version, http)?;
+            let preconditions = conditions::of_write(headers)?;
+            return Ok(UploadOperation::PutBlob(PutBlob { blob, new, upload, preconditions }).into());
         }
         BlobType::Append => {
             no_body(headers)?;
-            NewContent::Append
+            EmptyContent::Append
         }
         BlobType::Page => {
             no_body(headers)?;
             let bytes =
                 page_blob_bytes(headers)?.ok_or_else(|| headers::missing(headers::BLOB_CONTENT_LENGTH))?;
             let sequence_number = headers::number(headers, headers::BLOB_SEQUENCE_NUMBER)?.unwrap_or(0);
-            NewContent::Page { bytes, sequence_number }
+            EmptyContent::Page { bytes, sequence_number }
         }
     };
     let new = new_blob(headers, version, http)?;
-    Ok(PutBlob { blob, new, content, preconditions: conditions::of_write(headers)? })
+    let preconditions = conditions::of_write(headers)?;
+    Ok(Operation::PutEmptyBlob(PutEmptyBlob { blob, new, content, preconditions }).into())
 }
 
 /// The length of a page blob: whole pages.
@@ -140,7 +143,7 @@ pub(super) fn copy_blob(request: &Request<'_>, blob: BlobPath) -> Result<CopyBlo
     })
 }
 
-pub(super) fn put_block(request: &Request<'_>, blob: BlobPath) -> Result<PutBlock, ServiceError> {
+pub(super) fn put_block(request: &Request<'_>, blob: BlobPath) -> Result<UploadOperation, ServiceError> {
     let (headers, version) = (&request.headers, request.head.version);
     let text = given(request.head.query, "blockid").ok_or_else(|| missing("blockid"))?;
     // A plus that was not escaped has been read as a blank.
@@ -152,7 +155,8 @@ pub(super) fn put_block(request: &Request<'_>, blob: BlobPath) -> Result<PutBloc
         _ => Piece::Sent(not_empty(headers, upload(headers, max_bytes)?)?),
     };
     let preconditions = conditions::of_lease_only(headers)?;
-    Ok(PutBlock { blob, id, piece, preconditions, encryption: encryption(headers)? })
+    let encryption = encryption(headers)?;
+    Ok(UploadOperation::PutBlock(PutBlock { blob, id, piece, preconditions, encryption }))
 }
 
 /// The list itself is in the body.
@@ -169,23 +173,23 @@ pub(super) fn put_block_list(request: &Request<'_>, blob: BlobPath) -> Result<Pu
     })
 }
 
-pub(super) fn append_block(request: &Request<'_>, blob: BlobPath) -> Result<AppendBlock, ServiceError> {
+pub(super) fn append_block(request: &Request<'_>, blob: BlobPath) -> Result<UploadOperation, ServiceError> {
     let (headers, version) = (&request.headers, request.head.version);
     let max_bytes = max_append_bytes(version);
     let piece = match request.kind {
         OperationKind::AppendBlockFromUrl => from_url(request, max_bytes)?,
         _ => Piece::Sent(not_empty(headers, upload(headers, max_bytes)?)?),
     };
-    Ok(AppendBlock {
+    Ok(UploadOperation::AppendBlock(AppendBlock {
         blob,
         piece,
         append: conditions::of_append(headers)?,
         preconditions: conditions::of_write(headers)?,
         encryption: encryption(headers)?,
-    })
+    }))
 }
 
-pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<PutPages, ServiceError> {
+pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<Call, ServiceError> {
     let headers = &request.headers;
     let clears = required_word(headers, headers::PAGE_WRITE, |text| match text {
         _ if text.eq_ignore_ascii_case("update") => Some(false),
@@ -198,7 +202,7 @@ pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<PutPage
     };
     let page_range = |text: &str| PageRange::new(ByteRange::parse(text)?);
     let pages = required_word(headers, name, page_range)?;
-    let write = match request.kind {
+    let piece = match request.kind {
         OperationKind::ClearPages => {
             no_body(headers)?;
             // There are no bytes that a checksum could be of.
@@ -207,7 +211,7 @@ pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<PutPage
                     return Err(invalid(headers, name));
                 }
             }
-            PageWrite::Clear
+            None
         }
         OperationKind::PutPagesFromUrl => {
             if clears {
@@ -218,22 +222,25 @@ pub(super) fn put_pages(request: &Request<'_>, blob: BlobPath) -> Result<PutPage
             if source.bytes() != pages.bytes() {
                 return Err(invalid(headers, headers::SOURCE_RANGE));
             }
-            PageWrite::Update(piece)
+            Some(piece)
         }
         _ => {
             let upload = upload(headers, MAX_PAGE_WRITE_BYTES)?;
             if upload.bytes.is_some_and(|bytes| bytes != pages.bytes()) || pages.bytes() > upload.max_bytes {
                 return Err(invalid(headers, name));
             }
-            PageWrite::Update(Piece::Sent(upload))
+            Some(Piece::Sent(upload))
         }
     };
-    Ok(PutPages {
+    let write = PageWrite {
         blob,
         pages,
-        write,
         sequence: conditions::of_sequence(headers)?,
         preconditions: conditions::of_write(headers)?,
         encryption: encryption(headers)?,
+    };
+    Ok(match piece {
+        Some(piece) => UploadOperation::PutPages(PutPages { write, piece }).into(),
+        None => Operation::ClearPages(write).into(),
     })
 }

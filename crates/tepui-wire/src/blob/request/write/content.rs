@@ -9,34 +9,44 @@ use crate::blob::headers as header;
 use crate::remote::{InvalidRequest, Outgoing, OutgoingRequest, RemoteService};
 use http::Method;
 use tepui_model::blob::{
-    AppendBlock, BlobType, CopyBlob, CopyPace, CopyTags, NewContent, PageWrite, Piece, PutBlob,
-    PutBlobFromUrl, PutBlock, PutPages,
+    AppendBlock, BlobPath, BlobType, CopyBlob, CopyPace, CopyTags, EmptyContent, NewBlob, PageWrite, Piece,
+    Preconditions, PutBlob, PutBlobFromUrl, PutBlock, PutEmptyBlob, PutPages,
 };
 
 type Written = Result<OutgoingRequest, InvalidRequest>;
 
 pub(super) fn put_blob(to: &RemoteService, put: &PutBlob, options: &Options<'_>) -> Written {
-    let mut out = blob(to, Method::PUT, &put.blob, None);
-    push_new_blob(&mut out, &put.new);
-    push_tags(&mut out, &put.new.tags);
-    push_preconditions(&mut out, &put.preconditions, options);
+    let mut out = new_blob(to, &put.blob, &put.new, &put.preconditions, options);
+    out.header(header::BLOB_TYPE, BlobType::Block.name());
+    push_checksums(&mut out, &put.upload.checksums, header::CONTENT_MD5, header::CONTENT_CRC64);
+    streamed(out, put.upload.bytes)
+}
+
+pub(super) fn put_empty_blob(to: &RemoteService, put: &PutEmptyBlob, options: &Options<'_>) -> Written {
+    let mut out = new_blob(to, &put.blob, &put.new, &put.preconditions, options);
     match &put.content {
-        NewContent::Block(upload) => {
-            out.header(header::BLOB_TYPE, BlobType::Block.name());
-            push_checksums(&mut out, &upload.checksums, header::CONTENT_MD5, header::CONTENT_CRC64);
-            streamed(out, upload.bytes)
-        }
-        NewContent::Append => {
-            out.header(header::BLOB_TYPE, BlobType::Append.name());
-            out.empty()
-        }
-        NewContent::Page { bytes, sequence_number } => {
+        EmptyContent::Append => out.header(header::BLOB_TYPE, BlobType::Append.name()),
+        EmptyContent::Page { bytes, sequence_number } => {
             out.header(header::BLOB_TYPE, BlobType::Page.name());
             out.header(header::BLOB_CONTENT_LENGTH, bytes.to_string());
             out.header(header::BLOB_SEQUENCE_NUMBER, sequence_number.to_string());
-            out.empty()
         }
     }
+    out.empty()
+}
+
+fn new_blob<'a>(
+    to: &'a RemoteService,
+    path: &BlobPath,
+    new: &NewBlob,
+    preconditions: &Preconditions,
+    options: &Options<'_>,
+) -> Outgoing<'a> {
+    let mut out = blob(to, Method::PUT, path, None);
+    push_new_blob(&mut out, new);
+    push_tags(&mut out, &new.tags);
+    push_preconditions(&mut out, preconditions, options);
+    out
 }
 
 pub(super) fn put_blob_from_url(to: &RemoteService, put: &PutBlobFromUrl, options: &Options<'_>) -> Written {
@@ -97,27 +107,30 @@ pub(super) fn append_block(to: &RemoteService, append: &AppendBlock, options: &O
 }
 
 pub(super) fn put_pages(to: &RemoteService, put: &PutPages, options: &Options<'_>) -> Written {
-    let mut out = blob(to, Method::PUT, &put.blob, Some("page"));
-    out.header(RANGE, page_range_text(put.pages));
+    let mut out = page_write(to, &put.write, options);
+    out.header(header::PAGE_WRITE, "update");
+    with_piece(out, &put.piece)
+}
+
+pub(super) fn clear_pages(to: &RemoteService, clear: &PageWrite, options: &Options<'_>) -> Written {
+    let mut out = page_write(to, clear, options);
+    out.header(header::PAGE_WRITE, "clear");
+    out.empty()
+}
+
+fn page_write<'a>(to: &'a RemoteService, write: &PageWrite, options: &Options<'_>) -> Outgoing<'a> {
+    let mut out = blob(to, Method::PUT, &write.blob, Some("page"));
+    out.header(RANGE, page_range_text(write.pages));
     for (name, number) in [
-        (header::SEQUENCE_AT_MOST, put.sequence.at_most),
-        (header::SEQUENCE_LESS, put.sequence.less_than),
-        (header::SEQUENCE_EQUAL, put.sequence.equal),
+        (header::SEQUENCE_AT_MOST, write.sequence.at_most),
+        (header::SEQUENCE_LESS, write.sequence.less_than),
+        (header::SEQUENCE_EQUAL, write.sequence.equal),
     ] {
         out.header_if(name, number.map(|number| number.to_string()));
     }
-    push_preconditions(&mut out, &put.preconditions, options);
-    push_encryption(&mut out, &put.encryption);
-    match &put.write {
-        PageWrite::Clear => {
-            out.header(header::PAGE_WRITE, "clear");
-            out.empty()
-        }
-        PageWrite::Update(piece) => {
-            out.header(header::PAGE_WRITE, "update");
-            with_piece(out, piece)
-        }
-    }
+    push_preconditions(&mut out, &write.preconditions, options);
+    push_encryption(&mut out, &write.encryption);
+    out
 }
 
 fn with_piece(mut out: Outgoing<'_>, piece: &Piece) -> Written {
