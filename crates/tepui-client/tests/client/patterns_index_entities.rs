@@ -201,3 +201,26 @@ async fn what_somebody_left_in_a_list_is_left_out_and_repaired() {
     assert_eq!(index.keys("Jones").await.unwrap(), [key(3)]);
     assert_eq!(index.repair("Nobody", Duration::from_secs(1)).await.unwrap(), Some(0));
 }
+
+#[tokio::test]
+async fn a_slow_writer_does_not_take_out_what_another_has_put_back() {
+    let server = TestServer::start().await;
+    let table = employees(&server).await;
+    let container = server.account().container("lists").unwrap();
+    let index = Arc::new(InBlob::new(&table, &container, "last-names/"));
+    index.insert(&employee(1, "Jones")).await.unwrap();
+    // The first writer reads the list before it renames, and again when it takes its entry out: that takes long.
+    server.fault(r#"{"operation":"GetBlob","path":"/lists/last-names/vJones","nth":2,"delayMs":800}"#).await;
+    let slow = tokio::spawn({
+        let index = Arc::clone(&index);
+        async move { index.change(&key(1), |employee| employee.last_name = Some("Cao".to_owned())).await }
+    });
+    while ids(&*index, "Cao").await != [1] {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    index.change(&key(1), |employee| employee.last_name = Some("Jones".to_owned())).await.unwrap();
+    assert!(!slow.is_finished(), "it was not slow enough to tell");
+    slow.await.unwrap().unwrap();
+    assert_eq!(ids(&*index, "Jones").await, [1]);
+    assert_eq!(index.keys("Cao").await.unwrap(), []);
+}

@@ -171,7 +171,10 @@ mod tests {
             }
             assert_eq!(join(rows.iter()).unwrap(), Some(properties));
         }
-        assert_eq!(split(&key, &entity(1_700, 32_000), new_token()).err().unwrap().kind(), ErrorKind::TooLarge);
+        assert_eq!(
+            split(&key, &entity(1_700, 32_000), new_token()).err().unwrap().kind(),
+            ErrorKind::TooLarge
+        );
     }
 
     #[test]
