@@ -110,6 +110,8 @@ pub struct BlobPage {
     pub blobs: Vec<ListedBlob>,
     /// Where the next page begins, for [`Container::list_page`].
     pub next: Option<String>,
+    /// What time it was by the service's clock: what the times of its blobs can be compared with.
+    pub date: Option<Timestamp>,
 }
 
 impl Account {
@@ -171,7 +173,9 @@ impl Container {
             include: BlobInclude::default(),
         });
         let options = Options { marker: from, ..Options::default() };
-        let (reply, _) = self.call(call, &options).await?;
+        let (reply, date) = self
+            .call_with(call, &options, Bytes::new(), |response, reply| (reply, core::date(response)))
+            .await?;
         let RemoteReply::Blobs { entries, next } = reply else { return Err(Error::unexpected()) };
         let listed = |entry| match entry {
             RemoteEntry::Blob { name, blob: Some(blob), .. } => Some(ListedBlob {
@@ -182,7 +186,7 @@ impl Container {
             }),
             RemoteEntry::Blob { .. } | RemoteEntry::Prefix(_) => None,
         };
-        Ok(BlobPage { blobs: entries.into_iter().filter_map(listed).collect(), next })
+        Ok(BlobPage { blobs: entries.into_iter().filter_map(listed).collect(), next, date })
     }
 
     /// All blobs whose names begin like this: for lists that are known to be short.
@@ -221,13 +225,23 @@ impl Container {
         options: &Options<'_>,
         body: Bytes,
     ) -> Result<(RemoteReply, Bytes), Failure> {
+        self.call_with(call, options, body, |response, reply| (reply, response.body().clone())).await
+    }
+
+    /// The same for callers who want something else of the response beside its reply.
+    async fn call_with<T>(
+        &self,
+        call: Call,
+        options: &Options<'_>,
+        body: Bytes,
+        take: impl Fn(&Response<Bytes>, RemoteReply) -> T,
+    ) -> Result<T, Failure> {
         let certain = |error: Error| Failure { error, is_doubtful: false };
         let endpoint = self.core.endpoint(Service::Blob).map_err(certain)?;
         let request = write(&endpoint.remote, &call, options).map_err(|error| certain(error.into()))?;
         let how = CallOptions { within: self.within, body, ..CallOptions::default() };
         let version = endpoint.remote.version();
-        let read =
-            |response: &Response<Bytes>| Ok((read(&call, version, response)?, response.body().clone()));
+        let read = |response: &Response<Bytes>| Ok(take(response, read(&call, version, response)?));
         self.core.call(endpoint, &request, &how, read).await
     }
 }

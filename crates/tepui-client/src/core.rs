@@ -246,8 +246,7 @@ impl Core {
 
     /// A wrong clock is the usual reason for signatures that are refused, and nothing says so.
     fn explain_clock(&self, response: &Response<Bytes>, error: &mut Error) {
-        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
-        let Some(there) = date.and_then(Timestamp::parse_http) else { return };
+        let Some(there) = date(response) else { return };
         let here = self.clock.now();
         let (earlier, later) = if here < there { (here, there) } else { (there, here) };
         if later.since(earlier) > MAX_CLOCK_SKEW {
@@ -300,4 +299,9 @@ impl AttemptError {
 /// What Tepui says that an answer cost. Others say nothing.
 pub(crate) fn receipt(response: &Response<Bytes>) -> Option<Receipt> {
     response.headers().get("tepui-receipt")?.to_str().ok()?.parse().ok()
+}
+
+/// What time it was by the service's clock when it answered.
+pub(crate) fn date(response: &Response<Bytes>) -> Option<Timestamp> {
+    Timestamp::parse_http(response.headers().get(DATE)?.to_str().ok()?)
 }

@@ -109,13 +109,26 @@ fn after_prefix(prefix: &str) -> Option<String> {
     None
 }
 
-/// Names of properties stand in a filter as they are, so they have to be names.
+/// The most comparisons that a filter has. With more alternatives than this, a service no longer tells them apart and reads the
+/// whole table. Azure promises to take 15.
+const MAX_COMPARISONS: usize = 1000;
+
+/// Refuses what cannot be sent, or would be a scan of everything where nobody expects it.
 pub(crate) fn check(filter: &Filter) -> Result<(), Error> {
+    if filter.comparisons() > MAX_COMPARISONS {
+        let message = "a filter has at most 1,000 comparisons: for many keys, use get_many";
+        return Err(Error::new(ErrorKind::Refused, message));
+    }
+    check_names(filter)
+}
+
+/// Names of properties stand in a filter as they are, so they have to be names.
+fn check_names(filter: &Filter) -> Result<(), Error> {
     match filter {
         Filter::Constant(_) => Ok(()),
         Filter::IsTrue(name) | Filter::Compare { property: name, .. } => check_name(name),
-        Filter::And(filters) | Filter::Or(filters) => filters.iter().try_for_each(check),
-        Filter::Not(inner) => check(inner),
+        Filter::And(filters) | Filter::Or(filters) => filters.iter().try_for_each(check_names),
+        Filter::Not(inner) => check_names(inner),
     }
 }
 
@@ -154,6 +167,14 @@ mod tests {
             let error = check(&all([property("Age").eq(1), not(property(name).eq(1))])).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::KeyInvalid, "{name}");
         }
+    }
+
+    #[test]
+    fn long_lists_of_keys_are_no_filters() {
+        let keys = |count: i32| any((0..count).map(|id| property("RowKey").eq(id.to_string())));
+        assert!(check(&all([property("PartitionKey").eq("p"), keys(999)])).is_ok());
+        let error = check(&all([property("PartitionKey").eq("p"), keys(1000)])).unwrap_err();
+        assert!(error.kind() == ErrorKind::Refused && error.message().contains("get_many"));
     }
 
     #[test]

@@ -19,13 +19,14 @@ mod write;
 
 pub use bulk::{Bulk, BulkOutcome, BulkReport};
 pub use continuation::{Continuation, InvalidContinuation};
+pub(crate) use modify::{MAX_TRIES, wait_after_conflict};
 pub use query::{Page, Query};
 pub use stream::{EntityStream, Pages};
 pub use transaction::Transaction;
-pub(crate) use write::WRITE_TOKEN;
+pub(crate) use write::{WRITE_TOKEN, new_token};
 
 use crate::core::{self, CallOptions, Core, Failure};
-use crate::{Account, DynamicEntity, ETag, Entity, Error, ErrorKind, StoredEntity, Versioned};
+use crate::{Account, DynamicEntity, ETag, Entity, Error, ErrorKind, StoredEntity, Timestamp, Versioned};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -65,20 +66,28 @@ impl Account {
     /// # Ok(()) });
     /// ```
     pub async fn table_names(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        self.table_names_and_date(prefix).await.map(|(names, _)| names)
+    }
+
+    /// The same, and what time it was by the service's clock when it was asked.
+    pub(crate) async fn table_names_and_date(
+        &self,
+        prefix: &str,
+    ) -> Result<(Vec<String>, Option<Timestamp>), Error> {
         let filter = crate::filter::prefix("TableName", prefix);
         let call = Call::Operation(Operation::QueryTables(QueryTables { filter, ..QueryTables::default() }));
-        let (mut all, mut from) = (Vec::new(), None);
+        let (mut all, mut from, mut date) = (Vec::new(), None, None);
         loop {
             let options = Options { from: from.as_ref(), ..Options::default() };
-            match self.0.table_call(&call, &options, &CallOptions::default()).await? {
-                RemoteReply::Tables { names, next } => {
-                    all.extend(names);
-                    from = next;
-                }
-                _ => return Err(Error::unexpected()),
-            }
+            let take = |response: &_, reply| Ok((reply, core::date(response)));
+            let how = CallOptions::default();
+            let (reply, answered) = self.0.table_call_with(&call, &options, &how, take).await?;
+            let RemoteReply::Tables { names, next } = reply else { return Err(Error::unexpected()) };
+            all.extend(names);
+            date = date.or(answered);
+            from = next;
             if from.is_none() {
-                return Ok(all);
+                return Ok((all, date));
             }
         }
     }
@@ -177,6 +186,11 @@ impl<E> Table<E> {
 
     pub(crate) fn core(&self) -> &Core {
         &self.core
+    }
+
+    /// How long a call may take, all attempts together.
+    pub(crate) fn longest_call(&self) -> Duration {
+        self.within.unwrap_or(self.core.within)
     }
 
     async fn call(&self, call: &Call, options: &Options<'_>) -> Result<RemoteReply, Failure> {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tepui_model::table::EntityKey;
 use tokio::time::sleep;
 
-const MAX_TRIES: u32 = 8;
+/// How often a write that depends on what was read is tried in all.
+pub(crate) const MAX_TRIES: u32 = 8;
 /// The longest wait after the first conflict; each further one doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 
@@ -69,12 +70,18 @@ impl<E: Entity> Table<E> {
                     return Ok(Versioned { entity: found.entity, etag, timestamp: None });
                 }
                 Err(error) if error.kind() == ErrorKind::Conflict => {
-                    // Anything up to the longest: those who met here must not meet again.
-                    sleep((FIRST_WAIT * 2_u32.pow(attempt)).mul_f64(random::fraction())).await;
+                    wait_after_conflict(attempt).await;
                 }
                 Err(error) => return Err(error),
             }
         }
         Err(Error::new(ErrorKind::Contended, "the entity was changed by others each time"))
     }
+}
+
+/// Waits after the conflict of an attempt, counted from 0.
+pub(crate) async fn wait_after_conflict(attempt: u32) {
+    // Anything up to the longest: those who met here must not meet again.
+    let longest = FIRST_WAIT * 2_u32.pow(attempt.min(MAX_TRIES));
+    sleep(longest.mul_f64(random::fraction())).await;
 }

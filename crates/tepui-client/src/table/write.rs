@@ -18,7 +18,7 @@ use tepui_wire::table::request::write::Options;
 pub(crate) const WRITE_TOKEN: &str = "_WriteToken";
 
 /// A mark that no other write has.
-pub(super) fn new_token() -> Guid {
+pub(crate) fn new_token() -> Guid {
     Guid(random::bits().to_be_bytes())
 }
 
