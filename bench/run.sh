@@ -8,6 +8,8 @@
 #                                        account devstoreaccount1 (as Azurite has it)
 #   blob=URL,queue=URL,table=URL         endpoints with the account in the path; services that are
 #                                        left out are skipped
+#   client:10000                         the same as 10000, but asked by clientload/, which uses
+#                                        tepui-client (table-get, table-insert, table-query-page)
 #   bare                                 the bare HTTP server of bare/, started here: the ceiling
 #                                        (not for queries, gets of messages, and lists)
 # Ratios are against the first server.
@@ -57,9 +59,10 @@ for w in ${list//,/ }; do
   esac
 done
 
-names=() eps=()
+names=() eps=() programs=()
 for s in "$@"; do
-  n=${s%%=*} spec=${s#*=}
+  n=${s%%=*} spec=${s#*=} program=azload
+  case $spec in client:*) program=clientload spec=${spec#client:} ;; esac
   case $spec in
     bare)
       e="--no-verify --blob-endpoint http://127.0.0.1:29778/devstoreaccount1 --queue-endpoint http://127.0.0.1:29778/devstoreaccount1 --table-endpoint http://127.0.0.1:29778/devstoreaccount1"; bare=1 ;;
@@ -69,7 +72,7 @@ for s in "$@"; do
     *)
       e="--blob-endpoint http://127.0.0.1:$spec/devstoreaccount1 --queue-endpoint http://127.0.0.1:$((spec + 1))/devstoreaccount1 --table-endpoint http://127.0.0.1:$((spec + 2))/devstoreaccount1" ;;
   esac
-  names+=("$n") eps+=("$e")
+  names+=("$n") eps+=("$e") programs+=("$program")
 done
 
 . "$here/build.sh"
@@ -91,7 +94,7 @@ for w in $work; do
     done
     for i in "${order[@]}"; do
       case ${eps[i]} in *--$svc-endpoint*) ;; *) continue ;; esac
-      cmd="$azload --label ${names[i]} --workload $w ${eps[i]} --seconds $secs --warmup $warm --auth $auth ${conns:+--connections $conns} $extra"
+      cmd="${!programs[i]} --label ${names[i]} --workload $w ${eps[i]} --seconds $secs --warmup $warm --auth $auth ${conns:+--connections $conns} $extra"
       if [ -n "$dry" ]; then echo "$cmd"; continue; fi
       for try in 1 2 3; do
         line=$($cmd 2>>"$out/errors.log")

@@ -61,7 +61,7 @@ fn pool() -> &'static [u8] {
     })
 }
 
-fn filler(out: &mut Vec<u8>, i: u64, mut n: usize) {
+pub fn filler(out: &mut Vec<u8>, i: u64, mut n: usize) {
     let p = pool();
     while n > 0 {
         let k = n.min(p.len() / 2);

@@ -203,7 +203,7 @@ impl<E> Table<E> {
 
     /// What a partition is known by among all that may be busy.
     fn busy_key(&self, partition_key: &str) -> String {
-        format!("{}/{partition_key}", self.name)
+        [&self.name, "/", partition_key].concat()
     }
 }
 

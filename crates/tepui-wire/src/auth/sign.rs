@@ -113,7 +113,7 @@ impl Signer {
     /// be there already, first of all `x-ms-date` or `Date`, and `x-ms-version`.
     pub fn authorization(&self, head: &Head<'_>, scheme: Scheme) -> String {
         let text = shared_key_string_to_sign::text(head, scheme, &head.target.raw_path, Blanks::AsSent);
-        format!("{} {}:{}", scheme.name(), self.account, self.sign(&text))
+        [scheme.name(), " ", &self.account, ":", &self.sign(&text)].concat()
     }
 
     /// An account SAS, as it stands in a query string. `None` if its version had no such SAS.

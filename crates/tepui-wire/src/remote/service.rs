@@ -100,13 +100,13 @@ impl RemoteService {
         self.scheme == Scheme::HTTPS
     }
 
-    /// How the server sees a request with this path.
+    /// How the server sees a request with this path, as far as signatures need it: they have no host.
     pub(super) fn target(&self, raw_path: &str) -> Target {
         let path = raw_path.strip_prefix(&self.prefix).unwrap_or(raw_path);
         Target {
             account: self.account.clone(),
             secondary: self.secondary,
-            base: format!("{}://{}{}", self.scheme, self.authority, self.prefix),
+            base: String::new(),
             raw_path: raw_path.to_owned(),
             path: path.strip_prefix('/').unwrap_or(path).to_owned(),
             host_style: self.prefix.is_empty(),
@@ -173,7 +173,7 @@ pub(crate) struct Outgoing<'a> {
 impl<'a> Outgoing<'a> {
     /// `path`: after the account, percent-encoded, without a slash in front.
     pub(crate) fn new(to: &'a RemoteService, method: Method, path: &str) -> Self {
-        let path = format!("{}/{path}", to.prefix);
+        let path = [&to.prefix, "/", path].concat();
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(VERSION, HeaderValue::from_static(to.version.text()));
         Self { to, method, path, has_query: false, headers, case: HeaderCase::default(), invalid: None }
@@ -203,6 +203,11 @@ impl<'a> Outgoing<'a> {
             }
             Err(_) => self.refuse("a header has a value that no header can hold"),
         }
+    }
+
+    /// Adds a header whose value is always the same, and good.
+    pub(crate) fn constant_header(&mut self, name: &'static str, value: &'static str) {
+        self.headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
 
     /// Adds a header if there is something to say.

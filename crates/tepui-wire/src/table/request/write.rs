@@ -161,9 +161,9 @@ fn reading<'a>(to: &'a RemoteService, path: &str, options: &Options<'_>) -> Outg
 
 fn written<'a>(to: &'a RemoteService, method: Method, path: &str, options: &Options<'_>) -> Outgoing<'a> {
     let mut out = Outgoing::new(to, method, path);
-    out.header("accept", accept(options.metadata));
-    out.header("dataserviceversion", "3.0;");
-    out.header("maxdataserviceversion", "3.0;");
+    out.constant_header("accept", accept(options.metadata));
+    out.constant_header("dataserviceversion", "3.0;");
+    out.constant_header("maxdataserviceversion", "3.0;");
     out
 }
 
