@@ -1,7 +1,8 @@
 //! The pages and the entities of a query as streams.
 
 use super::query::{Page, Query};
-use crate::{Entity, Error, Versioned};
+use crate::entity::ReadEntity;
+use crate::{Error, Versioned};
 use futures_core::Stream;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -14,7 +15,7 @@ type PageFuture<E> = Pin<Box<dyn Future<Output = (Query<E>, Result<Page<E>, Erro
 ///
 /// ```no_run
 /// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
-/// let mut pages = people.query().partition("Sales").page_size(100).pages();
+/// let mut pages = people.partition("Sales").page_size(100).pages();
 /// while let Some(page) = pages.next_page().await? {
 ///     println!("{} entities, then {:?}", page.entities.len(), page.next.map(|next| next.to_string()));
 /// }
@@ -32,7 +33,7 @@ enum State<E> {
     Done,
 }
 
-impl<E: Entity + 'static> Pages<E> {
+impl<E: ReadEntity + 'static> Pages<E> {
     /// The next page; `None` after the last.
     pub async fn next_page(&mut self) -> Result<Option<Page<E>>, Error> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
@@ -45,7 +46,7 @@ impl<E> Pages<E> {
     }
 }
 
-impl<E: Entity + 'static> Stream for Pages<E> {
+impl<E: ReadEntity + 'static> Stream for Pages<E> {
     type Item = Result<Page<E>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -81,7 +82,7 @@ impl<E: Entity + 'static> Stream for Pages<E> {
 ///
 /// ```no_run
 /// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
-/// let mut newest = people.query().partition("Log").take(10).stream();
+/// let mut newest = people.partition("Log").take(10).stream();
 /// while let Some(entry) = newest.next_entity().await? {
 ///     println!("{:?}", entry.key);
 /// }
@@ -104,14 +105,14 @@ impl<E> EntityStream<E> {
 impl<E> Unpin for EntityStream<E> {}
 impl<E> Unpin for Pages<E> {}
 
-impl<E: Entity + 'static> EntityStream<E> {
+impl<E: ReadEntity + 'static> EntityStream<E> {
     /// The next entity; `None` after the last.
     pub async fn next_entity(&mut self) -> Result<Option<Versioned<E>>, Error> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
     }
 }
 
-impl<E: Entity + 'static> Stream for EntityStream<E> {
+impl<E: ReadEntity + 'static> Stream for EntityStream<E> {
     type Item = Result<Versioned<E>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -17,6 +17,10 @@ use tepui_wire::table::request::write::Options;
 /// The property that says which write an entity is of.
 pub(crate) const WRITE_TOKEN: &str = "_WriteToken";
 
+/// Why an entity with indexes cannot be written like others. Seen when a program is built.
+pub(super) const WRITTEN_ALONE: &str = "the entity has an #[index(…)], or is an entry of one: written alone, the index would be \
+    wrong. Use `table.indexed()`, which writes both together";
+
 /// A mark that no other write has.
 pub(super) fn new_token() -> Guid {
     Guid(random::bits().to_be_bytes())
@@ -33,7 +37,7 @@ pub(super) struct Prepared {
 
 /// The kinds of writes, before their entity is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(crate) enum Verb {
     Insert,
     Merge,
     Replace,
@@ -49,9 +53,19 @@ impl Verb {
         condition: Option<Match>,
         token: Option<Guid>,
     ) -> Result<Prepared, Error> {
-        let key = entity.entity_key()?;
+        self.prepare_parts(entity.entity_key()?, entity.to_properties()?, condition, token)
+    }
+
+    /// The same for a key and properties.
+    pub(super) fn prepare_parts(
+        self,
+        key: EntityKey,
+        properties: Properties,
+        condition: Option<Match>,
+        token: Option<Guid>,
+    ) -> Result<Prepared, Error> {
         check_key(&key)?;
-        let properties = marked(entity.to_properties()?, token)?;
+        let properties = marked(properties, token)?;
         properties.check_entity(&key.partition_key, &key.row_key)?;
         let (when, etag) = condition.map_or((Condition::Any, None), split);
         let action = match self {
@@ -111,6 +125,7 @@ impl<E: Entity> Table<E> {
     }
 
     async fn put(&self, verb: Verb, entity: &E, condition: Option<Match>) -> Result<ETag, Error> {
+        const { assert!(!E::IS_WRITTEN_WITH_OTHERS, "{}", WRITTEN_ALONE) };
         let token = self.writes_tokens.then(new_token);
         let etag = self.write(&verb.prepare(entity, condition, token)?).await?;
         etag.ok_or_else(|| Error::decode("a write was answered without an ETag"))
@@ -132,13 +147,16 @@ impl<E: ReplaceEntity> Table<E> {
     }
 }
 
-impl<E> Table<E> {
+impl<E: Entity> Table<E> {
     /// Deletes an entity. One that is not there is a [`NotFound`](crate::ErrorKind::NotFound).
     #[doc(alias = "delete_entity")]
     pub async fn delete(&self, key: &EntityKey, condition: impl Into<Match>) -> Result<(), Error> {
+        const { assert!(!E::IS_WRITTEN_WITH_OTHERS, "{}", WRITTEN_ALONE) };
         self.write(&prepare_delete(key, condition.into())?).await.map(drop)
     }
+}
 
+impl<E> Table<E> {
     pub(super) async fn write(&self, prepared: &Prepared) -> Result<Option<ETag>, Error> {
         let Prepared { change, etag, .. } = prepared;
         let call = Call::Change { table: self.name.to_string(), change: change.clone() };

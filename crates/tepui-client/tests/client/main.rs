@@ -6,6 +6,7 @@ mod blobs;
 mod connections;
 mod credentials;
 mod entities;
+mod indexes;
 mod lost_answers;
 mod queries;
 mod queues;

@@ -1,8 +1,7 @@
 //! Entities that structs derive.
 
 use crate::support::TestServer;
-use tepui_client::entity::typed::TypedEntity as _;
-use tepui_client::{DynamicEntity, Entity, EntityEnum, ErrorKind, PlanKind, Table};
+use tepui_client::{DynamicEntity, Entity, EntityEnum, ErrorKind, PlanKind, Projection, Query, Table};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(table = "Staff", closed, rename_all = "PascalCase")]
@@ -17,13 +16,25 @@ struct Employee {
 }
 
 /// A part of an employee.
-#[derive(Entity, Debug, Clone, PartialEq)]
-#[entity(table = "Staff", rename_all = "PascalCase")]
-#[key(partition = "{department}", row = "empid_{id:06}")]
+#[derive(Projection, Debug, Clone, PartialEq)]
+#[projection(of = Employee)]
 struct EmailOnly {
-    department: String,
     id: u32,
     email: String,
+}
+
+#[derive(Projection, Debug, Clone, PartialEq)]
+#[projection(of = Employee)]
+struct KeysOnly {
+    department: String,
+    id: u32,
+}
+
+#[derive(Projection, Debug, Clone, PartialEq)]
+#[projection(of = Employee, merge)]
+struct AgeAndTags {
+    age: Option<i32>,
+    tags: Vec<String>,
 }
 
 #[derive(Entity, Debug, Clone, PartialEq)]
@@ -82,24 +93,70 @@ async fn writes_with_tokens_are_read_as_closed_entities() {
 #[tokio::test]
 async fn ranges_of_row_keys_are_no_scans() {
     let (_server, table) = filled().await;
-    let rows = Employee::rows_between_id(30, 59).unwrap();
-    let query = table.query().partition("Sales").filter(rows.filter("RowKey"));
+    // Of another kind, in the same partition.
+    let department = Department { department: "Sales".to_owned(), employees: 12 };
+    table.of::<Department>().insert(&department).await.unwrap();
+    let ids = async |query: Query<Employee>| -> Vec<u32> {
+        query.all().await.unwrap().iter().map(|employee| employee.id).collect()
+    };
+    let query = table.partition("Sales").id(30..=59);
     assert_eq!(query.explain().plan, PlanKind::RowRange);
-    let ids: Vec<_> = query.all().await.unwrap().iter().map(|employee| employee.id).collect();
-    assert_eq!(ids, [30, 40, 50]);
-    let scan = table.query().partition("Sales").filter(Employee::AGE.gt(30));
-    assert_eq!(scan.explain().plan, PlanKind::Partition);
+    assert_eq!(ids(query).await, [30, 40, 50]);
+    let one = table.partition("Sales").with_id(30);
+    assert_eq!(one.explain().plan, PlanKind::Point);
+    assert_eq!(ids(one).await, [30]);
+    assert_eq!(ids(table.partition("Sales").all_rows()).await.len(), 12);
+    assert_eq!(
+        ids(table.partition("Sales").rows(Employee::rows_between_id(30, 40).unwrap())).await,
+        [30, 40]
+    );
+    let pages = table.partition("Sales").id(0..=999).page_size(5);
+    let first = pages.page().await.unwrap();
+    assert_eq!((first.entities.len(), ids(pages.resume(first.next.unwrap())).await.len()), (5, 7));
+    #[expect(clippy::reversed_empty_ranges, reason = "it finds nothing")]
+    let none = table.partition("Sales").id(59..=30);
+    assert_eq!(ids(none).await, [0; 0]);
+    let scan = table.partition("Sales").scan().filter(Employee::AGE.gt(30));
+    assert_eq!(scan.explain().plan, PlanKind::RowRange, "of one kind");
     assert_eq!(scan.all().await.unwrap().len(), 0);
+    for (case, query) in [
+        ("a partition", table.partition("a/b").all_rows()),
+        ("a row", table.partition("Sales").with_id(1_000_000)),
+        ("a range", table.partition("Sales").id(0..=1_000_000)),
+        ("both", table.partition("a/b").id(0..=1_000_000)),
+    ] {
+        assert_eq!(query.explain().plan, PlanKind::Nothing, "{case}");
+        assert_eq!(query.all().await.unwrap_err().kind(), ErrorKind::KeyInvalid, "{case}");
+    }
 }
 
 #[tokio::test]
 async fn projections_are_structs() {
     let (_server, table) = filled().await;
-    let emails = table.of::<EmailOnly>();
-    let found =
-        emails.query().partition("Sales").select(EmailOnly::PROPERTIES.to_vec()).take(1).all().await.unwrap();
-    let expected = EmailOnly { department: "Sales".to_owned(), id: 0, email: "0@contoso.com".to_owned() };
-    assert_eq!(found[0].entity, expected);
+    let found = table.partition("Sales").id(10..=20).select::<EmailOnly>().all().await.unwrap();
+    let expected = EmailOnly { id: 10, email: "10@contoso.com".to_owned() };
+    assert_eq!((found.len(), &found[0].entity), (2, &expected));
+    let scanned = table.scan().filter(Employee::EMAIL.eq("10@contoso.com")).select::<EmailOnly>();
+    assert_eq!(scanned.all().await.unwrap()[0].entity, expected);
+    let keys = table.partition("Sales").all_rows().select::<KeysOnly>().take(1).all().await.unwrap();
+    assert_eq!(keys[0].entity, KeysOnly { department: "Sales".to_owned(), id: 0 });
+    let key = Employee::key("Sales", 10).unwrap();
+    let one = table.get_part::<EmailOnly>(&key).await.unwrap().unwrap();
+    assert_eq!(one.entity, expected);
+    assert!(one.timestamp.is_some());
+    assert!(table.get_part::<KeysOnly>(&Employee::key("Sales", 11).unwrap()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn projections_are_merged() {
+    let (_server, table) = filled().await;
+    let key = Employee::key("Sales", 10).unwrap();
+    let read = table.get_part::<AgeAndTags>(&key).await.unwrap().unwrap();
+    let part = AgeAndTags { age: Some(60), tags: vec!["old".to_owned()] };
+    table.merge_part(&key, &part, &read).await.unwrap();
+    let expected = Employee { age: Some(60), tags: part.tags.clone(), ..employee(10) };
+    assert_eq!(*table.get(&key).await.unwrap().unwrap(), expected);
+    assert_eq!(table.merge_part(&key, &part, &read).await.unwrap_err().kind(), ErrorKind::Conflict);
 }
 
 #[tokio::test]
@@ -110,7 +167,7 @@ async fn one_table_holds_several_kinds() {
     staff.insert(&Staff::Department(department.clone())).await.unwrap();
     let other = DynamicEntity::new("Sales", "x").with("A", 1);
     staff.insert(&Staff::Other(other.clone())).await.unwrap();
-    let found = staff.query().partition("Sales").all().await.unwrap();
+    let found = staff.partition("Sales").all().await.unwrap();
     assert_eq!(found.len(), 14);
     assert_eq!(found[0].entity, Staff::Department(department));
     assert_eq!(found[1].entity, Staff::Employee(employee(0)));
