@@ -1,5 +1,8 @@
 //! Filters are trees of literals: what somebody typed in cannot become a part of the syntax.
 
+#[cfg(test)]
+mod laws;
+
 use crate::key::KeyRange;
 use crate::{Error, ErrorKind, Value};
 use tepui_model::table::{Comparison, Filter};

@@ -57,7 +57,7 @@ pub use queue::{Message, PutMessage, Queue};
 pub use retry::Retry;
 pub use table::{
     Bulk, BulkOutcome, BulkReport, Continuation, EntityStream, FanOut, FanOutStream, InvalidContinuation,
-    Page, Pages, Query, QueryStart, Scan, Table, Transaction,
+    Page, Pages, Query, QueryWithoutPartition, Scan, Table, Transaction,
 };
 #[cfg(feature = "derive")]
 pub use tepui_derive::{Entity, EntityEnum, Projection, PropertyEnum};

@@ -26,7 +26,7 @@ mod write;
 pub use bulk::{Bulk, BulkOutcome, BulkReport};
 pub use continuation::{Continuation, InvalidContinuation};
 pub use fan_out::{FanOut, FanOutStream};
-pub use query::{Page, Query, QueryStart};
+pub use query::{Page, Query, QueryWithoutPartition};
 pub use scan::Scan;
 pub use stream::{EntityStream, Pages};
 pub use transaction::Transaction;

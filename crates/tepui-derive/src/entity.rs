@@ -1,10 +1,10 @@
 //! The struct that derives `Entity`: what its attributes say, checked as a whole.
 
 use crate::field::{Field, Role};
-use crate::index::Index;
+use crate::index::{self, Index};
 use crate::template::{self, Piece, Spec};
 use std::collections::HashMap;
-use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitInt, LitStr, Type, Visibility};
+use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitInt, LitStr, Path, Type, Visibility};
 
 /// Of an entity, without its keys and its timestamp.
 const MAX_PROPERTIES: usize = 252;
@@ -18,6 +18,8 @@ pub(crate) struct EntityStruct {
     /// The type with the version before.
     pub(crate) upgrade_from: Option<Type>,
     pub(crate) indexes: Vec<Index>,
+    /// What the types of entries derive besides.
+    pub(crate) entry_derives: Vec<Path>,
     /// It is an entry of an index, which is written together with its entity.
     pub(crate) is_entry: bool,
     pub(crate) rename_all: Option<LitStr>,
@@ -58,6 +60,7 @@ impl EntityStruct {
             table: options.table,
             kind: options.kind,
             indexes: Vec::new(),
+            entry_derives: options.entry_derives,
             is_entry: options.is_entry,
             rename_all: options.rename_all,
             is_append_only_fine: options.is_append_only_fine,
@@ -231,6 +234,7 @@ struct Options {
     is_closed: bool,
     is_append_only_fine: bool,
     is_entry: bool,
+    entry_derives: Vec<Path>,
     kind: Option<(String, u32)>,
     rename: fn(&str) -> String,
     rename_all: Option<LitStr>,
@@ -245,6 +249,7 @@ impl Options {
             is_closed: false,
             is_append_only_fine: false,
             is_entry: false,
+            entry_derives: Vec::new(),
             kind: None,
             rename: str::to_owned,
             rename_all: None,
@@ -268,6 +273,8 @@ impl Options {
                 kind = Some(said);
             } else if meta.path.is_ident("version") {
                 version = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("entry_derive") {
+                options.entry_derives = index::list(meta.input)?;
             } else if meta.path.is_ident("__entry") {
                 // Said by #[index(…)] of the types that it makes.
                 options.is_entry = true;
@@ -285,8 +292,8 @@ impl Options {
                 };
                 options.rename_all = Some(style);
             } else {
-                let known = "there is `table = \"…\"`, `closed`, `kind = \"…\"`, `version = 2`, `rename_all = \"…\"` and \
-                             `append_only_is_fine`";
+                let known = "there is `table = \"…\"`, `closed`, `kind = \"…\"`, `version = 2`, `rename_all = \"…\"`, \
+                             `entry_derive(…)` and `append_only_is_fine`";
                 return Err(meta.error(known));
             }
             Ok(())

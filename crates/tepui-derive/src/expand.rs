@@ -10,7 +10,8 @@ use syn::Type;
 use syn::spanned::Spanned;
 
 pub(crate) fn expand(entity: &EntityStruct) -> TokenStream {
-    let name = &entity.name;
+    let (name, visibility) = (&entity.name, &entity.visibility);
+    let fields_name = format_ident!("{name}Fields");
     let keys = keys(entity);
     let columns = columns(entity);
     let fields = fields(entity);
@@ -33,13 +34,25 @@ pub(crate) fn expand(entity: &EntityStruct) -> TokenStream {
     let rows = rows::expand(entity);
     let indexes = index::expand(entity);
     quote! {
+        #[allow(clippy::too_many_arguments)]
         impl #name {
             #keys
             #all_partition_keys
             #(#ranges)*
             #(#index_functions)*
             #(#columns)*
+        }
+
+        #[doc(hidden)]
+        #visibility struct #fields_name;
+
+        #[allow(non_upper_case_globals, dead_code, clippy::needless_question_mark, clippy::type_complexity)]
+        impl #fields_name {
             #(#fields)*
+        }
+
+        impl ::tepui_client::entity::typed::HasFields for #name {
+            type Fields = #fields_name;
         }
 
         #implementation
@@ -136,17 +149,16 @@ fn columns(entity: &EntityStruct) -> Vec<TokenStream> {
 
 /// A constant for each field that projections can have.
 fn fields(entity: &EntityStruct) -> Vec<TokenStream> {
-    let visibility = &entity.visibility;
+    let (entity_name, visibility) = (&entity.name, &entity.visibility);
     let read_names: Vec<_> =
         entity.fields.iter().filter(|field| entity.is_in_key(field)).map(|field| &field.name).collect();
     let field = |field: &Field| {
-        let constant = format_ident!("FIELD_{}", field.constant(), span = field.name.span());
         let (name, ty, is_key) = (&field.name, &field.full_ty, entity.is_in_key(field));
         let is_indexed = entity.is_indexed(field);
         let (properties, read, write) = if is_key {
             let read = quote! {{
                 #[allow(unused_variables)]
-                let (#(#read_names,)*) = Self::read_keys(stored).map_err(::tepui_client::entity::typed::other_key)?;
+                let (#(#read_names,)*) = #entity_name::read_keys(stored).map_err(::tepui_client::entity::typed::other_key)?;
                 ::std::result::Result::Ok(#name)
             }};
             (Vec::new(), quote!(|stored| #read), quote!(|_, _| ::std::result::Result::Ok(())))
@@ -159,9 +171,7 @@ fn fields(entity: &EntityStruct) -> Vec<TokenStream> {
             (field.property_names(), quote!(|stored| ::std::result::Result::Ok(#get)), write)
         };
         quote! {
-            #[doc(hidden)]
-            #[allow(dead_code, clippy::type_complexity)]
-            #visibility const #constant: ::tepui_client::entity::typed::Field<Self, #ty> =
+            #visibility const #name: ::tepui_client::entity::typed::Field<#entity_name, #ty> =
                 ::tepui_client::entity::typed::Field {
                     properties: &[#(#properties),*],
                     is_indexed: #is_indexed,
@@ -263,11 +273,16 @@ fn implementation(entity: &EntityStruct) -> TokenStream {
 /// Reads an older version, if it is one.
 fn upgrade(entity: &EntityStruct) -> TokenStream {
     let version = quote!(::tepui_client::entity::typed::check_version::<Self>(&stored.properties)?);
+    let name = &entity.name;
+    let convert = entity
+        .upgrade_from
+        .as_ref()
+        .map(|from| quote_spanned!(from.span()=> <#name as ::std::convert::From<#from>>::from(older)));
     match &entity.upgrade_from {
         Some(from) => quote! {
             if #version < <Self as ::tepui_client::entity::typed::TypedEntity>::VERSION {
                 let older = <#from as ::tepui_client::Entity>::from_stored(stored)?;
-                let upgraded = <Self as ::std::convert::From<#from>>::from(older);
+                let upgraded = #convert;
                 ::tepui_client::entity::typed::check_key(&upgraded, stored)?;
                 return ::std::result::Result::Ok(upgraded);
             }

@@ -9,7 +9,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, DeriveInput, Error, LitStr, Path, Token};
+use syn::{Attribute, DeriveInput, Error, LitStr, Token};
 
 /// An update changes the entity, and for each index deletes a row and writes one: 100 changes are a transaction.
 const MAX_INDEXES: usize = 49;
@@ -21,7 +21,6 @@ pub(crate) struct Index {
     row: LitStr,
     /// What is copied besides the keys; `None`: everything.
     fields: Option<Vec<Ident>>,
-    derives: Vec<Path>,
     partition_pieces: Vec<Piece>,
     row_pieces: Vec<Piece>,
 }
@@ -49,7 +48,7 @@ impl Index {
         let usage = "write #[index(by_email, row = \"email_{email}\")], with `partition = \"…\"` if it is in another partition \
                      and `fields(…)` if not everything is copied";
         let (mut name, mut table, mut partition, mut row) = (None, None, None, None);
-        let (mut fields, mut derives) = (None, Vec::new());
+        let mut fields = None;
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("row") {
                 row = Some(meta.value()?.parse::<LitStr>()?);
@@ -61,8 +60,6 @@ impl Index {
                 table = Some(said);
             } else if meta.path.is_ident("fields") {
                 fields = Some(list::<Ident>(meta.input)?);
-            } else if meta.path.is_ident("derive") {
-                derives = list::<Path>(meta.input)?;
             } else if name.is_none() && !meta.input.peek(Token![=]) {
                 name = Some(meta.path.require_ident()?.clone());
             } else {
@@ -73,7 +70,7 @@ impl Index {
         let Some((name, row)) = name.zip(row) else { return Err(Error::new_spanned(attribute, usage)) };
         let partition_pieces = entity.pieces(partition.as_ref().unwrap_or(&entity.keys.0))?;
         let row_pieces = entity.pieces(&row)?;
-        Ok(Self { name, table, partition, row, fields, derives, partition_pieces, row_pieces })
+        Ok(Self { name, table, partition, row, fields, partition_pieces, row_pieces })
     }
 
     fn check(&self, entity: &EntityStruct, others: &[Self]) -> Result<(), Error> {
@@ -176,7 +173,7 @@ impl Index {
     /// The struct of its entries, which derives `Entity` in turn.
     fn entry_struct(&self, entity: &EntityStruct) -> TokenStream {
         let (name, visibility, primary) = (self.entry(entity), &entity.visibility, &entity.name);
-        let derives = &self.derives;
+        let derives = &entity.entry_derives;
         let table = table_name(entity, self.table.as_ref());
         let rename = entity.rename_all.as_ref().map(|style| quote!(rename_all = #style,));
         let append = entity.is_append_only_fine.then(|| quote!(append_only_is_fine,));
@@ -340,7 +337,7 @@ pub(crate) fn expand(entity: &EntityStruct) -> TokenStream {
 }
 
 /// What stands in parentheses, which may be nothing.
-fn list<T: Parse>(input: ParseStream<'_>) -> Result<Vec<T>, Error> {
+pub(crate) fn list<T: Parse>(input: ParseStream<'_>) -> Result<Vec<T>, Error> {
     let content;
     syn::parenthesized!(content in input);
     Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())

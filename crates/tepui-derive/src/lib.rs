@@ -93,7 +93,8 @@ use proc_macro::TokenStream;
 /// # Indexes
 ///
 /// `#[index(by_email, row = "email_{email}")]` makes a struct `EmployeeByEmail`: an entry, with the fields of the keys and those in
-/// `fields(…)`, or all if that is left out. Only one with all becomes an `Employee` by `into`. `derive(Debug, Clone)` is said of it.
+/// `fields(…)`, or all if that is left out. Only one with all becomes an `Employee` by `into`.
+/// `#[entity(entry_derive(Debug, Clone))]` says what such structs derive.
 ///
 /// Entries in the same partition are written together with the entity, by `table.indexed()`; the entity has no other
 /// writes of a table. If the key of the index lacks a part of the entity's key, a second entity with the same is refused as

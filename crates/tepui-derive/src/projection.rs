@@ -56,10 +56,10 @@ impl Projection {
             names.iter().map(|name| format_ident!("FIELD_{}", constant_name(name))).collect();
         // The entity has a constant for each field. Another name or another type does not compile, and is told at the field.
         let checks = self.fields.iter().map(|(name, ty)| {
-            let found = format_ident!("FIELD_{}", constant_name(name), span = name.span());
             let constant = format_ident!("FIELD_{}", constant_name(name));
             quote_spanned! {ty.span()=>
-                const #constant: ::tepui_client::entity::typed::Field<#of, #ty> = <#of>::#found;
+                const #constant: ::tepui_client::entity::typed::Field<#of, #ty> =
+                    <<#of as ::tepui_client::entity::typed::HasFields>::Fields>::#name;
             }
         });
         let merge = self.can_merge.then(|| self.merge(&names, &constants));

@@ -33,6 +33,9 @@ pub(crate) fn expand(entity: &EntityStruct) -> TokenStream {
         impl ::tepui_client::entity::typed::Keyed for #name {
             type PartitionParts<'a> = #parts;
             type Rows = #builder;
+            const SCANNED_PARTITIONS: &'static str =
+                <#name as ::tepui_client::entity::typed::TypedEntity>::PARTITION_PREFIX;
+            const SCANNED_ROWS: &'static str = <#name as ::tepui_client::entity::typed::TypedEntity>::ROW_PREFIX;
 
             fn partition(table: &::tepui_client::Table<Self>, parts: Self::PartitionParts<'_>) -> #builder {
                 let #pattern = parts;
@@ -40,7 +43,7 @@ pub(crate) fn expand(entity: &EntityStruct) -> TokenStream {
             }
         }
 
-        #[allow(dead_code, clippy::wrong_self_convention)]
+        #[allow(dead_code, clippy::too_many_arguments, clippy::wrong_self_convention)]
         impl #builder {
             #(#methods)*
             #(#indexes)*

@@ -57,7 +57,7 @@ pub use index::IndexEntry;
 pub use key_part::{KeySigned, KeyText, KeyUnsigned, narrow_signed, narrow_unsigned, parse_text};
 pub use keyed::Keyed;
 pub use kinds::{is_different_kind, is_of, is_same_table, keys_collide, unknown_kind};
-pub use projection::{Field, MergeProjection, Projection};
+pub use projection::{Field, HasFields, MergeProjection, Projection};
 pub use property::{
     PropertyValue, check_closed, get, get_json, get_text, put, put_json, put_rest, put_text, required, rest,
 };

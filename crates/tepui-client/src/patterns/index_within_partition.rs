@@ -125,9 +125,12 @@ pub struct Indexed<E> {
     table: Table<E>,
 }
 
-impl<E: CopiesWithinPartition> Table<E> {
+impl<E> Table<E> {
     /// Writes of entities together with their copies.
-    pub fn indexed(&self) -> Indexed<E> {
+    pub fn indexed(&self) -> Indexed<E>
+    where
+        E: CopiesWithinPartition,
+    {
         Indexed { table: self.clone() }
     }
 }

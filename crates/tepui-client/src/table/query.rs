@@ -27,7 +27,7 @@ const ALWAYS_SELECTED: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
 /// # }
 /// ```
 #[must_use]
-pub struct QueryStart<E> {
+pub struct QueryWithoutPartition<E> {
     table: Table<E>,
 }
 
@@ -45,7 +45,7 @@ pub struct QueryStart<E> {
 /// # }
 /// ```
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// use tepui_client::filter::property;
 /// # fn example(people: tepui_client::Table) {
 /// people.partition("Sales").filter(property("Age").gt(30)); // The whole partition is read: write `.scan()` before it.
@@ -63,6 +63,19 @@ pub struct Query<E> {
     /// Why it cannot be sent: a key of it cannot be written.
     invalid: Option<Arc<Error>>,
 }
+
+/// What can have a filter. Only to tell what is missing: nothing else asks for it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a query by keys has no filter: all that it reads, it returns",
+    label = "write `.scan()` before `.filter(…)`",
+    note = "a filter reads everything before it and throws away what does not match: what is asked for often should be in a key, or \
+            in an index",
+    note = "for a range of row keys write `.rows(…)`, `.row_prefix(…)`, or the method of the key's part"
+)]
+pub trait SaysScan {}
+
+impl<E> SaysScan for Scan<E> {}
 
 /// A page of a query. It may have no entities and still a next one.
 ///
@@ -89,20 +102,29 @@ pub struct Page<E> {
 impl<E> Table<E> {
     /// A query by keys as they are stored, for entities of any type. Types that are derived have
     /// [`partition`](Self::partition), which takes the parts of a key.
-    pub fn query(&self) -> QueryStart<E> {
-        QueryStart { table: self.clone() }
+    pub fn query(&self) -> QueryWithoutPartition<E> {
+        QueryWithoutPartition { table: self.clone() }
     }
 }
 
-impl<E> QueryStart<E> {
+impl<E> QueryWithoutPartition<E> {
     /// The rows of this partition.
     pub fn partition(self, partition_key: impl Into<String>) -> Query<E> {
         Query::of_partition(&self.table, Ok(partition_key.into()))
     }
 
-    /// Whatever is in the table: see [`Table::scan`].
+    /// Whatever is in the table. See [`Table::scan`].
     pub fn scan(self) -> Scan<E> {
-        self.table.scan()
+        Scan::of(Query::of_table(&self.table))
+    }
+
+    /// Never there: says what to write.
+    #[doc(hidden)]
+    pub fn filter(self, filter: Filter) -> Scan<E>
+    where
+        Self: SaysScan,
+    {
+        self.scan().filter(filter)
     }
 }
 
@@ -187,6 +209,15 @@ impl<E> Query<E> {
     /// Reads the rows so far, and returns those that a filter finds: whatever else is read is paid for and thrown away.
     pub fn scan(self) -> Scan<E> {
         Scan::of(self)
+    }
+
+    /// Never there: says what to write.
+    #[doc(hidden)]
+    pub fn filter(self, filter: Filter) -> Scan<E>
+    where
+        Self: SaysScan,
+    {
+        self.scan().filter(filter)
     }
 
     /// Only the properties of a struct that derives [`Projection`].
@@ -348,8 +379,8 @@ impl<E> fmt::Debug for Query<E> {
     }
 }
 
-impl<E> fmt::Debug for QueryStart<E> {
+impl<E> fmt::Debug for QueryWithoutPartition<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QueryStart").field("table", &self.table).finish()
+        f.debug_struct("QueryWithoutPartition").field("table", &self.table).finish()
     }
 }

@@ -3,9 +3,9 @@
 use super::stream::{EntityStream, Pages};
 use super::{Continuation, FanOut, Page, Query, Table};
 use crate::entity::ReadEntity;
-use crate::entity::typed::Projection;
+use crate::entity::typed::{Keyed, Projection};
 use crate::key::KeyRange;
-use crate::{Error, Versioned};
+use crate::{Error, Versioned, filter};
 use std::fmt;
 use tepui_model::table::{Explanation, Filter};
 
@@ -27,10 +27,13 @@ pub struct Scan<E> {
     query: Query<E>,
 }
 
-impl<E> Table<E> {
-    /// Everything in the table, to be filtered.
+impl<E: Keyed> Table<E> {
+    /// Everything in the table that is of this type, as far as keys begin with what tells it apart, to be filtered. For all that
+    /// is there, of whatever type, scan a table of [`DynamicEntity`](crate::DynamicEntity).
     pub fn scan(&self) -> Scan<E> {
-        Scan { query: Query::of_table(self) }
+        let mut query = Query::of_table(self).row_prefix(E::SCANNED_ROWS);
+        query.filters.extend(filter::prefix("PartitionKey", E::SCANNED_PARTITIONS));
+        Scan { query }
     }
 }
 

@@ -132,17 +132,23 @@ impl<E: Entity> Table<E> {
     }
 }
 
-impl<E: ReplaceEntity> Table<E> {
+impl<E: Entity> Table<E> {
     /// Puts an entity in the place of the one that is there: properties that it does not have are gone.
     #[doc(alias = "update_entity")]
-    pub async fn replace(&self, entity: &E, condition: impl Into<Match>) -> Result<ETag, Error> {
+    pub async fn replace(&self, entity: &E, condition: impl Into<Match>) -> Result<ETag, Error>
+    where
+        E: ReplaceEntity,
+    {
         self.put(Verb::Replace, entity, Some(condition.into())).await
     }
 
     /// Puts an entity in the place of the one that is there, or inserts it.
     #[doc(alias = "insert_or_replace_entity")]
     #[doc(alias = "upsert_entity")]
-    pub async fn upsert_replace(&self, entity: &E) -> Result<ETag, Error> {
+    pub async fn upsert_replace(&self, entity: &E) -> Result<ETag, Error>
+    where
+        E: ReplaceEntity,
+    {
         self.put(Verb::UpsertReplace, entity, None).await
     }
 }

@@ -17,11 +17,11 @@ enum Level {
 }
 
 #[derive(Entity, Debug, Clone, PartialEq)]
-#[entity(table = "Staff", closed)]
+#[entity(table = "Staff", closed, entry_derive(Debug, Clone, PartialEq))]
 #[key(partition = "{department}", row = "empid_{id:06}")]
-#[index(by_email, row = "email_{email}", derive(Debug, Clone, PartialEq))]
-#[index(by_name, row = "name_{name:ordered} {id:06}", fields(level), derive(Debug, Clone, PartialEq))]
-#[index(by_level, row = "level_{level}_{id:06}", fields(), derive(Debug, Clone, PartialEq))]
+#[index(by_email, row = "email_{email}")]
+#[index(by_name, row = "name_{name:ordered} {id:06}", fields(level))]
+#[index(by_level, row = "level_{level}_{id:06}", fields())]
 struct Employee {
     department: String,
     id: u32,
@@ -75,6 +75,13 @@ fn check(rows: &BTreeMap<String, Properties>) -> usize {
     entities
 }
 
+/// Of entries of any index.
+macro_rules! ids {
+    ($found:expr) => {
+        $found.iter().map(|entry| entry.id).collect::<Vec<u32>>()
+    };
+}
+
 #[tokio::test]
 async fn entities_are_found_by_their_indexes() {
     let (_server, table) = started().await;
@@ -84,16 +91,18 @@ async fn entities_are_found_by_their_indexes() {
     assert_eq!(check(&rows(&table).await), 6);
     let found = table.partition("Sales").by_email().with_email("3@contoso.com").all().await.unwrap();
     assert_eq!(Employee::from(found[0].entity.clone()), employee(3, "3@contoso.com"));
-    let ids = |found: Vec<u32>| found;
     let named = table.partition("Sales").by_name().with_name("Name 1").all().await.unwrap();
-    assert_eq!(ids(named.iter().map(|entry| entry.id).collect()), [1, 4]);
+    assert_eq!(ids!(named), [1, 4]);
     assert_eq!((named[0].level, named[0].primary_key().unwrap()), (Level::Junior, key(1)));
     let prefixed = table.partition("Sales").by_name().name_prefix("Name ").all().await.unwrap();
-    assert_eq!(ids(prefixed.iter().map(|entry| entry.id).collect()), [0, 3, 1, 4, 2, 5]);
+    assert_eq!(ids!(prefixed), [0, 3, 1, 4, 2, 5]);
     let juniors = table.partition("Sales").by_level().id(Level::Junior, 2..=3).all().await.unwrap();
-    assert_eq!(ids(juniors.iter().map(|entry| entry.id).collect()), [2, 3]);
+    assert_eq!(ids!(juniors), [2, 3]);
     let whole = table.get_primary(&juniors[0].entity).await.unwrap().unwrap();
     assert_eq!(*whole, employee(2, "2@contoso.com"));
+    // Copies are no employees, whatever properties they have.
+    assert_eq!(ids!(table.scan().filter(Employee::AGE.eq(30)).all().await.unwrap()), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(ids!(table.partition("Sales").all_rows().all().await.unwrap()).len(), 6);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod indexes;
 mod lost_answers;
 mod queries;
 mod queues;
+mod relationships;
 mod retries;
 mod support;
 mod together;

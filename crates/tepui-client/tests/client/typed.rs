@@ -1,7 +1,10 @@
 //! Entities that structs derive.
 
 use crate::support::TestServer;
-use tepui_client::{DynamicEntity, Entity, EntityEnum, ErrorKind, PlanKind, Projection, Query, Table};
+use tepui_client::{
+    DynamicEntity, Entity, EntityEnum, ErrorKind, FanOut, Match, PlanKind, Projection, Query, Table,
+    Timestamp,
+};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(table = "Staff", closed, rename_all = "PascalCase")]
@@ -172,4 +175,74 @@ async fn one_table_holds_several_kinds() {
     assert_eq!(found[0].entity, Staff::Department(department));
     assert_eq!(found[1].entity, Staff::Employee(employee(0)));
     assert_eq!(found[13].entity, Staff::Other(other));
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Staff", kind = "Note", closed)]
+#[key(partition = "{site}_{user:hash16}", row = "note_{at:desc}_{user}")]
+struct Note {
+    site: String,
+    user: String,
+    at: Timestamp,
+    #[split]
+    text: String,
+    #[split]
+    photo: Option<Vec<u8>>,
+    #[json]
+    tags: Vec<String>,
+}
+
+fn note(user: u64, characters: usize, bytes: usize) -> Note {
+    let at = Timestamp::from_ticks(Timestamp::UNIX_EPOCH.ticks() + user).unwrap();
+    let text = "é😀\"\\\u{1}".repeat(characters / 6);
+    let photo = Some((0..bytes).map(|index| index as u8).collect());
+    Note { site: "a".to_owned(), user: format!("{user}"), at, text, photo, tags: vec!["<&>".to_owned()] }
+}
+
+#[tokio::test]
+async fn large_entities_there_and_back() {
+    let (_server, table) = filled().await;
+    let notes = table.of::<Note>();
+    for (user, characters, bytes) in
+        [(1, 0, 0), (2, 32_768, 65_536), (3, 100_000, 65_537), (4, 300_000, 300_000)]
+    {
+        let note = note(user, characters, bytes);
+        notes.upsert_replace(&note).await.unwrap();
+        assert_eq!(*notes.get(&note.entity_key().unwrap()).await.unwrap().unwrap(), note);
+        // A shorter one over it.
+        let shorter = Note { text: "short".to_owned(), ..note.clone() };
+        notes.merge(&shorter, Match::Any).await.unwrap();
+        assert_eq!(*notes.get(&note.entity_key().unwrap()).await.unwrap().unwrap(), shorter);
+    }
+    for too_large in [note(5, 600_000, 0), note(5, 300_000, 600_000)] {
+        assert_eq!(notes.insert(&too_large).await.unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+}
+
+#[tokio::test]
+async fn buckets_are_read_back_in_order() {
+    let (_server, table) = filled().await;
+    let notes = table.of::<Note>();
+    for user in 0..50 {
+        notes.insert(&note(user, 6, 1)).await.unwrap();
+    }
+    let keys = Note::all_partition_keys("a").unwrap();
+    let users = async |fan_out: FanOut<Note>| -> Vec<u64> {
+        fan_out.all().await.unwrap().iter().map(|note| note.user.parse().unwrap()).collect()
+    };
+    assert_eq!(users(notes.fan_out(&keys)).await, (0..50).rev().collect::<Vec<_>>());
+    assert_eq!(users(notes.fan_out(&keys).take(3)).await, [49, 48, 47]);
+    let range = Note::rows_between_at(note(10, 0, 0).at, note(12, 0, 0).at).unwrap();
+    assert_eq!(users(notes.fan_out(&keys).rows(range)).await, [12, 11, 10]);
+}
+
+#[tokio::test]
+async fn what_is_not_known_is_written_back_untouched() {
+    let (_server, table) = filled().await;
+    let staff = table.of::<Staff>();
+    let newer = DynamicEntity::new("Sales", "badge_1").with("EntityType", "Badge/7").with("A", 1_i64);
+    staff.insert(&Staff::Other(newer.clone())).await.unwrap();
+    let found = staff.get(&newer.key).await.unwrap().unwrap();
+    staff.merge(&found, &found).await.unwrap();
+    assert_eq!(staff.get(&newer.key).await.unwrap().unwrap().entity, Staff::Other(newer));
 }

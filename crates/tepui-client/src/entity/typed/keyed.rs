@@ -22,6 +22,10 @@ pub trait Keyed: Entity {
     type PartitionParts<'a>;
     /// What says which rows.
     type Rows;
+    /// How partition keys begin of what a scan of the table looks for.
+    const SCANNED_PARTITIONS: &'static str = "";
+    /// How row keys begin of what a scan of the table looks for: rows of other kinds may lie between them.
+    const SCANNED_ROWS: &'static str = "";
 
     fn partition(table: &Table<Self>, parts: Self::PartitionParts<'_>) -> Self::Rows;
 }

@@ -57,6 +57,12 @@ pub trait MergeProjection: Projection {
     fn to_properties(&self) -> Result<Properties, Error>;
 }
 
+/// An entity with a constant for each of its fields.
+#[doc(hidden)]
+pub trait HasFields {
+    type Fields;
+}
+
 /// A field of an entity, as projections see it.
 #[doc(hidden)]
 pub struct Field<E, T> {
