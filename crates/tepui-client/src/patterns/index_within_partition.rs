@@ -41,7 +41,9 @@
 //! #     in_memory: true, table_port: 0, queue_port: 0, blob_port: 0, ..Default::default()
 //! # };
 //! # let server = tepui_server::Server::start(config).await?;
-//! # let (_, address) = server.addresses()[0];
+//! # let addresses = server.addresses();
+//! # let tables = addresses.iter().find(|(name, _)| *name == tepui_server::config::ServiceName::Table);
+//! # let address = tables.ok_or("no tables")?.1;
 //! # tokio::spawn(server.run(std::future::pending()));
 //! # let account = tepui_client::Account::at(format!("http://{address}/devstoreaccount1"))
 //! #     .shared_key("devstoreaccount1", tepui_model::account::DEVELOPMENT_KEY_BASE64).build()?;
@@ -74,27 +76,8 @@
 //! # }
 //! ```
 //!
-//! Written alone, the entity would leave its copies behind, so a table of it has no other writes:
-//!
-//! ```compile_fail,E0080
-//! use tepui_client::{Entity, Error, Table};
-//!
-//! #[derive(Entity)]
-//! #[entity(table = "Employees", closed)]
-//! #[key(partition = "{department}", row = "empid_{id:06}")]
-//! #[index(by_email, row = "email_{email}")]
-//! struct Employee {
-//!     department: String,
-//!     id: u32,
-//!     email: String,
-//! }
-//!
-//! async fn hire(people: Table<Employee>, employee: Employee) -> Result<(), Error> {
-//!     people.insert(&employee).await?;
-//!     Ok(())
-//! }
-//! # fn main() { let _ = hire; }
-//! ```
+//! Written alone, the entity would leave its copies behind. So a program with `people.insert(&employee)`, or any other write of
+//! a [`Table`] but this, cannot be built; the same holds for the entries. A [`Transaction`] writes what it is told.
 
 use super::copies::{Copies, CopyRow};
 use crate::entity::Properties;

@@ -76,7 +76,9 @@
 //! #     in_memory: true, table_port: 0, queue_port: 0, blob_port: 0, ..Default::default()
 //! # };
 //! # let server = tepui_server::Server::start(config).await?;
-//! # let (_, address) = server.addresses()[0];
+//! # let addresses = server.addresses();
+//! # let tables = addresses.iter().find(|(name, _)| *name == tepui_server::config::ServiceName::Table);
+//! # let address = tables.ok_or("no tables")?.1;
 //! # tokio::spawn(server.run(std::future::pending()));
 //! # let account = tepui_client::Account::at(format!("http://{address}/devstoreaccount1"))
 //! #     .shared_key("devstoreaccount1", tepui_model::account::DEVELOPMENT_KEY_BASE64).build()?;

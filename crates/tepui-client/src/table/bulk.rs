@@ -1,6 +1,6 @@
 //! Many writes, each with an outcome of its own.
 
-use super::write::{Prepared, Verb, WRITTEN_ALONE, new_token};
+use super::write::{Prepared, Verb, check_written_alone, new_token};
 use super::{Table, Transaction, panicked};
 use crate::{ETag, Entity, Error, ErrorKind, ReplaceEntity};
 use std::collections::HashMap;
@@ -108,7 +108,7 @@ impl<E: Entity> Bulk<E> {
     }
 
     async fn run(self, verb: Verb, entities: impl IntoIterator<Item = E>) -> BulkReport {
-        const { assert!(!E::IS_WRITTEN_WITH_OTHERS, "{}", WRITTEN_ALONE) };
+        const { check_written_alone::<E>() };
         let mut outcomes: Vec<Option<BulkOutcome>> = Vec::new();
         let mut partitions: HashMap<String, Vec<Part>> = HashMap::new();
         for (index, entity) in entities.into_iter().enumerate() {

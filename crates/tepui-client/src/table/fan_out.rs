@@ -38,26 +38,27 @@ const MAX_QUERIES: usize = 1000;
 pub struct FanOut<E> {
     queries: Vec<Query<E>>,
     take: Option<usize>,
-    order: Order,
+    order: Order<E>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    ByRow,
+/// In which order entities come.
+enum Order<E> {
+    /// By row keys, which are those of the entities.
+    ByRow(fn(&E) -> Result<EntityKey, Error>),
     AsTheyCome,
 }
 
-impl<E> Table<E> {
+impl<E: Entity> Table<E> {
     /// Reads several partitions at the same time, in the order of row keys. There can be 1,000 of them.
     pub fn fan_out<S: Into<String>>(&self, partition_keys: impl IntoIterator<Item = S>) -> FanOut<E> {
         let of_partition = |key: S| Query::of_partition(self, Ok(key.into()));
         let queries = partition_keys.into_iter().map(of_partition).collect();
-        FanOut::new(queries, None, Order::ByRow)
+        FanOut::new(queries, None, Order::ByRow(E::entity_key))
     }
 }
 
 impl<E> FanOut<E> {
-    fn new(queries: Vec<Query<E>>, take: Option<usize>, order: Order) -> Self {
+    fn new(queries: Vec<Query<E>>, take: Option<usize>, order: Order<E>) -> Self {
         // One page of each is held, so that the next row is known.
         let page_size = (HELD_ENTITIES / queries.len().max(1)).max(10);
         let limit = |query: Query<E>| match query.page_size.get() > page_size {
@@ -104,7 +105,7 @@ impl<E: ReadEntity> FanOut<E> {
     /// All entities at once: for queries that are known to find few.
     pub async fn all(self) -> Result<Vec<Versioned<E>>, Error>
     where
-        E: Entity + 'static,
+        E: 'static,
     {
         let mut stream = self.stream();
         let mut all = Vec::new();
@@ -120,7 +121,7 @@ impl<E: ReadEntity> FanOut<E> {
 pub struct FanOutStream<E> {
     lanes: Vec<Lane<E>>,
     left: Option<usize>,
-    order: Order,
+    order: Order<E>,
     error: Option<Error>,
 }
 
@@ -132,14 +133,15 @@ struct Lane<E> {
 
 enum Head<E> {
     Wanted,
-    Ready(EntityKey, Box<Versioned<E>>),
+    /// With its key, if the order depends on it.
+    Ready(Option<EntityKey>, Box<Versioned<E>>),
     Done,
 }
 
 /// Nothing in it is ever pinned in place.
 impl<E> Unpin for FanOutStream<E> {}
 
-impl<E: Entity + 'static> FanOutStream<E> {
+impl<E: ReadEntity + 'static> FanOutStream<E> {
     /// The next entity; `None` after the last.
     pub async fn next_entity(&mut self) -> Result<Option<Versioned<E>>, Error> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
@@ -157,7 +159,11 @@ impl<E: Entity + 'static> FanOutStream<E> {
                 Poll::Ready(None) => lane.head = Head::Done,
                 Poll::Ready(Some(entity)) => {
                     let entity = entity?;
-                    lane.head = Head::Ready(entity.entity_key()?, Box::new(entity));
+                    let key = match self.order {
+                        Order::ByRow(key_of) => Some(key_of(&entity)?),
+                        Order::AsTheyCome => None,
+                    };
+                    lane.head = Head::Ready(key, Box::new(entity));
                 }
             }
         }
@@ -166,12 +172,11 @@ impl<E: Entity + 'static> FanOutStream<E> {
 
     /// The lane whose head comes next.
     fn next_lane(&mut self) -> Option<&mut Lane<E>> {
-        let order = self.order;
-        let ready = self.lanes.iter_mut().filter(|lane| matches!(lane.head, Head::Ready(..)));
-        match order {
-            Order::AsTheyCome => { ready }.next(),
-            Order::ByRow => ready.min_by(|a, b| match (&a.head, &b.head) {
-                (Head::Ready(a, _), Head::Ready(b, _)) => by_row(a, b),
+        let mut ready = self.lanes.iter_mut().filter(|lane| matches!(lane.head, Head::Ready(..)));
+        match self.order {
+            Order::AsTheyCome => ready.next(),
+            Order::ByRow(_) => ready.min_by(|a, b| match (&a.head, &b.head) {
+                (Head::Ready(Some(a), _), Head::Ready(Some(b), _)) => by_row(a, b),
                 _ => Ordering::Equal,
             }),
         }
@@ -183,7 +188,7 @@ fn by_row(a: &EntityKey, b: &EntityKey) -> Ordering {
     compare(&a.row_key, &b.row_key).then_with(|| compare(&a.partition_key, &b.partition_key))
 }
 
-impl<E: Entity + 'static> Stream for FanOutStream<E> {
+impl<E: ReadEntity + 'static> Stream for FanOutStream<E> {
     type Item = Result<Versioned<E>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -201,7 +206,7 @@ impl<E: Entity + 'static> Stream for FanOutStream<E> {
             }
         };
         // In order, the next is known only once all have theirs.
-        if !is_full && self.order == Order::ByRow {
+        if !is_full && matches!(self.order, Order::ByRow(_)) {
             return Poll::Pending;
         }
         let Some(lane) = self.next_lane() else {

@@ -17,9 +17,14 @@ use tepui_wire::table::request::write::Options;
 /// The property that says which write an entity is of.
 pub(crate) const WRITE_TOKEN: &str = "_WriteToken";
 
-/// Why an entity with indexes cannot be written like others. Seen when a program is built.
-pub(super) const WRITTEN_ALONE: &str = "the entity has an #[index(…)], or is an entry of one: written alone, the index would be \
-    wrong. Use `table.indexed()`, which writes both together";
+/// Runs when a program is built: an entity with indexes cannot be written like others.
+pub(super) const fn check_written_alone<E: Entity>() {
+    assert!(
+        !E::IS_WRITTEN_WITH_OTHERS,
+        "the entity has an #[index(…)], or is an entry of one: written alone, the index would be wrong. Use `table.indexed()`, \
+         which writes both together"
+    );
+}
 
 /// A mark that no other write has.
 pub(super) fn new_token() -> Guid {
@@ -104,28 +109,35 @@ fn marked(properties: Properties, token: Option<Guid>) -> Result<Properties, Err
     Ok(marked.finish())
 }
 
+// Not `async`, so that what cannot be built is told where it is called.
 impl<E: Entity> Table<E> {
     /// Adds an entity that is not there. One that is there is an [`AlreadyExists`](crate::ErrorKind::AlreadyExists).
     #[doc(alias = "insert_entity")]
-    pub async fn insert(&self, entity: &E) -> Result<ETag, Error> {
-        self.put(Verb::Insert, entity, None).await
+    pub fn insert(&self, entity: &E) -> impl Future<Output = Result<ETag, Error>> {
+        const { check_written_alone::<E>() };
+        self.put(Verb::Insert, entity, None)
     }
 
     /// Sets the properties of an entity that is there; others that it has stay.
     #[doc(alias = "merge_entity")]
-    pub async fn merge(&self, entity: &E, condition: impl Into<Match>) -> Result<ETag, Error> {
-        self.put(Verb::Merge, entity, Some(condition.into())).await
+    pub fn merge(
+        &self,
+        entity: &E,
+        condition: impl Into<Match>,
+    ) -> impl Future<Output = Result<ETag, Error>> {
+        const { check_written_alone::<E>() };
+        self.put(Verb::Merge, entity, Some(condition.into()))
     }
 
     /// Sets the properties of an entity, which is inserted if it is not there.
     #[doc(alias = "insert_or_merge_entity")]
     #[doc(alias = "upsert_entity")]
-    pub async fn upsert_merge(&self, entity: &E) -> Result<ETag, Error> {
-        self.put(Verb::UpsertMerge, entity, None).await
+    pub fn upsert_merge(&self, entity: &E) -> impl Future<Output = Result<ETag, Error>> {
+        const { check_written_alone::<E>() };
+        self.put(Verb::UpsertMerge, entity, None)
     }
 
     async fn put(&self, verb: Verb, entity: &E, condition: Option<Match>) -> Result<ETag, Error> {
-        const { assert!(!E::IS_WRITTEN_WITH_OTHERS, "{}", WRITTEN_ALONE) };
         let token = self.writes_tokens.then(new_token);
         let etag = self.write(&verb.prepare(entity, condition, token)?).await?;
         etag.ok_or_else(|| Error::decode("a write was answered without an ETag"))
@@ -135,30 +147,41 @@ impl<E: Entity> Table<E> {
 impl<E: Entity> Table<E> {
     /// Puts an entity in the place of the one that is there: properties that it does not have are gone.
     #[doc(alias = "update_entity")]
-    pub async fn replace(&self, entity: &E, condition: impl Into<Match>) -> Result<ETag, Error>
+    pub fn replace(
+        &self,
+        entity: &E,
+        condition: impl Into<Match>,
+    ) -> impl Future<Output = Result<ETag, Error>>
     where
         E: ReplaceEntity,
     {
-        self.put(Verb::Replace, entity, Some(condition.into())).await
+        const { check_written_alone::<E>() };
+        self.put(Verb::Replace, entity, Some(condition.into()))
     }
 
     /// Puts an entity in the place of the one that is there, or inserts it.
     #[doc(alias = "insert_or_replace_entity")]
     #[doc(alias = "upsert_entity")]
-    pub async fn upsert_replace(&self, entity: &E) -> Result<ETag, Error>
+    pub fn upsert_replace(&self, entity: &E) -> impl Future<Output = Result<ETag, Error>>
     where
         E: ReplaceEntity,
     {
-        self.put(Verb::UpsertReplace, entity, None).await
+        const { check_written_alone::<E>() };
+        self.put(Verb::UpsertReplace, entity, None)
     }
 }
 
 impl<E: Entity> Table<E> {
     /// Deletes an entity. One that is not there is a [`NotFound`](crate::ErrorKind::NotFound).
     #[doc(alias = "delete_entity")]
-    pub async fn delete(&self, key: &EntityKey, condition: impl Into<Match>) -> Result<(), Error> {
-        const { assert!(!E::IS_WRITTEN_WITH_OTHERS, "{}", WRITTEN_ALONE) };
-        self.write(&prepare_delete(key, condition.into())?).await.map(drop)
+    pub fn delete(
+        &self,
+        key: &EntityKey,
+        condition: impl Into<Match>,
+    ) -> impl Future<Output = Result<(), Error>> {
+        const { check_written_alone::<E>() };
+        let prepared = prepare_delete(key, condition.into());
+        async { self.write(&prepared?).await.map(drop) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Entities that structs derive.
 
 use crate::support::TestServer;
+use tepui_client::key::KeyRange;
 use tepui_client::{
     DynamicEntity, Entity, EntityEnum, ErrorKind, FanOut, Match, PlanKind, Projection, Query, Table,
     Timestamp,
@@ -141,6 +142,9 @@ async fn projections_are_structs() {
     assert_eq!((found.len(), &found[0].entity), (2, &expected));
     let scanned = table.scan().filter(Employee::EMAIL.eq("10@contoso.com")).select::<EmailOnly>();
     assert_eq!(scanned.all().await.unwrap()[0].entity, expected);
+    let halves = KeyRange::split_at(["S"]);
+    let parallel = table.scan().select::<KeysOnly>().parallel_by(halves).all().await.unwrap();
+    assert_eq!(parallel.len(), 12);
     let keys = table.partition("Sales").all_rows().select::<KeysOnly>().take(1).all().await.unwrap();
     assert_eq!(keys[0].entity, KeysOnly { department: "Sales".to_owned(), id: 0 });
     let key = Employee::key("Sales", 10).unwrap();
