@@ -7,8 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tepui_client::entity::Properties;
 use tepui_client::entity::typed::IndexEntry as _;
-use tepui_client::patterns::copies::Copies as _;
-use tepui_client::{DynamicEntity, Entity, EntityKey, ErrorKind, Match, PropertyEnum, StoredEntity, Table};
+use tepui_client::patterns::copies::{Copies, CopyRow};
+use tepui_client::patterns::index_within_partition::CopiesWithinPartition;
+use tepui_client::{
+    DynamicEntity, Entity, EntityKey, Error, ErrorKind, Match, PropertyEnum, ReplaceEntity, StoredEntity,
+    Table,
+};
 
 #[derive(PropertyEnum, Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
@@ -146,6 +150,83 @@ async fn missing_copies_are_written_by_a_change_or_a_repair() {
     people.delete(&key(2)).await.unwrap();
     people.update(&key(3), |one| one.age = Some(1)).await.unwrap();
     assert_eq!(check(&rows(&table).await), 3);
+}
+
+/// An answer that was lost is no failure: nothing is tried again on a guess, and the copies are right either way.
+#[tokio::test]
+async fn lost_answers_are_unknown_or_settled() {
+    let (server, table) = started().await;
+    for settles in [false, true] {
+        let people = if settles { table.with_write_tokens().indexed() } else { table.indexed() };
+        let id = 1 + u32::from(settles);
+        for step in 0..3 {
+            server.clear_faults().await;
+            server
+                .fault(r#"{"operation":"EntityGroupTransaction","when":"after","cut":true,"count":1}"#)
+                .await;
+            let outcome = match step {
+                0 => people.insert(&employee(id, &format!("{id}@contoso.com"))).await.map(drop),
+                1 => people.update(&key(id), |one| one.email.push('x')).await.map(drop),
+                _ => people.delete(&key(id)).await,
+            };
+            // A deletion leaves no token behind that could tell.
+            if settles && step < 2 {
+                outcome.unwrap();
+            } else {
+                assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unknown, "{step}");
+            }
+            let read = table.get(&key(id)).await.unwrap().map(|one| one.email.clone());
+            let expected = [Some(format!("{id}@contoso.com")), Some(format!("{id}@contoso.comx")), None];
+            assert_eq!(read, expected[step], "it was carried out once");
+            check(&rows(&table).await);
+        }
+    }
+}
+
+/// An entity with as many copies as it says.
+struct Many(u32);
+
+impl Entity for Many {
+    fn entity_key(&self) -> Result<EntityKey, Error> {
+        Ok(EntityKey::new("Sales", "many"))
+    }
+    fn to_properties(&self) -> Result<Properties, Error> {
+        DynamicEntity::new("", "").with("Copies", self.0).to_properties()
+    }
+    fn from_stored(stored: &StoredEntity) -> Result<Self, Error> {
+        let copies = DynamicEntity::from_stored(stored)?.get("Copies").and_then(|copies| copies.as_i64());
+        Ok(Self(copies.and_then(|copies| copies.try_into().ok()).ok_or_else(|| Error::decode("Copies"))?))
+    }
+}
+
+impl ReplaceEntity for Many {}
+impl CopiesWithinPartition for Many {}
+
+impl Copies for Many {
+    fn copies(&self) -> Result<Vec<CopyRow>, Error> {
+        let copy = |index| {
+            let key = EntityKey::new("Sales", format!("copy_{index:03}"));
+            CopyRow { table: None, key, properties: Properties::default() }
+        };
+        Ok((0..self.0).map(copy).collect())
+    }
+}
+
+#[tokio::test]
+async fn an_entity_and_its_copies_are_one_transaction_or_none() {
+    let (_server, table) = started().await;
+    let (many, key) = (table.of::<Many>().indexed(), EntityKey::new("Sales", "many"));
+    let error = many.insert(&Many(100)).await.unwrap_err();
+    assert_eq!((error.kind(), error.index()), (ErrorKind::TooLarge, Some(100)));
+    assert_eq!(rows(&table).await.len(), 0);
+    many.insert(&Many(99)).await.unwrap();
+    assert_eq!(rows(&table).await.len(), 100);
+    assert_eq!(many.update(&key, |one| one.0 = 100).await.unwrap().0, 100, "one row more and the entity");
+    assert_eq!(many.delete(&key).await.unwrap_err().kind(), ErrorKind::TooLarge);
+    many.update(&key, |one| one.0 = 3).await.unwrap();
+    assert_eq!(rows(&table).await.len(), 4);
+    many.delete(&key).await.unwrap();
+    assert_eq!(rows(&table).await.len(), 0);
 }
 
 /// Writers change, insert and delete the same few entities, while readers look.
