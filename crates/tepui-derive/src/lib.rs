@@ -13,6 +13,7 @@ mod projection;
 mod property_enum;
 mod rows;
 mod template;
+mod version;
 
 use proc_macro::TokenStream;
 
