@@ -67,7 +67,7 @@ async fn write(table: EncryptedTable<DynamicEntity>) -> Result<(), Box<dyn Error
 }
 
 async fn read(table: EncryptedTable<DynamicEntity>) -> Result<(), Box<dyn Error>> {
-    for entity in table.query().all().await? {
+    for entity in table.scan().all().await? {
         let mut json = Map::new();
         json.insert("PartitionKey".to_owned(), entity.key.partition_key.as_str().into());
         json.insert("RowKey".to_owned(), entity.key.row_key.as_str().into());

@@ -49,11 +49,11 @@ pub(crate) async fn tour(connection_string: &str) -> Result<(), Box<dyn Error>> 
     }
 
     println!("\nA range of one partition: all that is read is returned.");
-    let few = employees.query().partition("Sales").row_prefix("empid_00001").all().await?;
+    let few = employees.partition("Sales").row_prefix("empid_00001").all().await?;
     println!("{} employees", few.len());
 
     println!("\nA filter on a property, in pages: the whole partition is read for it.");
-    let mut pages = employees.query().partition("Sales").filter(property("Age").lt(30)).page_size(10).pages();
+    let mut pages = employees.partition("Sales").scan().filter(property("Age").lt(30)).page_size(10).pages();
     while let Some(page) = pages.next_page().await? {
         println!(
             "{} employees; the next page: {}",

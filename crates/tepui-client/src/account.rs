@@ -73,7 +73,8 @@ enum Secret {
     Ready(Credential),
 }
 
-/// Whether queries may read ranges of partitions, or whole tables.
+/// Whether queries may read ranges of partitions, or whole tables. What counts is what would be read, not how it was
+/// asked for: a scan whose filter fixes the partition key is a read of that partition.
 ///
 /// ```
 /// use tepui_client::{AccountBuilder, Scans};
@@ -86,7 +87,8 @@ enum Secret {
 pub enum Scans {
     #[default]
     Allow,
-    /// They are an error before they are sent.
+    /// They are a [`Refused`](crate::ErrorKind::Refused) before they are sent. Scans of single partitions are not: what
+    /// they cost has a bound, and `.scan()` says that they happen.
     Refuse,
 }
 

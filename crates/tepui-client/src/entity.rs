@@ -42,6 +42,26 @@ pub trait Entity: Sized + Send {
 
     /// From what was read. Fails if that is something else.
     fn from_stored(stored: &StoredEntity) -> Result<Self, Error>;
+
+    /// Whether other rows must be written together with the entity: it has an `#[index(…)]`, or is an entry of one.
+    #[doc(hidden)]
+    const IS_WRITTEN_WITH_OTHERS: bool = false;
+}
+
+/// What queries can return: entities, and [projections](typed::Projection) of them, which cannot be written.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can be neither read as an entity nor as a part of one",
+    note = "derive `Entity`, or `Projection` for a struct with some of an entity's fields"
+)]
+pub trait ReadEntity: Sized + Send {
+    /// From what was read. Fails if that is something else.
+    fn read(stored: &StoredEntity) -> Result<Self, Error>;
+}
+
+impl<E: Entity> ReadEntity for E {
+    fn read(stored: &StoredEntity) -> Result<Self, Error> {
+        Self::from_stored(stored)
+    }
 }
 
 /// An entity that knows all properties of what is stored, so that it can take its place without losing any.
@@ -163,9 +183,9 @@ impl<E> Versioned<E> {
     }
 }
 
-impl<E: Entity> Versioned<E> {
+impl<E: ReadEntity> Versioned<E> {
     pub(crate) fn from_stored(stored: &StoredEntity) -> Result<Self, Error> {
-        let entity = E::from_stored(stored)?;
+        let entity = E::read(stored)?;
         Ok(Self { entity, etag: stored.etag.clone(), timestamp: stored.timestamp })
     }
 }

@@ -20,7 +20,9 @@
 //! | --- | --- |
 //! | connection strings, keys, SAS, bearer tokens | [`Account`], [`AccountBuilder`] |
 //! | single entities, ETags | [`Table`], [`Match`], [`Versioned`] |
-//! | queries, pages, where to go on | [`Query`], [`filter`], [`Continuation`] |
+//! | queries by keys, pages, where to go on | [`Table::partition`], [`Query`], [`Continuation`] |
+//! | filters, whole tables | [`Scan`], [`filter`], [`Scans`] |
+//! | some of an entity's properties | [`Projection`](entity::typed::Projection) |
 //! | several changes at once | [`Transaction`] (all or nothing), [`Bulk`] (each for itself) |
 //! | lost answers | [`ErrorKind::Unknown`], [`Table::with_write_tokens`] |
 //! | retries, deadlines, how many at a time | [`Retry`], [`AccountBuilder::within`], [`AccountBuilder::parallel`] |
@@ -54,11 +56,11 @@ pub use observe::SentRequest;
 pub use queue::{Message, PutMessage, Queue};
 pub use retry::Retry;
 pub use table::{
-    Bulk, BulkOutcome, BulkReport, Continuation, EntityStream, InvalidContinuation, Page, Pages, Query,
-    Table, Transaction,
+    Bulk, BulkOutcome, BulkReport, Continuation, EntityStream, FanOut, FanOutStream, InvalidContinuation,
+    Page, Pages, Query, QueryWithoutPartition, Scan, Table, Transaction,
 };
 #[cfg(feature = "derive")]
-pub use tepui_derive::{Entity, EntityEnum};
+pub use tepui_derive::{Entity, EntityEnum, Projection, PropertyEnum};
 pub use tepui_model::cost::{Cost, CostHint, Receipt};
 pub use tepui_model::table::{EdmType, EntityKey, Explanation, Filter, Guid, PlanKind};
 pub use tepui_model::{ErrorCode, Timestamp};

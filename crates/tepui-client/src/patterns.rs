@@ -4,6 +4,10 @@
 //! | --- | --- |
 //! | Encrypting table data | `encryption` (with the feature of that name) |
 //! | Controlling access with shared access signatures | [`sas_per_user`] |
+//! | Intra-partition secondary index pattern | [`index_within_partition`] |
+//! | Compound key pattern | [`compound_keys`] |
+//! | Working with heterogeneous entity types | [`mixed_types`] |
+//! | One-to-many, one-to-one relationships, join in the client | [`relationships`] |
 //! | Data series | [`data_series`] |
 //! | High volume delete | [`table_series`] |
 //! | Index entities | [`index_entities`] |
@@ -50,15 +54,19 @@
 //! ```
 
 mod blob_names;
+pub mod compound_keys;
 pub mod copies;
 pub mod data_series;
 #[cfg(feature = "encryption")]
 pub mod encryption;
 pub mod index_entities;
+pub mod index_within_partition;
 pub mod large_entity;
 pub mod log_blobs;
 pub mod log_tail;
 mod marked;
+pub mod mixed_types;
+pub mod relationships;
 pub mod sas_per_user;
 pub mod table_series;
 pub mod wide_entity;

@@ -4,28 +4,37 @@
 //! | --- | --- |
 //! | `write.rs` | single writes, and what becomes of one whose answer was lost |
 //! | `modify.rs` | read, change, write, and again after a conflict |
-//! | `query.rs`, `stream.rs` | queries: pages and streams |
+//! | `query.rs`, `stream.rs` | queries by keys: pages and streams |
+//! | `scan.rs` | queries that read more than they return |
+//! | `fan_out.rs` | several queries at a time as one stream |
+//! | `partial.rs` | parts of entities: read by a projection, and merged |
 //! | `continuation.rs` | where a query goes on, as a text |
 //! | `transaction.rs` | changes of one partition, together or not at all |
 //! | `bulk.rs` | many changes, each with an outcome of its own |
 
 mod bulk;
 mod continuation;
+mod fan_out;
 mod modify;
+mod partial;
 mod query;
+mod scan;
 mod stream;
 mod transaction;
 mod write;
 
 pub use bulk::{Bulk, BulkOutcome, BulkReport};
 pub use continuation::{Continuation, InvalidContinuation};
+pub use fan_out::{FanOut, FanOutStream};
 pub(crate) use modify::{MAX_TRIES, wait_after_conflict};
-pub use query::{Page, Query};
+pub use query::{Page, Query, QueryWithoutPartition};
+pub use scan::Scan;
 pub use stream::{EntityStream, Pages};
 pub use transaction::Transaction;
-pub(crate) use write::{WRITE_TOKEN, new_token};
+pub(crate) use write::{Verb, WRITE_TOKEN, new_token};
 
 use crate::core::{self, CallOptions, Core, Failure};
+use crate::entity::typed::{IndexEntry, Keyed, TypedEntity};
 use crate::{Account, DynamicEntity, ETag, Entity, Error, ErrorKind, StoredEntity, Timestamp, Versioned};
 use std::fmt;
 use std::marker::PhantomData;
@@ -147,6 +156,15 @@ impl<E> Table<E> {
         }
     }
 
+    /// The table of entries of an index: this one, whatever its name is, unless the index has its own.
+    #[doc(hidden)]
+    pub fn sibling_of<F: IndexEntry>(&self) -> Table<F> {
+        match F::TABLE == <F::Primary as TypedEntity>::TABLE {
+            true => self.of(),
+            false => Table { name: Arc::from(F::TABLE), ..self.of() },
+        }
+    }
+
     /// The same table, with so much time for each call. It is also told to the service.
     #[must_use]
     pub fn within(&self, time: Duration) -> Self {
@@ -204,6 +222,35 @@ impl<E> Table<E> {
     /// What a partition is known by among all that may be busy.
     fn busy_key(&self, partition_key: &str) -> String {
         [&self.name, "/", partition_key].concat()
+    }
+}
+
+impl<E: Keyed> Table<E> {
+    /// The rows of a partition, by the parts of its key: one value, or a tuple of several in the order of the template.
+    /// Which of the rows is said next, by what the row key can answer; see [`Keyed`].
+    ///
+    /// ```no_run
+    /// use tepui_client::{Account, Entity};
+    ///
+    /// #[derive(Entity)]
+    /// #[entity(table = "Employees")]
+    /// #[key(partition = "{department}", row = "empid_{id:06}")]
+    /// struct Employee {
+    ///     department: String,
+    ///     id: u32,
+    ///     age: i32,
+    /// }
+    ///
+    /// # async fn example(account: Account) -> Result<(), tepui_client::Error> {
+    /// let people = account.table_of::<Employee>()?;
+    /// let some = people.partition("Sales").id(100..=199).all().await?;
+    /// let all = people.partition("Sales").all_rows().all().await?;
+    /// let old = people.partition("Sales").scan().filter(Employee::AGE.gt(60)).all().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn partition(&self, parts: E::PartitionParts<'_>) -> E::Rows {
+        E::partition(self, parts)
     }
 }
 

@@ -103,7 +103,7 @@ async fn value(values: &LargeValues, row: &str) -> Option<String> {
 async fn check_collected(server: &TestServer, values: &LargeValues) -> usize {
     tokio::time::sleep(2 * COMMIT_WITHIN + Duration::from_millis(1500)).await;
     let collected = values.collect_garbage(2 * COMMIT_WITHIN).await.unwrap();
-    let entities = server.account().table("Values").unwrap().query().all().await.unwrap();
+    let entities = server.account().table("Values").unwrap().scan().all().await.unwrap();
     let links: BTreeSet<_> =
         entities.iter().filter_map(|entity| Some(values.blob(entity).unwrap()?.name().to_owned())).collect();
     let blobs = server.account().container("values").unwrap().list("").await.unwrap();

@@ -1,9 +1,11 @@
 //! The struct that derives `Entity`: what its attributes say, checked as a whole.
 
 use crate::field::{Field, Role};
+use crate::index::{self, Index};
 use crate::template::{self, Piece, Spec};
+use crate::version::{kind_and_version, upgrade_from};
 use std::collections::HashMap;
-use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Visibility};
+use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitInt, LitStr, Path, Type, Visibility};
 
 /// Of an entity, without its keys and its timestamp.
 const MAX_PROPERTIES: usize = 252;
@@ -14,6 +16,18 @@ pub(crate) struct EntityStruct {
     pub(crate) name: Ident,
     pub(crate) visibility: Visibility,
     pub(crate) table: String,
+    /// What `EntityType` says that it is, and the version of its properties.
+    pub(crate) kind: Option<(String, u32)>,
+    /// The type with the version before.
+    pub(crate) upgrade_from: Option<Type>,
+    pub(crate) indexes: Vec<Index>,
+    /// What the types of entries derive besides.
+    pub(crate) entry_derives: Vec<Path>,
+    /// It is an entry of an index, which is written together with its entity.
+    pub(crate) is_entry: bool,
+    pub(crate) rename_all: Option<LitStr>,
+    pub(crate) is_append_only_fine: bool,
+    pub(crate) keys: (LitStr, LitStr),
     /// The struct has all properties that are stored.
     pub(crate) is_closed: bool,
     pub(crate) fields: Vec<Field>,
@@ -45,7 +59,15 @@ impl EntityStruct {
         let mut entity = Self {
             name: input.ident.clone(),
             visibility: input.vis.clone(),
+            upgrade_from: upgrade_from(input, options.kind.as_ref())?,
             table: options.table,
+            kind: options.kind,
+            indexes: Vec::new(),
+            entry_derives: options.entry_derives,
+            is_entry: options.is_entry,
+            rename_all: options.rename_all,
+            is_append_only_fine: options.is_append_only_fine,
+            keys: (partition.clone(), row.clone()),
             is_closed: options.is_closed,
             fields: parsed,
             partition: Vec::new(),
@@ -57,7 +79,13 @@ impl EntityStruct {
         }
         if errors.0.is_none() {
             errors.take(entity.check_properties(input));
-            errors.take(entity.check_partition(&partition, options.is_append_only_fine));
+            errors.take(entity.check_partition(&partition));
+        }
+        if errors.0.is_none() && entity.is_encrypted() {
+            errors.take(entity.check_encrypted(input));
+        }
+        if errors.0.is_none() {
+            entity.indexes = errors.take(Index::parse_all(&entity, input)).unwrap_or_default();
         }
         errors.0.map_or(Ok(entity), Err)
     }
@@ -95,7 +123,7 @@ impl EntityStruct {
         self.fields.iter().filter(is_property)
     }
 
-    fn pieces(&self, template: &LitStr) -> Result<Vec<Piece>, Error> {
+    pub(crate) fn pieces(&self, template: &LitStr) -> Result<Vec<Piece>, Error> {
         let error = |message| Error::new(template.span(), message);
         let pieces = template::parse(&template.value()).map_err(error)?;
         for piece in &pieces {
@@ -128,10 +156,12 @@ impl EntityStruct {
             Role::Rest => {
                 return Err(format!("`{name}` holds all other properties, so it cannot be part of a key"));
             }
-            Role::Json | Role::Text if spec.is_readable() => {
-                return Err(format!("`{name}` is part of a key and no property: leave out #[json] or `as`"));
+            Role::Json | Role::Text | Role::Split if spec.is_readable() => {
+                return Err(format!(
+                    "`{name}` is part of a key and no property: leave out #[json], #[split] or `as`"
+                ));
             }
-            Role::Property | Role::Json | Role::Text => {}
+            Role::Property | Role::Json | Role::Text | Role::Split => {}
         }
         if field.kind().takes(spec) {
             Ok(())
@@ -142,18 +172,23 @@ impl EntityStruct {
 
     fn check_properties(&self, input: &DeriveInput) -> Result<(), Error> {
         let mut errors = Errors::default();
-        let mut seen: HashMap<&str, &Field> = HashMap::new();
+        let mut seen: HashMap<String, &Field> = HashMap::new();
         for field in self.properties() {
             errors.take(field.check_type());
-            if let Some(other) = seen.insert(&field.property, field) {
-                let message = format!(
-                    "`{}` and `{}` have the same property `{}`",
-                    other.name, field.name, field.property
-                );
-                errors.add(Error::new(field.property_span, message));
+            for property in field.property_names() {
+                if property == "EntityType" && self.kind.is_some() {
+                    let message =
+                        "`EntityType` says which `kind` it is: choose another name with #[property(\"…\")]";
+                    errors.add(Error::new(field.property_span, message));
+                }
+                if let Some(other) = seen.insert(property.clone(), field) {
+                    let message =
+                        format!("`{}` and `{}` have the same property `{property}`", other.name, field.name);
+                    errors.add(Error::new(field.property_span, message));
+                }
             }
         }
-        let count = self.properties().count();
+        let count = self.property_names().len();
         let (max, kind) = match self.is_encrypted() {
             true => (MAX_PROPERTIES_ENCRYPTED, "an entity with encrypted fields"),
             false => (MAX_PROPERTIES, "an entity"),
@@ -177,14 +212,14 @@ impl EntityStruct {
     }
 
     /// A partition key that is only time makes one partition take all writes.
-    fn check_partition(&self, template: &LitStr, is_append_only_fine: bool) -> Result<(), Error> {
+    fn check_partition(&self, template: &LitStr) -> Result<(), Error> {
         let mut specs = self.partition.iter().filter_map(|piece| match piece {
             Piece::Field { spec, .. } => Some(spec),
             Piece::Literal(_) => None,
         });
         let is_time = |spec: &Spec| matches!(spec, Spec::Ascending | Spec::Descending);
         let is_hot = specs.clone().next().is_some() && specs.all(is_time);
-        if is_hot && !is_append_only_fine {
+        if is_hot && !self.is_append_only_fine {
             let message = "a partition key of nothing but time makes one partition take all writes at any time: begin with \
                            another field or with `{…:hash16}`, or write #[entity(append_only_is_fine)]";
             return Err(Error::new(template.span(), message));
@@ -192,9 +227,40 @@ impl EntityStruct {
         Ok(())
     }
 
+    /// Copies of an index and older versions would have encrypted fields in the clear.
+    fn check_encrypted(&self, input: &DeriveInput) -> Result<(), Error> {
+        for attribute in &input.attrs {
+            for name in ["index", "upgrade"] {
+                if attribute.path().is_ident(name) {
+                    let message =
+                        format!("an entity with encrypted fields cannot have #[{name}(…)]: leave it out");
+                    return Err(Error::new_spanned(attribute, message));
+                }
+            }
+        }
+        match &self.kind {
+            Some(_) => {
+                let message = "an entity with encrypted fields cannot have a `kind`: leave it out";
+                Err(Error::new(input.ident.span(), message))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether a field is encrypted. Then it is another trait that the struct has, and another table that it is written to.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.fields.iter().any(|field| field.is_encrypted)
+    }
+
+    /// The names of all properties that the struct knows.
+    pub(crate) fn property_names(&self) -> Vec<String> {
+        let kind = self.kind.iter().map(|_| "EntityType".to_owned());
+        self.properties().flat_map(Field::property_names).chain(kind).collect()
+    }
+
+    /// Whether rows of an index depend on the field.
+    pub(crate) fn is_indexed(&self, field: &Field) -> bool {
+        self.indexes.iter().any(|index| index.has(self, field))
     }
 
     pub(crate) fn rest(&self) -> Option<&Field> {
@@ -207,7 +273,11 @@ struct Options {
     table: String,
     is_closed: bool,
     is_append_only_fine: bool,
+    is_entry: bool,
+    entry_derives: Vec<Path>,
+    kind: Option<(String, u32)>,
     rename: fn(&str) -> String,
+    rename_all: Option<LitStr>,
 }
 
 impl Options {
@@ -218,8 +288,13 @@ impl Options {
             table: String::new(),
             is_closed: false,
             is_append_only_fine: false,
+            is_entry: false,
+            entry_derives: Vec::new(),
+            kind: None,
             rename: str::to_owned,
+            rename_all: None,
         };
+        let (mut kind, mut version) = (None::<LitStr>, None::<LitInt>);
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("table") {
                 let table: LitStr = meta.value()?.parse()?;
@@ -229,6 +304,20 @@ impl Options {
                 options.is_closed = true;
             } else if meta.path.is_ident("append_only_is_fine") {
                 options.is_append_only_fine = true;
+            } else if meta.path.is_ident("kind") {
+                let said: LitStr = meta.value()?.parse()?;
+                if said.value().is_empty() || said.value().contains('/') {
+                    let message = "a kind has a name without `/`, for example `kind = \"Employee\"`";
+                    return Err(Error::new(said.span(), message));
+                }
+                kind = Some(said);
+            } else if meta.path.is_ident("version") {
+                version = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("entry_derive") {
+                options.entry_derives = index::list(meta.input)?;
+            } else if meta.path.is_ident("__entry") {
+                // Said by #[index(…)] of the types that it makes.
+                options.is_entry = true;
             } else if meta.path.is_ident("rename_all") {
                 let style: LitStr = meta.value()?.parse()?;
                 options.rename = match style.value().as_str() {
@@ -241,13 +330,15 @@ impl Options {
                         ));
                     }
                 };
+                options.rename_all = Some(style);
             } else {
-                let known =
-                    "there is `table = \"…\"`, `closed`, `rename_all = \"…\"` and `append_only_is_fine`";
+                let known = "there is `table = \"…\"`, `closed`, `kind = \"…\"`, `version = 2`, `rename_all = \"…\"`, \
+                             `entry_derive(…)` and `append_only_is_fine`";
                 return Err(meta.error(known));
             }
             Ok(())
         })?;
+        options.kind = kind_and_version(kind, version)?;
         if options.table.is_empty() { Err(Error::new_spanned(attribute, missing)) } else { Ok(options) }
     }
 }
@@ -290,7 +381,7 @@ fn only<'a>(input: &'a DeriveInput, name: &str, missing: &str) -> Result<&'a Att
     }
 }
 
-fn check_table(table: &LitStr) -> Result<(), Error> {
+pub(crate) fn check_table(table: &LitStr) -> Result<(), Error> {
     let name = table.value();
     let is_spelled = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let starts = name.starts_with(|first: char| first.is_ascii_alphabetic());
@@ -302,7 +393,7 @@ fn check_table(table: &LitStr) -> Result<(), Error> {
     }
 }
 
-fn pascal_case(name: &str) -> String {
+pub(crate) fn pascal_case(name: &str) -> String {
     name.split('_').map(capitalized).collect()
 }
 
@@ -318,14 +409,14 @@ fn capitalized(word: &str) -> String {
 
 /// Errors found so far: all are told at once.
 #[derive(Default)]
-struct Errors(Option<Error>);
+pub(crate) struct Errors(pub(crate) Option<Error>);
 
 impl Errors {
-    fn take<T>(&mut self, outcome: Result<T, Error>) -> Option<T> {
+    pub(crate) fn take<T>(&mut self, outcome: Result<T, Error>) -> Option<T> {
         outcome.map_err(|error| self.add(error)).ok()
     }
 
-    fn add(&mut self, error: Error) {
+    pub(crate) fn add(&mut self, error: Error) {
         match &mut self.0 {
             Some(errors) => errors.combine(error),
             None => self.0 = Some(error),

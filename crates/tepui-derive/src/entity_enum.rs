@@ -62,8 +62,12 @@ impl EntityEnum {
         let name = &self.name;
         let all: Vec<_> = self.kinds.iter().chain(&self.other).map(|kind| &kind.name).collect();
         let reads = self.kinds.iter().map(|Kind { name, ty }| {
+            // Kinds whose keys begin the same are told apart by what they say they are.
+            let others = self.kinds.iter().filter(|other| other.name != *name).map(|other| &other.ty);
+            let needs_kind =
+                quote!(false #(|| ::tepui_client::entity::typed::keys_collide::<#ty, #others>())*);
             quote_spanned! {ty.span()=>
-                if ::tepui_client::entity::typed::is_of::<#ty>(&stored.key) {
+                if ::tepui_client::entity::typed::is_of::<#ty>(stored, #needs_kind) {
                     return <#ty as ::tepui_client::Entity>::from_stored(stored).map(Self::#name);
                 }
             }
@@ -78,8 +82,12 @@ impl EntityEnum {
         };
         let checks = self.checks();
         let first = &self.kinds[0].ty;
+        let types = self.kinds.iter().map(|kind| &kind.ty);
         quote! {
             impl ::tepui_client::Entity for #name {
+                const IS_WRITTEN_WITH_OTHERS: bool =
+                    false #(|| <#types as ::tepui_client::Entity>::IS_WRITTEN_WITH_OTHERS)*;
+
                 fn entity_key(&self) -> ::std::result::Result<::tepui_client::EntityKey, ::tepui_client::Error> {
                     match self {
                         #(Self::#all(entity) => ::tepui_client::Entity::entity_key(entity),)*
@@ -109,25 +117,38 @@ impl EntityEnum {
                 const PROPERTIES: &'static [&'static str] = &[];
             }
 
+            impl ::tepui_client::entity::typed::Keyed for #name {
+                type PartitionParts<'a> = &'a str;
+                type Rows = ::tepui_client::Query<Self>;
+
+                fn partition(table: &::tepui_client::Table<Self>, key: &str) -> ::tepui_client::Query<Self> {
+                    table.query().partition(key)
+                }
+            }
+
             #(#checks)*
         }
     }
 
-    /// Each pair of kinds is told apart by how keys begin, and in the same table.
+    /// Each pair of kinds is told apart by how keys begin or by what they say they are, and in the same table.
     fn checks(&self) -> Vec<TokenStream> {
         let mut checks = Vec::new();
         for (index, kind) in self.kinds.iter().enumerate() {
             for before in &self.kinds[..index] {
                 let (one, two) = (&before.ty, &kind.ty);
                 let collide = format!(
-                    "keys of `{}` and `{}` begin the same: give each kind a literal of its own, such as `row = \"empid_…\"`",
+                    "keys of `{}` and `{}` begin the same: give each kind a literal of its own, such as `row = \"empid_…\"`, or say `kind = \"…\"` in each",
                     before.name, kind.name
                 );
                 let tables = format!("`{}` and `{}` are in different tables", before.name, kind.name);
                 checks.push(quote_spanned! {two.span()=>
                     const _: () = {
                         ::std::assert!(::tepui_client::entity::typed::is_same_table::<#one, #two>(), #tables);
-                        ::std::assert!(!::tepui_client::entity::typed::keys_collide::<#one, #two>(), #collide);
+                        ::std::assert!(
+                            !::tepui_client::entity::typed::keys_collide::<#one, #two>()
+                                || ::tepui_client::entity::typed::is_different_kind::<#one, #two>(),
+                            #collide
+                        );
                     };
                 });
             }

@@ -3,13 +3,17 @@
 use crate::template::Spec;
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, GenericArgument, Ident, LitStr, PathArguments, Token, Type};
+use syn::{Attribute, Error, GenericArgument, Ident, LitStr, PathArguments, Token, Type};
 
 /// A field of the struct.
 pub(crate) struct Field {
     pub(crate) name: Ident,
     /// Without `Option`.
     pub(crate) ty: Type,
+    /// As it was written.
+    pub(crate) full_ty: Type,
+    /// What was said of it, to be said again of a copy.
+    pub(crate) attributes: Vec<Attribute>,
     pub(crate) is_optional: bool,
     pub(crate) role: Role,
     /// Only clients with the key can read it.
@@ -27,9 +31,14 @@ pub(crate) enum Role {
     /// A String that it prints itself as.
     Text,
     Json,
+    /// Text or bytes in several properties.
+    Split,
     Skip,
     Rest,
 }
+
+/// The most properties that a value is split over.
+pub(crate) const MAX_PIECES: usize = 15;
 
 /// What a type can be as part of a key, as far as its name tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +89,8 @@ impl Field {
             property: rename(&plain_name),
             property_span: name.span(),
             ty: field.ty.clone(),
+            full_ty: field.ty.clone(),
+            attributes: Vec::new(),
             is_optional: false,
             role: Role::Property,
             is_encrypted: false,
@@ -90,6 +101,9 @@ impl Field {
         }
         for attribute in &field.attrs {
             let path = attribute.path();
+            if ["property", "json", "split", "rest", "encrypt"].iter().any(|name| path.is_ident(name)) {
+                parsed.attributes.push(attribute.clone());
+            }
             if path.is_ident("encrypt") {
                 parsed.is_encrypted = true;
                 continue;
@@ -105,25 +119,41 @@ impl Field {
                 Role::Text
             } else if path.is_ident("json") {
                 Role::Json
+            } else if path.is_ident("split") {
+                Role::Split
             } else if path.is_ident("skip") {
                 Role::Skip
             } else if path.is_ident("rest") {
                 Role::Rest
             } else {
-                if path.is_ident("key") || path.is_ident("entity") {
+                if ["key", "entity", "index", "upgrade"].iter().any(|name| path.is_ident(name)) {
                     return Err(Error::new_spanned(attribute, "this belongs to the struct, not to a field"));
                 }
                 continue;
             };
             if parsed.role != Role::Property {
-                let message =
-                    "a field is one of `as = \"String\"`, #[json], #[skip] and #[rest]: leave out the others";
+                let message = "a field is one of `as = \"String\"`, #[json], #[split], #[skip] and #[rest]: leave out the others";
                 return Err(Error::new_spanned(attribute, message));
             }
             parsed.role = role;
         }
         parsed.check()?;
         Ok(parsed)
+    }
+
+    /// The names of the properties that it takes.
+    pub(crate) fn property_names(&self) -> Vec<String> {
+        let pieces = if self.role == Role::Split { MAX_PIECES } else { 1 };
+        let name = |piece| match piece {
+            0 => self.property.clone(),
+            piece => format!("{}{piece}", self.property),
+        };
+        (0..pieces).map(name).collect()
+    }
+
+    /// The constant that stands for it, in capitals.
+    pub(crate) fn constant(&self) -> String {
+        constant_name(&self.name)
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -166,7 +196,8 @@ impl Field {
         }
         let is_letter = |character: char| character.is_alphabetic() || character == '_';
         let is_spelled = name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_numeric());
-        if !is_spelled || name.encode_utf16().count() > 255 {
+        let longest = if self.role == Role::Split { 253 } else { 255 };
+        if !is_spelled || name.encode_utf16().count() > longest {
             return error(format!(
                 "`{name}` cannot be the name of a property: use up to 255 letters, digits and `_`, no digit first"
             ));
@@ -176,6 +207,13 @@ impl Field {
 
     /// Whether a table has a type for it. Only for fields that become properties as they are.
     pub(crate) fn check_type(&self) -> Result<(), Error> {
+        if self.role == Role::Split
+            && !["String", "Vec"].contains(&type_name(&self.ty).unwrap_or_default().as_str())
+        {
+            let message =
+                "only `String` and `Vec<u8>` can be split over several properties: leave out #[split]";
+            return Err(Error::new_spanned(&self.ty, message));
+        }
         let wide = ["u64", "usize", "isize", "u128", "i128"];
         if let Some(name) = type_name(&self.ty)
             && self.role == Role::Property
@@ -188,6 +226,11 @@ impl Field {
         }
         Ok(())
     }
+}
+
+/// The name of a constant for a field.
+pub(crate) fn constant_name(field: &Ident) -> String {
+    field.to_string().trim_start_matches("r#").to_uppercase()
 }
 
 /// `#[property("Name", as = "String")]`, either part alone or both.

@@ -21,14 +21,20 @@ pub(crate) fn argument(field: &Field) -> TokenStream {
 
 /// An expression that writes pieces; fields are variables of their name.
 pub(crate) fn write(entity: &EntityStruct, pieces: &[Piece]) -> TokenStream {
-    let calls = pieces.iter().enumerate().map(|(index, piece)| match piece {
+    let calls = calls(entity, pieces);
+    quote!(::tepui_client::key::KeyWriter::new() #(#calls)*)
+}
+
+/// The calls of a `KeyWriter` for these pieces.
+pub(crate) fn calls(entity: &EntityStruct, pieces: &[Piece]) -> Vec<TokenStream> {
+    let call = |(index, piece): (usize, &Piece)| match piece {
         Piece::Literal(text) => quote!(.literal(#text)),
         Piece::Field { name, spec } => match entity.field(name) {
             Some(field) => write_part(field, &field.name, *spec, pieces.get(index + 1)),
             None => TokenStream::new(),
         },
-    });
-    quote!(::tepui_client::key::KeyWriter::new() #(#calls)*)
+    };
+    pieces.iter().enumerate().map(call).collect()
 }
 
 fn write_part(field: &Field, variable: &Ident, spec: Spec, next: Option<&Piece>) -> TokenStream {

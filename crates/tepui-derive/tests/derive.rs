@@ -3,12 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use serde::{Deserialize, Serialize};
-use tepui_client::entity::typed::TypedEntity;
-use tepui_client::entity::{Properties, PropertiesBuilder, ValueRef};
+use tepui_client::entity::typed::{IndexEntry, Projection as _, TypedEntity};
+use tepui_client::entity::{Properties, PropertiesBuilder, ReadEntity, ValueRef};
 use tepui_client::key::KeyRange;
+use tepui_client::patterns::copies::{Copies, CopyRow};
 use tepui_client::{
-    DynamicEntity, ETag, Entity, EntityEnum, EntityKey, ErrorKind, Guid, ReplaceEntity, StoredEntity,
-    Timestamp,
+    DynamicEntity, ETag, Entity, EntityEnum, EntityKey, ErrorKind, Guid, Projection, PropertyEnum,
+    ReplaceEntity, StoredEntity, Timestamp,
 };
 
 #[derive(Entity, Debug, Clone, PartialEq)]
@@ -108,6 +109,137 @@ enum Staff {
 enum Known {
     Employee(Employee),
     Department(Department),
+}
+
+#[derive(PropertyEnum, Debug, Clone, Copy, PartialEq)]
+enum Status {
+    Hired,
+    #[property("left-us")]
+    Left,
+}
+
+/// Large values, and an enum in a key and in properties.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Notes", closed)]
+#[key(partition = "{status}", row = "{id:06}")]
+struct Note {
+    status: Status,
+    id: u32,
+    before: Option<Status>,
+    #[split]
+    text: String,
+    #[split]
+    #[property("Photo")]
+    photo: Option<Vec<u8>>,
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Staff", kind = "Person")]
+#[key(partition = "{department}", row = "{id:06}")]
+struct PersonV1 {
+    department: String,
+    id: u32,
+    name: String,
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Staff", kind = "Person", version = 2)]
+#[key(partition = "{department}", row = "{id:06}")]
+#[upgrade(from = PersonV1)]
+struct PersonV2 {
+    department: String,
+    id: u32,
+    first: String,
+    last: String,
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Staff", kind = "Person", version = 3, closed)]
+#[key(partition = "{department}", row = "{id:06}")]
+#[upgrade(from = PersonV2)]
+struct Person {
+    department: String,
+    id: u32,
+    #[json]
+    names: Vec<String>,
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Staff", kind = "Room")]
+#[key(partition = "{department}", row = "{id:06}")]
+struct Room {
+    department: String,
+    id: u32,
+    #[rest]
+    others: Properties,
+}
+
+/// Kinds that keys do not tell apart.
+#[derive(EntityEnum, Debug, Clone, PartialEq)]
+enum PersonOrRoom {
+    Person(Person),
+    Room(Room),
+    #[other]
+    Other(DynamicEntity),
+}
+
+impl From<PersonV1> for PersonV2 {
+    fn from(PersonV1 { department, id, name }: PersonV1) -> Self {
+        let (first, last) = name.split_once(' ').unwrap_or(("", &name));
+        Self { department, id, first: first.to_owned(), last: last.to_owned() }
+    }
+}
+
+impl From<PersonV2> for Person {
+    fn from(PersonV2 { department, id, first, last }: PersonV2) -> Self {
+        Self { department, id, names: vec![first, last] }
+    }
+}
+
+#[derive(Projection, Debug, PartialEq)]
+#[projection(of = Person)]
+struct Names {
+    names: Vec<String>,
+}
+
+/// Indexes in the same partition, in another and in another table, of all and of some fields.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Orders", rename_all = "PascalCase", entry_derive(Debug, PartialEq))]
+#[key(partition = "{customer}", row = "order_{id:06}")]
+#[index(by_day, row = "day_{at:desc}_{id:06}")]
+#[index(by_product, partition = "product_{product}", row = "product_{customer}_{id:06}", fields(amount))]
+#[index(recent, table = "Recent", partition = "all", row = "{at:desc} {id:06}_{customer}", fields())]
+struct Order {
+    customer: String,
+    id: u32,
+    at: Timestamp,
+    product: String,
+    amount: i32,
+    #[json]
+    lines: Vec<String>,
+    #[split]
+    note: Option<String>,
+    #[skip]
+    is_open: bool,
+    #[rest]
+    others: Properties,
+}
+
+/// Load that is spread over buckets.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Logins")]
+#[key(partition = "{site}_{user:hash16}", row = "{at:desc}_{user}")]
+struct Login {
+    site: String,
+    user: String,
+    at: Timestamp,
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(table = "Logins")]
+#[key(partition = "{at:seconds}", row = "{at:asc}")]
+struct Event {
+    at: Timestamp,
 }
 
 fn employee() -> Employee {
@@ -310,4 +442,173 @@ fn kinds_of_one_table() {
     let error = Known::from_stored(&stored(&other)).unwrap_err();
     assert_eq!(error.to_string(), "the entity is of no known kind: \"Sales\" \"x_1\"");
     assert_eq!(Staff::TABLE, "Employees");
+}
+
+fn note(text: &str, photo: Option<usize>) -> Note {
+    let photo = photo.map(|bytes| (0..bytes).map(|index| index as u8).collect());
+    Note { status: Status::Left, id: 1, before: Some(Status::Hired), text: text.to_owned(), photo }
+}
+
+#[test]
+fn enums_are_texts() {
+    let stored = stored(&note("", None));
+    assert_eq!(stored.key, EntityKey::new("left-us", "000001"));
+    assert_eq!(stored.properties.get("before"), Some(ValueRef::string("Hired")));
+    assert_eq!(Note::BEFORE.eq(Status::Left), tepui_client::filter::property("before").eq("left-us"));
+    let other = StoredEntity { key: EntityKey::new("gone", "000001"), ..stored };
+    assert_eq!(Note::from_stored(&other).unwrap_err().kind(), ErrorKind::Decode);
+}
+
+#[test]
+fn large_values_are_split() {
+    let half = 32 << 10;
+    // A pair of surrogates across the end of a piece stays together.
+    let pairs = format!("a{}", "😀".repeat(half));
+    let texts = [String::new(), "é".repeat(half), "é".repeat(half + 1), pairs, "x".repeat(half * 7)];
+    for (text, pieces) in texts.iter().zip([1, 2, 3, 4, 8]) {
+        for bytes in [None, Some(0), Some(1), Some(2 * half), Some(2 * half + 1)] {
+            let note = note(text, bytes);
+            let stored = stored(&note);
+            assert_eq!(Note::from_stored(&stored).unwrap(), note);
+            let named = stored.properties.iter().filter(|(name, _)| name.starts_with("text"));
+            assert_eq!(named.count(), pieces, "with its end");
+            stored.properties.check_entity("left-us", "000001").unwrap();
+        }
+    }
+    // All pieces, and one more.
+    assert_eq!(note(&"x".repeat(half * 15), None).to_properties().unwrap().iter().count(), 16);
+    let error = note(&"x".repeat(half * 15 + 1), None).to_properties().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+}
+
+/// What is merged may be shorter than what was there.
+#[test]
+fn split_values_are_merged() {
+    let half = 32 << 10;
+    let lengths = [0, 1, half, half + 1, 5 * half, 15 * half - 1, 15 * half];
+    for old in lengths {
+        for new in lengths {
+            let (old, new) = (note(&"o".repeat(old), None), note(&"n".repeat(new), None));
+            let mut merged = stored(&old);
+            merged.properties = merged.properties.merged_with(&new.to_properties().unwrap());
+            assert_eq!(Note::from_stored(&merged).unwrap().text.len(), new.text.len());
+            assert_eq!(Note::from_stored(&merged).unwrap(), new);
+        }
+    }
+}
+
+#[test]
+fn older_versions_are_upgraded_and_newer_ones_are_left_alone() {
+    let department = || "Sales".to_owned();
+    let first = PersonV1 { department: department(), id: 7, name: "Jun Cao".to_owned() };
+    let second =
+        PersonV2 { department: department(), id: 7, first: "Jun".to_owned(), last: "Cao".to_owned() };
+    let third = Person { department: department(), id: 7, names: vec!["Jun".to_owned(), "Cao".to_owned()] };
+    assert_eq!(stored(&third).properties.get("EntityType"), Some(ValueRef::string("Person/3")));
+    for older in [stored(&first), stored(&second), stored(&third)] {
+        assert_eq!(Person::from_stored(&older).unwrap(), third);
+        assert_eq!(PersonOrRoom::from_stored(&older).unwrap(), PersonOrRoom::Person(third.clone()));
+    }
+    // Before there were kinds.
+    let unsaid = DynamicEntity::new("Sales", "000007").with("name", "Jun Cao");
+    assert_eq!(Person::from_stored(&stored(&unsaid)).unwrap(), third);
+    assert_eq!(PersonOrRoom::from_stored(&stored(&unsaid)).unwrap(), PersonOrRoom::Other(unsaid));
+
+    let newer = DynamicEntity::new("Sales", "000007").with("EntityType", "Person/4").with("x", 1);
+    let error = Person::from_stored(&stored(&newer)).unwrap_err();
+    assert!(error.message().contains("newer program"), "{error}");
+    let other = PersonOrRoom::from_stored(&stored(&newer)).unwrap();
+    assert_eq!(other.to_properties().unwrap(), newer.to_properties().unwrap(), "written back untouched");
+    assert_eq!(other, PersonOrRoom::Other(newer));
+
+    let room = Room { department: department(), id: 7, others: Properties::default() };
+    assert_eq!(PersonOrRoom::from_stored(&stored(&room)).unwrap(), PersonOrRoom::Room(room.clone()));
+    assert_eq!(Person::from_stored(&stored(&room)).unwrap_err().kind(), ErrorKind::Decode);
+    let back = Room::from_stored(&stored(&room)).unwrap();
+    assert_eq!(back.to_properties().unwrap().iter().count(), 1, "the kind is no other property");
+
+    assert_eq!(Names::properties(), ["names", "EntityType"]);
+    assert_eq!(Names::read(&stored(&third)).unwrap().names, third.names);
+    let error = Names::read(&stored(&second)).unwrap_err();
+    assert!(error.message().contains("read whole"), "{error}");
+}
+
+fn order() -> Order {
+    Order {
+        customer: "c1".to_owned(),
+        id: 5,
+        at: Timestamp::UNIX_EPOCH,
+        product: "p9".to_owned(),
+        amount: 3,
+        lines: vec!["a".to_owned()],
+        note: Some("n".to_owned()),
+        is_open: false,
+        others: DynamicEntity::new("", "").with("Added", 1).to_properties().unwrap(),
+    }
+}
+
+fn as_stored(row: &CopyRow) -> StoredEntity {
+    let (key, properties) = (row.key.clone(), row.properties.clone());
+    StoredEntity { key, etag: ETag::new(""), timestamp: None, properties }
+}
+
+#[test]
+fn indexes_are_rows_that_follow() {
+    let copies = order().copies().unwrap();
+    let [day, product, recent] = copies.as_slice() else { panic!("{copies:?}") };
+    let shown = |row: &CopyRow| {
+        let names: Vec<_> = row.properties.iter().map(|(name, _)| name.to_owned()).collect();
+        (row.table.clone(), row.key.partition_key.clone(), names.join(" "))
+    };
+    assert_eq!(shown(day), (None, "c1".to_owned(), "Product Amount Lines Note Note1 Added".to_owned()));
+    assert_eq!(shown(product), (None, "product_p9".to_owned(), "Amount".to_owned()));
+    assert_eq!(product.key.row_key, "product_c1_000005");
+    assert_eq!(shown(recent), (Some("Recent".to_owned()), "all".to_owned(), String::new()));
+
+    // Entries are read as their own types, and know whose they are.
+    let day = OrderByDay::from_stored(&as_stored(day)).unwrap();
+    assert_eq!(day.primary_key().unwrap(), order().entity_key().unwrap());
+    assert_eq!(Order::from(day), order());
+    let product = OrderByProduct::from_stored(&as_stored(product)).unwrap();
+    assert_eq!((product.amount, product.primary_key().unwrap()), (3, order().entity_key().unwrap()));
+    let recent = OrderRecent::from_stored(&as_stored(recent)).unwrap();
+    assert_eq!(
+        (recent.primary_key().unwrap(), OrderRecent::TABLE),
+        (order().entity_key().unwrap(), "Recent")
+    );
+    assert!(Order::from_stored(&as_stored(&copies[0])).is_err(), "no entry is taken for an entity");
+    assert_eq!(
+        (OrderByDay::ROW_PREFIX, Order::IS_WRITTEN_WITH_OTHERS, OrderByDay::IS_WRITTEN_WITH_OTHERS),
+        ("day_", true, true)
+    );
+}
+
+#[test]
+fn indexes_elsewhere_are_read_by_their_partition() {
+    let account = tepui_client::Account::from_connection_string("UseDevelopmentStorage=true").unwrap();
+    let orders = account.table("Orders2026").unwrap().of::<Order>();
+    let ranges = |explanation: tepui_client::Explanation| explanation.ranges[0].to_string();
+    let by_product = Order::by_product(&orders, "p9").id("c1", 1..=5);
+    assert_eq!(
+        ranges(by_product.explain()),
+        "PartitionKey = 'product_p9', RowKey in ['product_c1_000001', 'product_c1_000006')"
+    );
+    assert!(format!("{by_product:?}").contains("Orders2026"), "{by_product:?}");
+    let recent = Order::recent(&orders).all_rows();
+    assert!(format!("{recent:?}").contains("\"Recent\""), "{recent:?}");
+    let by_day = orders.partition("c1").by_day().at(Timestamp::MIN..=Timestamp::UNIX_EPOCH);
+    assert!(ranges(by_day.explain()).starts_with("PartitionKey = 'c1', RowKey in ['day_"), "{by_day:?}");
+}
+
+#[test]
+fn all_buckets_have_their_keys() {
+    let keys = Login::all_partition_keys("a").unwrap();
+    assert_eq!((keys.len(), keys[0].as_str(), keys[15].as_str()), (16, "a_00", "a_15"));
+    for user in 0..100 {
+        let login = Login { site: "a".to_owned(), user: format!("{user}"), at: Timestamp::UNIX_EPOCH };
+        assert!(keys.contains(&login.entity_key().unwrap().partition_key));
+    }
+    let keys = Event::all_partition_keys().unwrap();
+    assert_eq!((keys.len(), keys[0].as_str(), keys[59].as_str()), (60, "00", "59"));
+    assert!(Login::all_partition_keys("a/b").is_err());
 }

@@ -43,18 +43,31 @@
 //! ```
 
 mod column;
+mod index;
 mod key_part;
+mod keyed;
 mod kinds;
+mod projection;
 mod property;
+mod split;
+mod version;
 
 pub use column::Column;
+pub use index::IndexEntry;
 pub use key_part::{KeySigned, KeyText, KeyUnsigned, narrow_signed, narrow_unsigned, parse_text};
-pub use kinds::{is_of, is_same_table, keys_collide, unknown_kind};
+pub use keyed::Keyed;
+pub use kinds::{is_different_kind, is_of, is_same_table, keys_collide, unknown_kind};
+pub use projection::{Field, HasFields, MergeProjection, Projection};
 pub use property::{
     PropertyValue, check_closed, get, get_json, get_text, put, put_json, put_rest, put_text, required, rest,
 };
+pub use split::{SplitValue, get_split, put_split};
+pub use version::{
+    ENTITY_TYPE, StoredVersion, check_projected, check_version, is_next_version, projected, put_version,
+    stored_version,
+};
 
-use super::{Entity, StoredEntity};
+use super::{Entity, PropertiesBuilder, StoredEntity};
 use crate::key::KeyError;
 use crate::{Account, EntityKey, Error, Table};
 
@@ -68,6 +81,10 @@ pub trait TypedEntity: Entity {
     /// The names of the properties that the type itself has, for queries that select them: a struct with fewer properties than are
     /// stored is a projection.
     const PROPERTIES: &'static [&'static str];
+    /// What the property `EntityType` says the entity is; empty: it has no such property.
+    const KIND: &'static str = "";
+    /// The version of its properties that the type has. Older ones are upgraded when they are read.
+    const VERSION: u32 = 1;
 }
 
 impl Account {

@@ -48,7 +48,7 @@ mod laws;
 pub use error::KeyError;
 pub use range::KeyRange;
 pub use reader::KeyReader;
-pub use spread::{Buckets, SECONDS_PREFIXES};
+pub use spread::{Buckets, SECONDS_PREFIXES, second_prefixes};
 pub use text::Until;
 pub use writer::KeyWriter;
 

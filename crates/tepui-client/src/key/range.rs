@@ -39,6 +39,24 @@ impl KeyRange {
         Self { start: first.into(), end: successor(last) }
     }
 
+    /// All keys, in ranges that end and begin at these keys, which must be in order.
+    ///
+    /// ```
+    /// use tepui_client::key::KeyRange;
+    /// let ranges = KeyRange::split_at(["H", "R"]);
+    /// assert!(ranges.len() == 3 && ranges[1].contains("Jones") && ranges[2].contains("Smith"));
+    /// ```
+    pub fn split_at<S: Into<String>>(keys: impl IntoIterator<Item = S>) -> Vec<Self> {
+        let mut ranges = Vec::new();
+        let mut start = String::new();
+        for key in keys {
+            let end = key.into();
+            ranges.push(Self { start: std::mem::replace(&mut start, end.clone()), end: Some(end) });
+        }
+        ranges.push(Self { start, end: None });
+        ranges
+    }
+
     /// The range as a filter of `PartitionKey` or `RowKey`, which is read as a range and not as a scan.
     ///
     /// ```
@@ -51,6 +69,11 @@ impl KeyRange {
         let start = (!self.start.is_empty()).then(|| property(key).ge(self.start.as_str()));
         let end = self.end.as_deref().map(|end| property(key).lt(end));
         all(start.into_iter().chain(end))
+    }
+
+    /// Whether all keys are in it.
+    pub fn is_all(&self) -> bool {
+        self.start.is_empty() && self.end.is_none()
     }
 
     pub fn contains(&self, key: &str) -> bool {

@@ -51,6 +51,11 @@ impl Buckets {
     }
 }
 
+/// All prefixes that [`KeyWriter::seconds`] writes, for a read of each.
+pub fn second_prefixes() -> impl Iterator<Item = String> {
+    (0..SECONDS_PREFIXES).map(|second| format!("{second:0SECOND_DIGITS$}"))
+}
+
 impl KeyWriter {
     /// The bucket of a value, in as many digits as the highest one has.
     pub fn bucket(self, value: &str, buckets: Buckets) -> Self {

@@ -95,7 +95,7 @@ mod transaction;
 
 pub use keys::{AesKey, ContentKey, KeyEncryptionKey, KeyFailure, KeyFuture, KeyResolver, KeyRing};
 pub use policy::{Format, Policy};
-pub use query::{EncryptedPages, EncryptedQuery};
+pub use query::{ByKeys, EncryptedPages, EncryptedQuery, Scanning};
 pub use rotation::{Rotated, RotationReport};
 pub use table::EncryptedTable;
 pub use transaction::EncryptedTransaction;

@@ -130,9 +130,7 @@ impl<E: LogEntry> Log<E> {
     }
 
     fn query(&self, partition_key: &str, rows: KeyRange) -> Query<E> {
-        let query = self.table.query().partition(partition_key);
-        // Without a prefix, entries are the whole partition.
-        if rows.start.is_empty() && rows.end.is_none() { query } else { query.filter(rows.filter("RowKey")) }
+        self.table.query().partition(partition_key).rows(rows)
     }
 
     /// The first number after all that a tick has.
@@ -140,7 +138,7 @@ impl<E: LogEntry> Log<E> {
         let prefix = prefix_of::<E>(at)?;
         let keys = self.table.of::<DynamicEntity>();
         let mut of_tick =
-            keys.query().partition(partition_key).row_prefix(&prefix).select(["RowKey"]).pages();
+            keys.query().partition(partition_key).row_prefix(&prefix).select_names(["RowKey"]).pages();
         let mut last = None;
         while let Some(page) = of_tick.next_page().await? {
             last = page.entities.last().map(|entity| entity.key.row_key.clone()).or(last);

@@ -42,7 +42,9 @@ mod stream;
 pub use period::Period;
 pub use stream::SeriesStream;
 
-use crate::{Account, DynamicEntity, Entity, Error, ErrorKind, Query, Table, Timestamp};
+use crate::{
+    Account, DynamicEntity, Entity, Error, ErrorKind, Query, QueryWithoutPartition, Table, Timestamp,
+};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
@@ -204,16 +206,17 @@ impl<E: Entity + 'static> TableSeries<E> {
 
     /// The entities of a span of time, table by table, the oldest first. `narrow` says what is wanted of each table. The tables
     /// are asked several at a time.
-    pub async fn stream(
+    pub async fn stream<Q: Into<Query<E>>>(
         &self,
         from: Timestamp,
         to: Timestamp,
-        narrow: impl Fn(Query<E>) -> Query<E>,
+        narrow: impl Fn(QueryWithoutPartition<E>) -> Q,
     ) -> Result<SeriesStream<E>, Error> {
         let first = self.shared.period.start(from);
         let (tables, _) = self.tables().await?;
         let of_span = tables.into_iter().filter(|(start, _)| (first..=to).contains(start));
-        let query = |(_, name): (_, String)| Ok(narrow(self.shared.account.table(&name)?.of().query()));
+        let query =
+            |(_, name): (_, String)| Ok(narrow(self.shared.account.table(&name)?.of().query()).into());
         Ok(SeriesStream::new(of_span.map(query).collect::<Result<_, Error>>()?))
     }
 

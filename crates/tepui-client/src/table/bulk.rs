@@ -1,6 +1,6 @@
 //! Many writes, each with an outcome of its own.
 
-use super::write::{Prepared, Verb, new_token};
+use super::write::{Prepared, Verb, check_written_alone, new_token};
 use super::{Table, Transaction, panicked};
 use crate::{ETag, Entity, Error, ErrorKind, ReplaceEntity};
 use std::collections::HashMap;
@@ -109,6 +109,7 @@ impl<E: Entity> Bulk<E> {
     }
 
     async fn run(self, verb: Verb, entities: impl IntoIterator<Item = E>) -> BulkReport {
+        const { check_written_alone::<E>() };
         let mut outcomes: Vec<Option<BulkOutcome>> = Vec::new();
         let mut partitions: HashMap<String, Vec<Part>> = HashMap::new();
         for (index, entity) in entities.into_iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Read, change, write, and again after a conflict.
 
 use super::Table;
-use super::write::{Verb, new_token};
+use super::write::{Verb, check_written_alone, new_token};
 use crate::random;
 use crate::{Entity, Error, ErrorKind, ReplaceEntity, Versioned};
 use std::time::Duration;
@@ -53,6 +53,7 @@ impl<E: Entity> Table<E> {
         mut change: impl FnMut(&mut E),
         verb: Verb,
     ) -> Result<Versioned<E>, Error> {
+        const { check_written_alone::<E>() };
         for attempt in 0..MAX_TRIES {
             let mut found = self
                 .get(key)

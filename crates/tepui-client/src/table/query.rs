@@ -1,10 +1,14 @@
-//! Queries for entities.
+//! Queries for entities by their keys: everything that is read is returned.
 
 use super::continuation::fingerprint;
 use super::stream::{EntityStream, Pages};
-use super::{Continuation, Table, stored};
-use crate::{Entity, Error, ErrorKind, Scans, Versioned, core, filter};
+use super::{Continuation, Scan, Table, stored};
+use crate::entity::ReadEntity;
+use crate::entity::typed::Projection;
+use crate::key::KeyRange;
+use crate::{Error, ErrorKind, Scans, Versioned, core, filter};
 use std::fmt;
+use std::sync::Arc;
 use tepui_model::cost::Receipt;
 use tepui_model::table::{Call, Explanation, Filter, PageSize, PlanKind, QueryEntities, explain};
 use tepui_wire::table::filter_text;
@@ -14,33 +18,69 @@ use tepui_wire::table::request::write::Options;
 /// What is always read, so that it is known which entity it is.
 const ALWAYS_SELECTED: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
 
-/// A query for entities, which is carried out when its pages or entities are asked for.
+/// A query that has not yet said what it reads: a partition, or what a scan finds.
+///
+/// ```compile_fail,E0599
+/// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
+/// people.query().all().await?; // All of the table: that is `people.scan()`.
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct QueryWithoutPartition<E> {
+    table: Table<E>,
+}
+
+/// A query for the rows of one partition, carried out when its pages or entities are asked for. It can ask for keys only,
+/// which are what a table has an index of. Filters are those of a [`Scan`].
 ///
 /// ```
 /// use futures_util::TryStreamExt;
 /// use tepui_client::DynamicEntity;
-/// use tepui_client::filter::property;
 /// # tepui_client_testing::run_with_table(async |people| {
 /// for (row, age) in [("000223", 34), ("000224", 28), ("000225", 51)] {
 ///     people.insert(&DynamicEntity::new("Sales", row).with("Age", age)).await?;
 /// }
-/// let mut sales = people.query().partition("Sales").filter(property("Age").gt(30)).select(["Age"]).stream();
+/// let mut sales = people.partition("Sales").row_prefix("0002").select_names(["Age"]).stream();
 /// let mut ages = Vec::new();
 /// while let Some(employee) = sales.try_next().await? {
 ///     ages.extend(employee.get("Age").and_then(|age| age.as_i32()));
 /// }
-/// assert_eq!(ages, [34, 51]);
+/// assert_eq!(ages, [34, 28, 51]);
 /// # Ok(()) });
+/// ```
+///
+/// ```compile_fail,E0277
+/// use tepui_client::filter::property;
+/// # fn example(people: tepui_client::Table) {
+/// people.partition("Sales").filter(property("Age").gt(30)); // The whole partition is read: write `.scan()` before it.
+/// # }
 /// ```
 #[must_use]
 pub struct Query<E> {
-    table: Table<E>,
-    filters: Vec<Filter>,
-    select: Vec<String>,
-    page_size: PageSize,
-    take: Option<usize>,
+    pub(super) table: Table<E>,
+    pub(super) filters: Vec<Filter>,
+    /// Properties to read; `None`: all.
+    select: Option<Vec<String>>,
+    pub(super) page_size: PageSize,
+    pub(super) take: Option<usize>,
     from: Option<Continuation>,
+    /// Why it cannot be sent: a key of it cannot be written.
+    invalid: Option<Arc<Error>>,
 }
+
+/// What can have a filter. Only to tell what is missing: nothing else asks for it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a query by keys has no filter: all that it reads, it returns",
+    label = "write `.scan()` before `.filter(…)`",
+    note = "a filter reads everything before it and throws away what does not match: what is asked for often should be in a key, or \
+            in an index",
+    note = "for a range of row keys write `.rows(…)`, `.row_prefix(…)`, or the method of the key's part"
+)]
+pub trait SaysScan {}
+
+impl<E> SaysScan for Scan<E> {}
 
 /// A page of a query. It may have no entities and still a next one.
 ///
@@ -48,7 +88,7 @@ pub struct Query<E> {
 /// # tepui_client_testing::run_with_table(async |people| {
 /// # let staff = (0..25).map(|id| tepui_client::DynamicEntity::new("Sales", format!("{id:06}")));
 /// # people.bulk().insert(staff).await;
-/// let query = people.query().partition("Sales").page_size(10); // There are 25.
+/// let query = people.partition("Sales").page_size(10); // There are 25.
 /// let page = query.page().await?;
 /// let stored = page.next.expect("ten of 25").to_string(); // In a link, a message, a file: for another day or machine.
 /// let rest = query.resume(stored.parse()?).all().await?;
@@ -65,40 +105,135 @@ pub struct Page<E> {
 }
 
 impl<E> Table<E> {
-    /// A query for all entities, to be narrowed.
-    pub fn query(&self) -> Query<E> {
-        Query {
-            table: self.clone(),
-            filters: Vec::new(),
-            select: Vec::new(),
-            page_size: PageSize::MAX,
-            take: None,
-            from: None,
-        }
+    /// A query by keys as they are stored, for entities of any type. Types that are derived have
+    /// [`partition`](Self::partition), which takes the parts of a key.
+    pub fn query(&self) -> QueryWithoutPartition<E> {
+        QueryWithoutPartition { table: self.clone() }
+    }
+}
+
+impl<E> QueryWithoutPartition<E> {
+    /// The rows of this partition.
+    pub fn partition(self, partition_key: impl Into<String>) -> Query<E> {
+        Query::of_partition(&self.table, Ok(partition_key.into()))
+    }
+
+    /// Whatever is in the table. See [`Table::scan`].
+    pub fn scan(self) -> Scan<E> {
+        Scan::of(Query::of_table(&self.table))
+    }
+
+    /// Never there: says what to write.
+    #[doc(hidden)]
+    pub fn filter(self, filter: Filter) -> Scan<E>
+    where
+        Self: SaysScan,
+    {
+        self.scan().filter(filter)
     }
 }
 
 impl<E> Query<E> {
-    /// Only of this partition.
-    pub fn partition(self, partition_key: impl Into<String>) -> Self {
-        self.filter(filter::property("PartitionKey").eq(partition_key.into()))
+    /// Everything, which is not for callers to say without the word "scan".
+    pub(super) fn of_table(table: &Table<E>) -> Self {
+        Self {
+            table: table.clone(),
+            filters: Vec::new(),
+            select: None,
+            page_size: PageSize::MAX,
+            take: None,
+            from: None,
+            invalid: None,
+        }
+    }
+
+    /// The rows of a partition whose key was made of parts. One that cannot be made is an error when the query is sent.
+    #[doc(hidden)]
+    pub fn of_partition(table: &Table<E>, partition_key: Result<String, Error>) -> Self {
+        let mut query = Self::of_table(table);
+        match partition_key {
+            Ok(key) => query.filters.push(filter::property("PartitionKey").eq(key)),
+            Err(error) => query.invalid = Some(Arc::new(error)),
+        }
+        query
+    }
+
+    /// The same with a range that was made of parts.
+    #[doc(hidden)]
+    pub fn rows_of_parts(mut self, rows: Result<KeyRange, Error>) -> Self {
+        match rows {
+            Ok(rows) => self.rows(rows),
+            Err(error) => {
+                self.invalid.get_or_insert(Arc::new(error));
+                self
+            }
+        }
+    }
+
+    /// The row with a key that was made of parts.
+    #[doc(hidden)]
+    pub fn row_of_parts(mut self, row_key: Result<String, Error>) -> Self {
+        match row_key {
+            Ok(key) => self.filters.push(filter::property("RowKey").eq(key)),
+            Err(error) => {
+                self.invalid.get_or_insert(Arc::new(error));
+            }
+        }
+        self
+    }
+
+    /// The same question to a table of another type, for rows that follow from these.
+    #[doc(hidden)]
+    pub fn of<F>(self) -> Query<F> {
+        let Self { table, filters, select, page_size, take, from, invalid } = self;
+        Query { table: table.of(), filters, select, page_size, take, from, invalid }
+    }
+
+    /// Only those with a row key in this range.
+    ///
+    /// ```
+    /// use tepui_client::PlanKind;
+    /// use tepui_client::key::KeyRange;
+    /// # let account = tepui_client::Account::from_connection_string("UseDevelopmentStorage=true").unwrap();
+    /// # let people = account.table("People").unwrap();
+    /// let query = people.partition("Sales").rows(KeyRange::prefixes("empid_000100", "empid_000199"));
+    /// assert_eq!(query.explain().plan, PlanKind::RowRange);
+    /// ```
+    pub fn rows(mut self, rows: KeyRange) -> Self {
+        if !rows.is_all() {
+            self.filters.push(rows.filter("RowKey"));
+        }
+        self
     }
 
     /// Only those whose row key begins like this.
-    pub fn row_prefix(mut self, prefix: &str) -> Self {
-        self.filters.extend(filter::prefix("RowKey", prefix));
-        self
+    pub fn row_prefix(self, prefix: &str) -> Self {
+        self.rows(KeyRange::prefix(prefix))
     }
 
-    /// Only those that meet the condition, and all that were given before.
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.filters.push(filter);
-        self
+    /// Reads the rows so far, and returns those that a filter finds: whatever else is read is paid for and thrown away.
+    pub fn scan(self) -> Scan<E> {
+        Scan::of(self)
+    }
+
+    /// Never there: says what to write.
+    #[doc(hidden)]
+    pub fn filter(self, filter: Filter) -> Scan<E>
+    where
+        Self: SaysScan,
+    {
+        self.scan().filter(filter)
+    }
+
+    /// Only the properties of a struct that derives [`Projection`].
+    pub fn select<P: Projection<Of = E>>(mut self) -> Query<P> {
+        self.select = Some(P::properties().into_iter().map(str::to_owned).collect());
+        self.of()
     }
 
     /// Only these properties. The keys and the timestamp are always there.
-    pub fn select<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.select.extend(names.into_iter().map(Into::into));
+    pub fn select_names<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.select.get_or_insert_default().extend(names.into_iter().map(Into::into));
         self
     }
 
@@ -125,10 +260,14 @@ impl<E> Query<E> {
     /// ```
     /// # let account = tepui_client::Account::from_connection_string("UseDevelopmentStorage=true").unwrap();
     /// # let people = account.table("People").unwrap();
-    /// assert_eq!(people.query().partition("Sales").explain().plan.name(), "partition");
+    /// assert_eq!(people.partition("Sales").explain().plan.name(), "partition");
+    /// assert_eq!(people.scan().explain().plan.name(), "table");
     /// ```
     pub fn explain(&self) -> Explanation {
-        explain(self.whole_filter().as_ref())
+        match self.invalid {
+            Some(_) => explain(Some(&Filter::Constant(false))),
+            None => explain(self.whole_filter().as_ref()),
+        }
     }
 
     fn whole_filter(&self) -> Option<Filter> {
@@ -137,8 +276,11 @@ impl<E> Query<E> {
 
     /// Refuses what cannot be sent, or must not be.
     fn check(&self, filter: Option<&Filter>) -> Result<(), Error> {
+        if let Some(invalid) = &self.invalid {
+            return Err(invalid.for_another());
+        }
         filter.map_or(Ok(()), filter::check)?;
-        self.select.iter().try_for_each(|name| filter::check_name(name))?;
+        self.select.iter().flatten().try_for_each(|name| filter::check_name(name))?;
         let reads_partitions = || {
             let kind = explain(filter).plan;
             matches!(kind, PlanKind::PartitionRange | PlanKind::Table)
@@ -149,24 +291,36 @@ impl<E> Query<E> {
         }
         Ok(())
     }
+
+    /// The number of entities that are still wanted.
+    pub(super) fn left(&self) -> Option<usize> {
+        self.take
+    }
+
+    /// What remains to be asked for after a page.
+    pub(super) fn advance(&mut self, received: usize, next: Continuation) {
+        self.from = Some(next);
+        self.take = self.take.map(|left| left.saturating_sub(received));
+    }
 }
 
-impl<E: Entity> Query<E> {
+impl<E: ReadEntity> Query<E> {
     /// The first page, or the one from where the query resumes.
     pub async fn page(&self) -> Result<Page<E>, Error> {
         let filter = self.whole_filter();
         self.check(filter.as_ref())?;
         let table = &self.table;
         let text = filter.as_ref().map(filter_text::print).unwrap_or_default();
-        let select = self.select.join(",");
-        let fingerprint = fingerprint(&[&table.name.to_ascii_lowercase(), &text, &select]);
+        let select = self.select.as_ref().map(|names| names.join(","));
+        let fingerprint =
+            fingerprint(&[&table.name.to_ascii_lowercase(), &text, select.as_deref().unwrap_or_default()]);
         let from = self.from.as_ref().map(|from| from.token(fingerprint)).transpose()?;
         let wanted = self.take.map_or(self.page_size, |left| {
             PageSize::new(left.min(self.page_size.get())).unwrap_or(self.page_size)
         });
-        let selected: Vec<&str> = match self.select.as_slice() {
-            [] => Vec::new(),
-            names => {
+        let selected: Vec<&str> = match &self.select {
+            None => Vec::new(),
+            Some(names) => {
                 let named = names.iter().map(String::as_str).filter(|name| !ALWAYS_SELECTED.contains(name));
                 ALWAYS_SELECTED.into_iter().chain(named).collect()
             }
@@ -205,17 +359,6 @@ impl<E: Entity> Query<E> {
         }
         Ok(all)
     }
-
-    /// The number of entities that are still wanted.
-    pub(super) fn left(&self) -> Option<usize> {
-        self.take
-    }
-
-    /// What remains to be asked for after a page.
-    pub(super) fn advance(&mut self, received: usize, next: Continuation) {
-        self.from = Some(next);
-        self.take = self.take.map(|left| left.saturating_sub(received));
-    }
 }
 
 impl<E> Clone for Query<E> {
@@ -227,6 +370,7 @@ impl<E> Clone for Query<E> {
             page_size: self.page_size,
             take: self.take,
             from: self.from.clone(),
+            invalid: self.invalid.clone(),
         }
     }
 }
@@ -237,5 +381,11 @@ impl<E> fmt::Debug for Query<E> {
             .field("table", &self.table)
             .field("filters", &self.filters)
             .finish_non_exhaustive()
+    }
+}
+
+impl<E> fmt::Debug for QueryWithoutPartition<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueryWithoutPartition").field("table", &self.table).finish()
     }
 }

@@ -1,7 +1,8 @@
 //! The pages and the entities of a query as streams.
 
 use super::query::{Page, Query};
-use crate::{Entity, Error, Versioned};
+use crate::entity::ReadEntity;
+use crate::{Error, Versioned};
 use futures_core::Stream;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -16,7 +17,7 @@ type PageFuture<E> = Pin<Box<dyn Future<Output = (Query<E>, Result<Page<E>, Erro
 /// # tepui_client_testing::run_with_table(async |people| {
 /// # let staff = (0..250).map(|id| tepui_client::DynamicEntity::new("Sales", format!("{id:06}")));
 /// # people.bulk().insert(staff).await;
-/// let mut pages = people.query().partition("Sales").page_size(100).pages(); // There are 250.
+/// let mut pages = people.partition("Sales").page_size(100).pages(); // There are 250.
 /// let mut lengths = Vec::new();
 /// while let Some(page) = pages.next_page().await? {
 ///     lengths.push(page.entities.len());
@@ -35,7 +36,7 @@ enum State<E> {
     Done,
 }
 
-impl<E: Entity + 'static> Pages<E> {
+impl<E: ReadEntity + 'static> Pages<E> {
     /// The next page; `None` after the last.
     pub async fn next_page(&mut self) -> Result<Option<Page<E>>, Error> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
@@ -48,7 +49,7 @@ impl<E> Pages<E> {
     }
 }
 
-impl<E: Entity + 'static> Stream for Pages<E> {
+impl<E: ReadEntity + 'static> Stream for Pages<E> {
     type Item = Result<Page<E>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -86,7 +87,7 @@ impl<E: Entity + 'static> Stream for Pages<E> {
 /// # tepui_client_testing::run_with_table(async |log| {
 /// # let entries = (0..25).map(|id| tepui_client::DynamicEntity::new("Log", format!("{id:06}")));
 /// # log.bulk().insert(entries).await;
-/// let mut newest = log.query().partition("Log").take(3).stream();
+/// let mut newest = log.partition("Log").take(3).stream();
 /// let mut rows = Vec::new();
 /// while let Some(entry) = newest.next_entity().await? {
 ///     rows.push(entry.entity.key.row_key);
@@ -110,14 +111,14 @@ impl<E> EntityStream<E> {
 impl<E> Unpin for EntityStream<E> {}
 impl<E> Unpin for Pages<E> {}
 
-impl<E: Entity + 'static> EntityStream<E> {
+impl<E: ReadEntity + 'static> EntityStream<E> {
     /// The next entity; `None` after the last.
     pub async fn next_entity(&mut self) -> Result<Option<Versioned<E>>, Error> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
     }
 }
 
-impl<E: Entity + 'static> Stream for EntityStream<E> {
+impl<E: ReadEntity + 'static> Stream for EntityStream<E> {
     type Item = Result<Versioned<E>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

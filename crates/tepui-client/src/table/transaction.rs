@@ -3,6 +3,7 @@
 use super::write::{Prepared, Verb, is_refusal, new_token, prepare_delete};
 use super::{Table, check_key};
 use crate::core::Failure;
+use crate::entity::Properties;
 use crate::random;
 use crate::{ETag, Entity, Error, ErrorKind, Match, ReplaceEntity};
 use std::collections::HashSet;
@@ -33,7 +34,7 @@ const BYTES_AROUND_ALL: usize = 400;
 /// hire.insert(&DynamicEntity::new("Sales", "email_jun@contoso.com").with("Id", 223))?;
 /// hire.delete(&EntityKey::new("Sales", "candidate_7"), Match::Any)?;
 /// hire.commit().await?;
-/// let rows: Vec<_> = people.query().all().await?.into_iter().map(|found| found.entity.key.row_key).collect();
+/// let rows: Vec<_> = people.scan().all().await?.into_iter().map(|found| found.entity.key.row_key).collect();
 /// assert_eq!(rows, ["email_jun@contoso.com", "empid_000223"]);
 /// # Ok(()) });
 /// ```
@@ -94,6 +95,11 @@ impl Transaction {
 
     pub fn delete(&mut self, key: &EntityKey, condition: impl Into<Match>) -> Result<(), Error> {
         self.add(prepare_delete(key, condition.into())?)
+    }
+
+    /// A row that is no entity of a type: a key and properties.
+    pub(crate) fn row(&mut self, verb: Verb, key: EntityKey, properties: Properties) -> Result<(), Error> {
+        self.add(verb.prepare_parts(key, properties, None, self.token)?)
     }
 
     /// Adds a change, or refuses it and stays as it was.

@@ -17,6 +17,15 @@ use tepui_wire::table::request::write::Options;
 /// The property that says which write an entity is of.
 pub(crate) const WRITE_TOKEN: &str = "_WriteToken";
 
+/// Runs when a program is built: an entity with indexes cannot be written like others.
+pub(super) const fn check_written_alone<E: Entity>() {
+    assert!(
+        !E::IS_WRITTEN_WITH_OTHERS,
+        "the entity has an #[index(…)], or is an entry of one: written alone, the index would be wrong. Use `table.indexed()`, \
+         which writes both together"
+    );
+}
+
 /// A mark that no other write has.
 pub(crate) fn new_token() -> Guid {
     Guid(random::bits().to_be_bytes())
@@ -33,7 +42,7 @@ pub(super) struct Prepared {
 
 /// The kinds of writes, before their entity is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(crate) enum Verb {
     Insert,
     Merge,
     Replace,
@@ -49,9 +58,19 @@ impl Verb {
         condition: Option<Match>,
         token: Option<Guid>,
     ) -> Result<Prepared, Error> {
-        let key = entity.entity_key()?;
+        self.prepare_parts(entity.entity_key()?, entity.to_properties()?, condition, token)
+    }
+
+    /// The same for a key and properties.
+    pub(super) fn prepare_parts(
+        self,
+        key: EntityKey,
+        properties: Properties,
+        condition: Option<Match>,
+        token: Option<Guid>,
+    ) -> Result<Prepared, Error> {
         check_key(&key)?;
-        let properties = marked(entity.to_properties()?, token)?;
+        let properties = marked(properties, token)?;
         properties.check_entity(&key.partition_key, &key.row_key)?;
         let (when, etag) = condition.map_or((Condition::Any, None), split);
         let action = match self {
@@ -90,24 +109,32 @@ fn marked(properties: Properties, token: Option<Guid>) -> Result<Properties, Err
     Ok(marked.finish())
 }
 
+// Not `async`, so that what cannot be built is told where it is called.
 impl<E: Entity> Table<E> {
     /// Adds an entity that is not there. One that is there is an [`AlreadyExists`](crate::ErrorKind::AlreadyExists).
     #[doc(alias = "insert_entity")]
-    pub async fn insert(&self, entity: &E) -> Result<ETag, Error> {
-        self.put(Verb::Insert, entity, None).await
+    pub fn insert(&self, entity: &E) -> impl Future<Output = Result<ETag, Error>> {
+        const { check_written_alone::<E>() };
+        self.put(Verb::Insert, entity, None)
     }
 
     /// Sets the properties of an entity that is there; others that it has stay.
     #[doc(alias = "merge_entity")]
-    pub async fn merge(&self, entity: &E, condition: impl Into<Match>) -> Result<ETag, Error> {
-        self.put(Verb::Merge, entity, Some(condition.into())).await
+    pub fn merge(
+        &self,
+        entity: &E,
+        condition: impl Into<Match>,
+    ) -> impl Future<Output = Result<ETag, Error>> {
+        const { check_written_alone::<E>() };
+        self.put(Verb::Merge, entity, Some(condition.into()))
     }
 
     /// Sets the properties of an entity, which is inserted if it is not there.
     #[doc(alias = "insert_or_merge_entity")]
     #[doc(alias = "upsert_entity")]
-    pub async fn upsert_merge(&self, entity: &E) -> Result<ETag, Error> {
-        self.put(Verb::UpsertMerge, entity, None).await
+    pub fn upsert_merge(&self, entity: &E) -> impl Future<Output = Result<ETag, Error>> {
+        const { check_written_alone::<E>() };
+        self.put(Verb::UpsertMerge, entity, None)
     }
 
     async fn put(&self, verb: Verb, entity: &E, condition: Option<Match>) -> Result<ETag, Error> {
@@ -117,28 +144,48 @@ impl<E: Entity> Table<E> {
     }
 }
 
-impl<E: ReplaceEntity> Table<E> {
+impl<E: Entity> Table<E> {
     /// Puts an entity in the place of the one that is there: properties that it does not have are gone.
     #[doc(alias = "update_entity")]
-    pub async fn replace(&self, entity: &E, condition: impl Into<Match>) -> Result<ETag, Error> {
-        self.put(Verb::Replace, entity, Some(condition.into())).await
+    pub fn replace(
+        &self,
+        entity: &E,
+        condition: impl Into<Match>,
+    ) -> impl Future<Output = Result<ETag, Error>>
+    where
+        E: ReplaceEntity,
+    {
+        const { check_written_alone::<E>() };
+        self.put(Verb::Replace, entity, Some(condition.into()))
     }
 
     /// Puts an entity in the place of the one that is there, or inserts it.
     #[doc(alias = "insert_or_replace_entity")]
     #[doc(alias = "upsert_entity")]
-    pub async fn upsert_replace(&self, entity: &E) -> Result<ETag, Error> {
-        self.put(Verb::UpsertReplace, entity, None).await
+    pub fn upsert_replace(&self, entity: &E) -> impl Future<Output = Result<ETag, Error>>
+    where
+        E: ReplaceEntity,
+    {
+        const { check_written_alone::<E>() };
+        self.put(Verb::UpsertReplace, entity, None)
+    }
+}
+
+impl<E: Entity> Table<E> {
+    /// Deletes an entity. One that is not there is a [`NotFound`](crate::ErrorKind::NotFound).
+    #[doc(alias = "delete_entity")]
+    pub fn delete(
+        &self,
+        key: &EntityKey,
+        condition: impl Into<Match>,
+    ) -> impl Future<Output = Result<(), Error>> {
+        const { check_written_alone::<E>() };
+        let prepared = prepare_delete(key, condition.into());
+        async { self.write(&prepared?).await.map(drop) }
     }
 }
 
 impl<E> Table<E> {
-    /// Deletes an entity. One that is not there is a [`NotFound`](crate::ErrorKind::NotFound).
-    #[doc(alias = "delete_entity")]
-    pub async fn delete(&self, key: &EntityKey, condition: impl Into<Match>) -> Result<(), Error> {
-        self.write(&prepare_delete(key, condition.into())?).await.map(drop)
-    }
-
     pub(super) async fn write(&self, prepared: &Prepared) -> Result<Option<ETag>, Error> {
         let Prepared { change, etag, .. } = prepared;
         let call = Call::Change { table: self.name.to_string(), change: change.clone() };

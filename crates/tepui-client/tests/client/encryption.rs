@@ -109,8 +109,7 @@ async fn transactions_and_queries() {
     transaction.plain().insert(&DynamicEntity::new("Sales", "department")).unwrap();
     transaction.commit().await.unwrap();
     let rows = Salary::rows_between_id(2, 5).unwrap();
-    let found =
-        table.query().partition("Sales").filter(rows.filter("RowKey")).page_size(3).all().await.unwrap();
+    let found = table.partition("Sales").rows(rows).page_size(3).all().await.unwrap();
     assert_eq!(
         found.iter().map(|found| found.entity.clone()).collect::<Vec<_>>(),
         (2..=5).map(salary).collect::<Vec<_>>()
@@ -119,7 +118,7 @@ async fn transactions_and_queries() {
     let many = table.get_many(keys).await.unwrap();
     let many: Vec<_> = many.into_iter().map(|found| found.map(|found| found.entity)).collect();
     assert_eq!(many, [Some(salary(3)), None, Some(salary(1))]);
-    let few = table.query().partition("Sales").page_size(2).take(3).all().await.unwrap();
+    let few = table.partition("Sales").page_size(2).take(3).all().await.unwrap();
     assert_eq!(few.len(), 3);
 
     let mut transaction = table.transaction("Sales").unwrap();
@@ -128,13 +127,13 @@ async fn transactions_and_queries() {
     transaction.replace(&Salary { amount: 8, ..first.entity.clone() }, first).await.unwrap();
     transaction.delete(&key(9), Match::Any).unwrap();
     transaction.commit().await.unwrap();
-    let amounts = table.query().partition("Sales").take(2).all().await.unwrap();
+    let amounts = table.partition("Sales").take(2).all().await.unwrap();
     assert_eq!(amounts.iter().map(|found| found.amount).collect::<Vec<_>>(), [7, 8]);
-    let parts = table.of::<Amount>().query().partition("Sales").select(Amount::PROPERTIES.to_vec());
-    let parts = parts.filter(Salary::rows_between_id(5, 5).unwrap().filter("RowKey")).all().await.unwrap();
+    let parts = table.of::<Amount>().partition("Sales").select(Amount::PROPERTIES.to_vec());
+    let parts = parts.rows(Salary::rows_between_id(5, 5).unwrap()).all().await.unwrap();
     assert_eq!(parts[0].entity, Amount { department: "Sales".to_owned(), id: 5, amount: 5000 });
     // The department is not encrypted.
-    let error = table.query().partition("Sales").all().await.unwrap_err();
+    let error = table.partition("Sales").all().await.unwrap_err();
     assert!(error.to_string().contains("not encrypted"), "{error}");
 }
 
@@ -153,7 +152,7 @@ async fn projections_bring_what_decrypts_them() {
     let policy = Policy::new(aes("k1", 1)).encrypt(["Secret", "Other"]);
     let (_server, _, table) = dynamic(policy).await;
     table.insert(&person("1")).await.unwrap();
-    let found = table.query().partition("p").select(["Secret"]).select(["Name"]).all().await.unwrap();
+    let found = table.partition("p").select(["Secret"]).select(["Name"]).all().await.unwrap();
     assert_eq!(found[0].get("Secret"), Some(&7_i64.into()));
     assert_eq!(found[0].get("Name"), Some(&"1".into()));
     assert_eq!(found[0].iter().count(), 2);
@@ -164,10 +163,10 @@ async fn encrypted_properties_are_not_compared() {
     let policy = Policy::new(aes("k1", 1)).encrypt(["Secret"]);
     let (_server, _, table) = dynamic(policy).await;
     table.insert(&person("1")).await.unwrap();
-    let query = || table.query().partition("p");
-    assert_eq!(query().filter(property("Age").gt(30)).all().await.unwrap().len(), 1);
+    let query = || table.partition("p");
+    assert_eq!(query().scan().filter(property("Age").gt(30)).all().await.unwrap().len(), 1);
     let hidden = tepui_client::filter::any([property("Age").gt(30), property("Secret").eq(7_i64)]);
-    assert_eq!(query().filter(hidden).all().await.unwrap_err().kind(), ErrorKind::Refused);
+    assert_eq!(query().scan().filter(hidden).all().await.unwrap_err().kind(), ErrorKind::Refused);
 }
 
 #[tokio::test]
@@ -302,6 +301,6 @@ async fn calls_can_be_spawned() {
     table.insert(&salary(1)).await.unwrap();
     let (one, two, three) = (table.clone(), table.clone(), table.clone());
     assert!(tokio::spawn(async move { one.get_many([key(1)]).await.is_ok() }).await.unwrap());
-    assert!(tokio::spawn(async move { two.query().partition("Sales").all().await.is_ok() }).await.unwrap());
+    assert!(tokio::spawn(async move { two.partition("Sales").all().await.is_ok() }).await.unwrap());
     assert!(tokio::spawn(async move { three.rotate_all(None).await.is_ok() }).await.unwrap());
 }

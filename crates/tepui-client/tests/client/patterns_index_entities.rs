@@ -49,7 +49,7 @@ async fn ids(index: &impl ListIndex<Employee>, name: &str) -> Vec<u32> {
 /// Each list is the set of entities with its value, no more and no less.
 async fn check(index: &impl ListIndex<Employee>, table: &Table<Employee>) {
     let rows = Employee::rows_between_id(0, 999_999).unwrap();
-    let all = table.query().partition("Sales").filter(rows.filter("RowKey")).all().await.unwrap();
+    let all = table.query().partition("Sales").rows(rows).all().await.unwrap();
     let mut expected: BTreeMap<&str, BTreeSet<String>> = NAMES.map(|name| (name, BTreeSet::new())).into();
     for employee in &all {
         if let Some(name) = employee.listed_under() {

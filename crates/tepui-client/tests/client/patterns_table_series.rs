@@ -107,7 +107,7 @@ async fn a_span_is_read_in_the_order_of_its_tables() {
     server
         .fault(r#"{"operation":"QueryEntities","nth":3,"count":100,"error":{"code":"InvalidInput"}}"#)
         .await;
-    let mut stream = logins.stream(now.saturating_sub(30 * DAY), now, |query| query).await.unwrap();
+    let mut stream = logins.stream(now.saturating_sub(30 * DAY), now, |query| query.scan()).await.unwrap();
     let error = loop {
         match stream.next_entity().await {
             Ok(entity) => assert!(entity.is_some(), "it ended without an error"),

@@ -40,7 +40,7 @@ async fn entities_grow_and_shrink() {
     }
     let read = entities.get(&key("1")).await.unwrap().unwrap();
     entities.delete(&key("1"), &read).await.unwrap();
-    assert_eq!(table.query().all().await.unwrap(), []);
+    assert_eq!(table.scan().all().await.unwrap(), []);
     assert_eq!(entities.get(&key("a~00")).await.unwrap_err().kind(), ErrorKind::KeyInvalid);
 }
 

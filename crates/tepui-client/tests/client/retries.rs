@@ -94,7 +94,7 @@ async fn many_requests_at_a_time_share_the_connections() {
     for task in tasks {
         task.await.unwrap().unwrap();
     }
-    assert_eq!(table.query().all().await.unwrap().len(), 64);
+    assert_eq!(table.scan().all().await.unwrap().len(), 64);
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn requests_to_a_busy_partition_get_through() {
     for task in tasks {
         task.await.unwrap().unwrap();
     }
-    assert_eq!(table.query().all().await.unwrap().len(), 100);
+    assert_eq!(table.scan().all().await.unwrap().len(), 100);
 }
 
 /// Nobody answers on this port; the clock is paused, so that what is measured are the waits alone.

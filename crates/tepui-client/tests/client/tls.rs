@@ -81,7 +81,7 @@ async fn a_service_with_a_certificate_of_a_trusted_authority() {
             table.insert(&entity(&row.to_string(), row)).await.unwrap();
         }
         assert!(table.get(&key("7")).await.unwrap().is_some());
-        assert_eq!(table.query().all().await.unwrap().len(), 20);
+        assert_eq!(table.scan().all().await.unwrap().len(), 20);
         assert_eq!(server.secured.load(Ordering::Relaxed), number + 1, "the connection is used again");
     }
 }

@@ -1,11 +1,39 @@
-//! Kinds of entities in one table, told apart by how their keys begin. Some of it runs when code is compiled.
+//! Kinds of entities in one table, told apart by how their keys begin or by their `EntityType`. Some of it runs when code is compiled.
 
 use super::TypedEntity;
-use crate::{EntityKey, Error};
+use super::version::{StoredVersion, stored_version};
+use crate::{EntityKey, Error, StoredEntity};
 
+/// Whether what was read is of this type: by how its keys begin, and by what its `EntityType` says. A newer version is not,
+/// because the type does not know what is in it. `needs_kind`: keys do not tell.
 #[doc(hidden)]
-pub fn is_of<E: TypedEntity>(key: &EntityKey) -> bool {
-    key.partition_key.starts_with(E::PARTITION_PREFIX) && key.row_key.starts_with(E::ROW_PREFIX)
+pub fn is_of<E: TypedEntity>(stored: &StoredEntity, needs_kind: bool) -> bool {
+    let key = &stored.key;
+    let begins = key.partition_key.starts_with(E::PARTITION_PREFIX) && key.row_key.starts_with(E::ROW_PREFIX);
+    begins
+        && (E::KIND.is_empty()
+            || match stored_version(&stored.properties) {
+                StoredVersion::Of { kind, version } => kind == E::KIND && version <= E::VERSION,
+                StoredVersion::Unsaid => !needs_kind,
+                StoredVersion::Unreadable => false,
+            })
+}
+
+/// Whether `EntityType` tells them apart.
+#[doc(hidden)]
+pub const fn is_different_kind<A: TypedEntity, B: TypedEntity>() -> bool {
+    let (a, b) = (A::KIND.as_bytes(), B::KIND.as_bytes());
+    if a.is_empty() || b.is_empty() || a.len() != b.len() {
+        return !a.is_empty() && !b.is_empty();
+    }
+    let mut index = 0;
+    while index < a.len() {
+        if a[index] != b[index] {
+            return true;
+        }
+        index += 1;
+    }
+    false
 }
 
 #[doc(hidden)]

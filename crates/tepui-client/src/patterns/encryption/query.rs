@@ -4,49 +4,82 @@ use super::at_once::several_at_once;
 use super::metadata::{DETAILS, LIST};
 use super::table::Sealed;
 use super::{EncryptedEntity, EncryptedTable};
-use crate::{Continuation, Error, ErrorKind, Explanation, Filter, Page, Query, Versioned};
+use crate::key::KeyRange;
+use crate::table::Scan;
+use crate::{Continuation, Error, ErrorKind, Explanation, Filter, Page, Versioned};
 use std::fmt;
+use std::marker::PhantomData;
 
-/// A query for encrypted entities. Only what is not encrypted can be compared.
+/// A query for the rows of one partition, by their keys.
+#[derive(Debug, Clone, Copy)]
+pub struct ByKeys;
+
+/// A query that reads more than it returns. It can have a filter.
+#[derive(Debug, Clone, Copy)]
+pub struct Scanning;
+
+/// A query for encrypted entities. Only what is not encrypted can be compared, and only after it was said that the query
+/// is a scan.
 ///
-/// ```no_run
-/// # use tepui_client::{DynamicEntity, Error, patterns::encryption::EncryptedTable};
-/// # async fn example(people: EncryptedTable<DynamicEntity>) -> Result<(), Error> {
-/// let mut pages = people.query().partition("Sales").select(["Salary"]).pages();
-/// while let Some(page) = pages.next_page().await? {
-///     println!("{} entities", page.entities.len());
+/// ```
+/// # use tepui_client::DynamicEntity;
+/// # use tepui_client::patterns::encryption::{AesKey, Policy};
+/// # tepui_client_testing::run_with_table(async |people| {
+/// let people = people.encrypted(Policy::new(AesKey::new("2026-11", &[7; 32])?).names(["Salary"]));
+/// for (row, age) in [("1", 34), ("2", 28)] {
+///     people.insert(&DynamicEntity::new("Sales", row).with("Age", age).with("Salary", 71_000)).await?;
 /// }
-/// # Ok(())
-/// # }
+/// let all = people.partition("Sales").select(["Salary"]).all().await?;
+/// assert_eq!(all[1].get("Salary"), Some(&71_000.into()));
+/// let older = people.partition("Sales").scan().filter(tepui_client::filter::property("Age").gt(30)).all().await?;
+/// assert_eq!(older.len(), 1);
+/// # Ok(()) });
 /// ```
 #[must_use]
-pub struct EncryptedQuery<E> {
+pub struct EncryptedQuery<E, S = ByKeys> {
     table: EncryptedTable<E>,
-    query: Query<Sealed>,
+    query: Scan<Sealed>,
     /// What was asked for; empty: all.
     selected: Vec<String>,
     filters: Vec<Filter>,
     take: Option<usize>,
+    state: PhantomData<S>,
+}
+
+impl<E: EncryptedEntity> EncryptedTable<E> {
+    /// A query for rows of a partition.
+    pub fn partition(&self, partition_key: impl Into<String>) -> EncryptedQuery<E> {
+        EncryptedQuery::new(self.clone(), self.table.query().partition(partition_key).scan())
+    }
+
+    /// Everything in the table, to be filtered.
+    pub fn scan(&self) -> EncryptedQuery<E, Scanning> {
+        EncryptedQuery::new(self.clone(), self.table.query().scan())
+    }
 }
 
 impl<E: EncryptedEntity> EncryptedQuery<E> {
-    pub(super) fn new(table: EncryptedTable<E>) -> Self {
-        let query = table.table.query();
-        Self { table, query, selected: Vec::new(), filters: Vec::new(), take: None }
-    }
-
-    /// Only of this partition.
-    pub fn partition(mut self, partition_key: impl Into<String>) -> Self {
-        self.query = self.query.partition(partition_key);
+    /// Only those with a row key in this range.
+    pub fn rows(mut self, rows: KeyRange) -> Self {
+        if !rows.is_all() {
+            self.query = self.query.filter(rows.filter("RowKey"));
+        }
         self
     }
 
     /// Only those whose row key begins like this.
-    pub fn row_prefix(mut self, prefix: &str) -> Self {
-        self.query = self.query.row_prefix(prefix);
-        self
+    pub fn row_prefix(self, prefix: &str) -> Self {
+        self.rows(KeyRange::prefix(prefix))
     }
 
+    /// Reads the rows so far, and returns those that a filter finds.
+    pub fn scan(self) -> EncryptedQuery<E, Scanning> {
+        let Self { table, query, selected, filters, take, state: _ } = self;
+        EncryptedQuery { table, query, selected, filters, take, state: PhantomData }
+    }
+}
+
+impl<E: EncryptedEntity> EncryptedQuery<E, Scanning> {
     /// Only those that meet the condition, and all that were given before. Properties that are known to be encrypted are refused
     /// when the query is carried out.
     pub fn filter(mut self, filter: Filter) -> Self {
@@ -54,15 +87,21 @@ impl<E: EncryptedEntity> EncryptedQuery<E> {
         self.query = self.query.filter(filter);
         self
     }
+}
+
+impl<E: EncryptedEntity, S> EncryptedQuery<E, S> {
+    fn new(table: EncryptedTable<E>, query: Scan<Sealed>) -> Self {
+        Self { table, query, selected: Vec::new(), filters: Vec::new(), take: None, state: PhantomData }
+    }
 
     /// Only these properties, and what it takes to decrypt them. The keys and the timestamp are always there.
-    pub fn select<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+    pub fn select<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         let is_first = self.selected.is_empty();
         let before = self.selected.len();
         self.selected.extend(names.into_iter().map(Into::into));
         let new = self.selected.iter().skip(before).cloned();
         let needed = [DETAILS, LIST].into_iter().map(str::to_owned).filter(|_| is_first);
-        self.query = self.query.select(new.chain(needed));
+        self.query = self.query.select_names(new.chain(needed));
         self
     }
 
@@ -100,7 +139,7 @@ impl<E: EncryptedEntity> EncryptedQuery<E> {
     }
 
     /// All pages, one after the other.
-    pub fn pages(self) -> EncryptedPages<E> {
+    pub fn pages(self) -> EncryptedPages<E, S> {
         EncryptedPages { query: Some(self) }
     }
 
@@ -156,12 +195,12 @@ fn first_name<'a>(filter: &'a Filter, holds: &impl Fn(&str) -> bool) -> Option<&
 
 /// The pages of a query, each asked for when it is wanted. Ends after an error; to go on, resume from the page before.
 #[must_use]
-pub struct EncryptedPages<E> {
+pub struct EncryptedPages<E, S = ByKeys> {
     /// For the next page.
-    query: Option<EncryptedQuery<E>>,
+    query: Option<EncryptedQuery<E, S>>,
 }
 
-impl<E: EncryptedEntity> EncryptedPages<E> {
+impl<E: EncryptedEntity, S> EncryptedPages<E, S> {
     /// The next page; `None` after the last.
     pub async fn next_page(&mut self) -> Result<Option<Page<E>>, Error> {
         let Some(query) = self.query.take().filter(|query| query.take != Some(0)) else { return Ok(None) };
@@ -171,13 +210,13 @@ impl<E: EncryptedEntity> EncryptedPages<E> {
     }
 }
 
-impl<E> fmt::Debug for EncryptedPages<E> {
+impl<E, S> fmt::Debug for EncryptedPages<E, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("EncryptedPages").field(&self.query).finish()
     }
 }
 
-impl<E> fmt::Debug for EncryptedQuery<E> {
+impl<E, S> fmt::Debug for EncryptedQuery<E, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EncryptedQuery").field("query", &self.query).finish_non_exhaustive()
     }

@@ -56,7 +56,7 @@ impl<E> EncryptedTable<E> {
     /// The same for all entities that meet the condition, or for all there are. They are read page by page, keys and wrapped
     /// keys only. After an error, or to be sure, do it again: what is done is passed over.
     pub async fn rotate_all(&self, filter: Option<Filter>) -> Result<RotationReport, Error> {
-        let mut query = self.table.query().select([DETAILS]);
+        let mut query = self.table.query().scan().select_names([DETAILS]);
         if let Some(filter) = filter {
             query = query.filter(filter);
         }
@@ -83,7 +83,7 @@ impl<E> EncryptedTable<E> {
 
     async fn details_of(&self, key: &EntityKey) -> Result<Option<Versioned<Sealed>>, Error> {
         let equals = |name: &str, value: &str| crate::filter::property(name).eq(value);
-        let query = self.table.query().select([DETAILS]).take(1);
+        let query = self.table.query().scan().select_names([DETAILS]).take(1);
         let query = query.filter(equals("PartitionKey", &key.partition_key));
         let found = query.filter(equals("RowKey", &key.row_key)).all().await?;
         Ok(found.into_iter().next())

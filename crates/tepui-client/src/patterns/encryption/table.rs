@@ -2,7 +2,7 @@
 
 use super::at_once::several_at_once;
 use super::cipher::Place;
-use super::{EncryptedEntity, EncryptedQuery, EncryptedTransaction, Policy, ReplaceEncryptedEntity};
+use super::{EncryptedEntity, EncryptedTransaction, Policy, ReplaceEncryptedEntity};
 use crate::entity::Properties;
 use crate::random;
 use crate::{
@@ -130,11 +130,6 @@ impl<E: EncryptedEntity> EncryptedTable<E> {
             None => Ok(None),
         };
         several_at_once(found, open).await.into_iter().collect()
-    }
-
-    /// A query for all entities, to be narrowed.
-    pub fn query(&self) -> EncryptedQuery<E> {
-        EncryptedQuery::new(self.clone())
     }
 
     /// Adds an entity that is not there. One that is there is an [`AlreadyExists`](ErrorKind::AlreadyExists).

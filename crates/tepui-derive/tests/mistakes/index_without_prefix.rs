@@ -1,0 +1,14 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "People", closed)]
+#[key(partition = "{department}", row = "empid_{id:06}")]
+#[index(by_email, row = "{email}")]
+struct Employee {
+    department: String,
+    id: u32,
+    email: String,
+    name: Option<String>,
+}
+
+fn main() {}

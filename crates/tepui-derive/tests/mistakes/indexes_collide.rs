@@ -1,0 +1,15 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "People", closed)]
+#[key(partition = "{department}", row = "empid_{id:06}")]
+#[index(by_email, row = "e_{email}")]
+#[index(by_id, row = "e_{id:06}")]
+struct Employee {
+    department: String,
+    id: u32,
+    email: String,
+    name: Option<String>,
+}
+
+fn main() {}

@@ -1,0 +1,18 @@
+use tepui_client::{Entity, Projection};
+
+#[derive(Entity)]
+#[entity(table = "People")]
+#[key(partition = "{department}", row = "empid_{id:06}")]
+struct Employee {
+    department: String,
+    id: u32,
+    email: String,
+    age: Option<i32>,
+}
+
+#[derive(Projection)]
+struct Age {
+    age: Option<i32>,
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use tepui_client::PropertyEnum;
+
+#[derive(PropertyEnum)]
+enum Status {
+    Hired,
+    #[property("Hired")]
+    Left,
+}
+
+fn main() {}

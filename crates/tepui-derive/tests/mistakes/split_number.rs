@@ -1,0 +1,12 @@
+use tepui_client::Entity;
+
+#[derive(Entity)]
+#[entity(table = "People")]
+#[key(partition = "all", row = "{id:06}")]
+struct Employee {
+    id: u32,
+    #[split]
+    age: i32,
+}
+
+fn main() {}
