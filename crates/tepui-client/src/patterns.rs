@@ -2,5 +2,7 @@
 //!
 //! | The guide's section | Module |
 //! | --- | --- |
+//! | Eventually consistent transactions | [`outbox`] |
 
 pub mod copies;
+pub mod outbox;

@@ -7,12 +7,14 @@
 //! | `query.rs`, `stream.rs` | queries: pages and streams |
 //! | `continuation.rs` | where a query goes on, as a text |
 //! | `transaction.rs` | changes of one partition, together or not at all |
+//! | `service_time.rs` | what time it is for the service |
 //! | `bulk.rs` | many changes, each with an outcome of its own |
 
 mod bulk;
 mod continuation;
 mod modify;
 mod query;
+mod service_time;
 mod stream;
 mod transaction;
 mod write;
@@ -136,6 +138,13 @@ impl<E> Table<E> {
             writes_tokens: self.writes_tokens,
             entity: PhantomData,
         }
+    }
+
+    /// Another table of the same account, with entities of the same type.
+    pub(crate) fn beside(&self, name: &str) -> Result<Self, Error> {
+        let name =
+            TableName::parse(name).map_err(|error| Error::from(error).with_kind(ErrorKind::KeyInvalid))?;
+        Ok(Self { name: Arc::from(name.as_str()), ..self.clone() })
     }
 
     /// The same table, with so much time for each call. It is also told to the service.

@@ -7,6 +7,7 @@ mod connections;
 mod credentials;
 mod entities;
 mod lost_answers;
+mod outbox;
 mod queries;
 mod queues;
 mod retries;
