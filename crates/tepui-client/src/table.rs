@@ -270,7 +270,7 @@ fn stored(entity: RemoteEntity, asked: Option<&EntityKey>) -> Result<StoredEntit
 }
 
 /// Whether keys can be those of an entity.
-fn check_key(key: &EntityKey) -> Result<(), Error> {
+pub(crate) fn check_key(key: &EntityKey) -> Result<(), Error> {
     let invalid = |error: Error| error.with_kind(ErrorKind::KeyInvalid);
     check_key_characters(&key.partition_key, &key.row_key).map_err(|error| invalid(error.into()))?;
     key.check_lengths().map_err(|error| invalid(error.into()))

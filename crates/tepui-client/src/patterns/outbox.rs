@@ -61,18 +61,10 @@
 //!     }
 //! }
 //!
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! # let server = tepui_server::Server::start(tepui_server::config::Config {
-//! #     in_memory: true, table_port: 0, queue_port: 0, blob_port: 0, ..Default::default()
-//! # }).await.unwrap();
-//! # let address = |index: usize| server.addresses()[index].1;
-//! # let account = tepui_client::Account::from_connection_string(&format!(
-//! #     "{};TableEndpoint=http://{}/devstoreaccount1;QueueEndpoint=http://{}/devstoreaccount1",
-//! #     "AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
-//! #     server.addresses().iter().find(|(name, _)| format!("{name:?}") == "Table").unwrap().1,
-//! #     server.addresses().iter().find(|(name, _)| format!("{name:?}") == "Queue").unwrap().1,
-//! # ))?;
-//! # tokio::spawn(server.run(std::future::pending()));
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doc/account.rs"));
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let account = account().await;
 //! let staff = account.table_of::<Employee>()?;
 //! let queue = account.queue("staff")?;
 //! # staff.create().await?;
@@ -86,8 +78,10 @@
 //! // In some other process, for authors that did not come to the end.
 //! let worker = Worker::of(&outbox);
 //! worker.drain().await?;
-//! # Ok::<(), Error>(())
-//! # }).unwrap();
+//! let entries = account.table("Staff")?;
+//! assert!(entries.get(&EntityKey::new("email", "cao@contoso.com")).await?.is_some());
+//! # Ok(())
+//! # }
 //! ```
 
 mod apply;
@@ -101,10 +95,11 @@ mod sweep;
 mod worker;
 
 pub use follow::{BoxFuture, Followed, Follower, Seen};
-pub(crate) use follow::{is_changed, write};
+pub(crate) use follow::{COPIES, Next, is_changed, next_copy, write};
 pub use message::Place;
+pub(crate) use message::ascii;
 pub use poison::Poisoned;
-pub(crate) use rows::{COPIED_FROM, MARKER_PREFIX, Row, TOMBSTONE_PREFIX, entity_of, is_own_property};
+pub(crate) use rows::{Row, entity_of, is_own_property};
 pub use sweep::Swept;
 pub use worker::{Worked, Worker};
 
@@ -230,10 +225,6 @@ impl<E> Outbox<E> {
     pub(crate) fn rows(&self) -> &Table<Row> {
         &self.rows
     }
-
-    pub(crate) fn followers(&self) -> &[Arc<dyn Follower<E>>] {
-        &self.followers
-    }
 }
 
 impl<E: Entity + Sync + 'static> Outbox<E> {
@@ -264,6 +255,15 @@ impl<E: Entity + Sync + 'static> Outbox<E> {
         let gone = |before: &Primary| before.matching(&condition).map(|_| None);
         let committed = self.change(key, gone).await?;
         Ok(Committed { etag: None, ..committed })
+    }
+
+    /// Writes an entity as it is, so that all that follows from it is written again.
+    pub(crate) async fn write_again(&self, key: &EntityKey) -> Result<Committed, Error> {
+        let same = |before: &Primary| {
+            let row = before.matching(&Match::Any)?;
+            Ok(Some(After::new(row.properties.clone())))
+        };
+        self.change(key, same).await
     }
 
     /// The keys and properties of an entity, refused if it could not be deleted later.

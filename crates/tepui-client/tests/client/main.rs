@@ -6,6 +6,7 @@ mod blobs;
 mod connections;
 mod credentials;
 mod entities;
+mod followers;
 mod lost_answers;
 mod outbox;
 mod queries;

@@ -222,7 +222,7 @@ async fn two_entities_that_want_the_same_copy_are_told() {
     assert_eq!((worked.failed, worked.poisoned), (3, 1));
     let poisoned = worker.poisoned(Duration::from_secs(60)).await.unwrap();
     assert_eq!(poisoned.len(), 1);
-    assert_eq!(poisoned[0].reason, "it failed 3 times");
+    assert_eq!(poisoned[0].reason, "it was tried 3 times and never done");
     assert!(poisoned[0].first_error.as_deref().unwrap().contains("two entities want the same copy"));
     // Once the reason is gone it can go back.
     outbox.modify(&key(1), |one| one.email = "b".to_owned()).await.unwrap();

@@ -9,6 +9,7 @@ use super::rows::{
 use super::{Committed, Outbox};
 use crate::entity::Properties;
 use crate::patterns::copies::CopyRow;
+use crate::table::check_key;
 use crate::{
     ETag, Entity, EntityKey, Error, ErrorKind, Match, Message, PutMessage, Transaction, Value, Versioned,
 };
@@ -174,6 +175,8 @@ impl<E: Entity + Sync + 'static> Outbox<E> {
         for follower in &self.followers {
             for entity in [old, new].into_iter().flatten() {
                 for place in follower.places(entity)? {
+                    // What can never be followed must not be committed.
+                    check_key(&place.key)?;
                     let named = (follower.name().to_owned(), place);
                     if !places.contains(&named) {
                         places.push(named);

@@ -5,7 +5,7 @@ use super::rows::{DELETED, FORMER, PRIMARY_PARTITION, PRIMARY_ROW, Row, VERSION,
 use super::rows::{MOVING_TO, entity_of};
 use crate::entity::Properties;
 use crate::patterns::copies::{Copies, CopyRow};
-use crate::{EntityKey, Error, ErrorKind, Match, Table, Value, Versioned};
+use crate::{Entity, EntityKey, Error, ErrorKind, Match, Table, Value, Versioned};
 use serde_json::{Value as Json, json};
 use std::pin::Pin;
 
@@ -73,14 +73,15 @@ pub(crate) fn is_changed(error: &Error) -> bool {
     }
 }
 
+/// The name of what follows by [`Copies`].
+pub(crate) const COPIES: &str = "copies";
+
 /// The rows that [`Copies`] says, elsewhere than in the partition of the entity.
 pub(crate) struct FollowingCopies<E> {
     table: Table<E>,
 }
 
 impl<E: Copies> FollowingCopies<E> {
-    pub(crate) const NAME: &str = "copies";
-
     pub(crate) fn new(table: Table<E>) -> Self {
         Self { table }
     }
@@ -110,50 +111,78 @@ impl<E: Copies> FollowingCopies<E> {
         Ok(elsewhere.into_iter().find(here).map(|copy| copy.properties))
     }
 
-    /// What another entity, whose copy is at a place, says to that now: `None` if it wants it to be there, or else its version.
-    async fn version_if_released(&self, holder: &Holder, place: &Place) -> Result<Option<i64>, Error> {
-        let table = self.table.of::<Row>();
-        if let Some(row) = table.get(&holder.primary).await? {
-            let is_leaving = row.text(MOVING_TO).is_some();
-            if !is_leaving && self.wanted(Some(&entity_of(&row)?), place)?.is_some() {
-                return Ok(None);
-            }
-            return Ok(Some(row.version().unwrap_or(holder.version).max(holder.version)));
-        }
-        let tombstone = table.get(&tombstone_key(&holder.primary)).await?;
-        let version = tombstone.and_then(|row| row.version());
-        Ok(Some(version.unwrap_or(holder.version).max(holder.version)))
-    }
-
     async fn bring(&self, place: &Place, seen: &Seen<E>) -> Result<Followed, Error> {
         let table = self.table_of(place)?;
-        let wanted = self.wanted(seen.entity.as_ref(), place)?;
+        let wanted = |entity: Option<&E>| self.wanted(entity, place);
         let stored = table.get(&place.key).await?;
-        let mut current = stored.as_ref().map(|row| Holder::of(row)).transpose()?;
-        if let Some(holder) = &mut current
-            && holder.primary != seen.key
-            && !holder.is_tombstone
-            && wanted.is_some()
-        {
-            match self.version_if_released(holder, place).await? {
-                Some(version) => (holder.version, holder.is_tombstone) = (version, true),
-                None => return Err(taken_twice(place, &holder.primary, &seen.key)),
-            }
+        match next_copy(&self.table, &place.key, stored.as_ref(), seen, &wanted).await? {
+            Next::Keep => Ok(Followed::Done),
+            Next::Later => Ok(Followed::Later),
+            Next::Write(row) => Followed::of_write(write(&table, &row, stored.as_ref()).await),
         }
-        let next = match decide(current.as_ref(), &seen.key, seen.version, wanted.is_some()) {
-            Decision::Keep => return Ok(Followed::Done),
-            Decision::Later => return Ok(Followed::Later),
-            Decision::Write(next) => next,
-        };
-        // If it is still somebody else's, only the note of our version is new.
-        let properties = match (&wanted, &stored) {
-            (Some(wanted), _) if next.primary == seen.key => wanted.clone(),
-            (_, Some(stored)) if next.primary != seen.key => stored.properties.clone(),
-            _ => Properties::default(),
-        };
-        let row = next.to_row(place.key.clone(), &properties)?;
-        Followed::of_write(write(&table, &row, stored.as_ref()).await)
     }
+}
+
+/// What is to be done about a copy.
+pub(crate) enum Next {
+    Keep,
+    Later,
+    Write(Row),
+}
+
+/// What an entity wants a copy to be; `None`: it does not want it.
+pub(crate) type Wanted<'a, E> = dyn Fn(Option<&E>) -> Result<Option<Properties>, Error> + Sync + 'a;
+
+/// What the copy with this key, of which `stored` was read, becomes for an entity of `primaries`.
+pub(crate) async fn next_copy<E: Entity>(
+    primaries: &Table<E>,
+    key: &EntityKey,
+    stored: Option<&Versioned<Row>>,
+    seen: &Seen<E>,
+    wanted_by: &Wanted<'_, E>,
+) -> Result<Next, Error> {
+    let wanted = wanted_by(seen.entity.as_ref())?;
+    let mut current = stored.map(|row| Holder::of(row)).transpose()?;
+    if let Some(holder) = &mut current
+        && holder.primary != seen.key
+        && !holder.is_tombstone
+        && wanted.is_some()
+    {
+        match version_if_released(&primaries.of(), holder, wanted_by).await? {
+            Some(version) => (holder.version, holder.is_tombstone) = (version, true),
+            None => return Err(taken_twice(key, &holder.primary, &seen.key)),
+        }
+    }
+    let next = match decide(current.as_ref(), &seen.key, seen.version, wanted.is_some()) {
+        Decision::Keep => return Ok(Next::Keep),
+        Decision::Later => return Ok(Next::Later),
+        Decision::Write(next) => next,
+    };
+    // If it is still somebody else's, only the note of our version is new.
+    let properties = match (wanted, stored) {
+        (Some(wanted), _) if next.primary == seen.key => wanted,
+        (_, Some(stored)) if next.primary != seen.key => stored.properties.clone(),
+        _ => Properties::default(),
+    };
+    Ok(Next::Write(next.to_row(key.clone(), &properties)?))
+}
+
+/// What another entity, whose copy it is, says to that now: `None` if it wants it to be there, or else its version.
+async fn version_if_released<E: Entity>(
+    primaries: &Table<Row>,
+    holder: &Holder,
+    wanted_by: &Wanted<'_, E>,
+) -> Result<Option<i64>, Error> {
+    if let Some(row) = primaries.get(&holder.primary).await? {
+        let is_leaving = row.text(MOVING_TO).is_some();
+        if !is_leaving && wanted_by(Some(&entity_of(&row)?))?.is_some() {
+            return Ok(None);
+        }
+        return Ok(Some(row.version().unwrap_or(holder.version).max(holder.version)));
+    }
+    let tombstone = primaries.get(&tombstone_key(&holder.primary)).await?;
+    let version = tombstone.and_then(|row| row.version());
+    Ok(Some(version.unwrap_or(holder.version).max(holder.version)))
 }
 
 /// Over what was read, and nothing else.
@@ -168,10 +197,10 @@ pub(crate) async fn write(
     }
 }
 
-fn taken_twice(place: &Place, holder: &EntityKey, other: &EntityKey) -> Error {
+fn taken_twice(copy: &EntityKey, holder: &EntityKey, other: &EntityKey) -> Error {
     let text = |key: &EntityKey| format!("{:?} {:?}", key.partition_key, key.row_key);
-    let (place, holder, other) = (text(&place.key), text(holder), text(other));
-    let message = format!("two entities want the same copy {place}: {holder} has it, {other} wants it");
+    let (copy, holder, other) = (text(copy), text(holder), text(other));
+    let message = format!("two entities want the same copy {copy}: {holder} has it, {other} wants it");
     Error::new(ErrorKind::Conflict, message)
 }
 
@@ -282,7 +311,7 @@ fn decide(current: Option<&Holder>, primary: &EntityKey, version: i64, is_wanted
 
 impl<E: Copies + Sync + 'static> Follower<E> for FollowingCopies<E> {
     fn name(&self) -> &str {
-        Self::NAME
+        COPIES
     }
 
     fn places(&self, entity: &E) -> Result<Vec<Place>, Error> {

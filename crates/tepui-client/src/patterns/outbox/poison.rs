@@ -24,7 +24,7 @@ pub struct Poisoned {
     /// The id of the message that failed.
     pub original_id: String,
     pub reason: String,
-    /// What went wrong the first time.
+    /// What went wrong the first time. `None` if no worker has lived to tell.
     pub first_error: Option<String>,
     /// The text of the message that failed.
     pub text: String,
@@ -81,7 +81,8 @@ pub(super) async fn put_task(worker: &Worker, message: &mut Message, task: &mut 
     let note = task.to_text()?;
     worker.queue.update(message, worker.lease, Some(&note)).await?;
     let attempts = message.dequeue_count.saturating_sub(1);
-    let header = header(message, &format!("it failed {attempts} times"), task.first_error.as_deref());
+    let reason = format!("it was tried {attempts} times and never done");
+    let header = header(message, &reason, task.first_error.as_deref());
     let original = Task { is_poisoned: false, first_error: None, ..task.clone() };
     let text = ascii(&json!({ "poison": header, "task": original.to_json() }));
     put_aside(worker, message, text, was_begun).await

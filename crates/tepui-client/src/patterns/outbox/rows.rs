@@ -19,8 +19,6 @@ pub(crate) const FORMER: &str = "_Former";
 pub(crate) const MOVING_TO: &str = "_MovingTo";
 pub(crate) const MOVE: &str = "_Move";
 pub(crate) const STATE: &str = "_State";
-/// Of which entity, and which version of it, copied properties are.
-pub(crate) const COPIED_FROM: &str = "_CopiedFrom";
 
 pub(crate) const COMMITTED: &str = "committed";
 pub(crate) const ABORTED: &str = "aborted";
@@ -29,7 +27,6 @@ pub(crate) const TOMBSTONE_PREFIX: &str = "~deleted_";
 
 pub(crate) fn is_own_property(name: &str) -> bool {
     [VERSION, DELETED, PRIMARY_PARTITION, PRIMARY_ROW, FORMER, MOVING_TO, MOVE, STATE].contains(&name)
-        || name.starts_with(COPIED_FROM)
 }
 
 /// A row with all its properties, those of the protocol among them.

@@ -19,16 +19,6 @@ const LONGEST_POLL: Duration = Duration::from_secs(30);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
 
 /// Takes the messages of a queue and does what their authors have left. Any number may run at a time, in any number of processes.
-///
-/// ```no_run
-/// use tepui_client::patterns::outbox::{Outbox, Worker};
-/// # async fn example<E: tepui_client::patterns::copies::Copies + Sync + 'static>(
-/// #     outbox: Outbox<E>, stop: impl Future<Output = ()>,
-/// # ) -> Result<(), tepui_client::Error> {
-/// Worker::of(&outbox).run(stop).await?;
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone)]
 pub struct Worker {
     pub(super) queue: Queue,
