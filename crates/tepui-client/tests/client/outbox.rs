@@ -311,6 +311,40 @@ async fn entities_move_to_other_partitions_and_tables() {
 }
 
 #[tokio::test]
+async fn two_entities_do_not_wait_for_each_other_without_end() {
+    let bench = Bench::start().await;
+    let outbox = bench.outbox().leave_it_to_workers();
+    outbox.insert(&employee(1, "a")).await.unwrap();
+    let there = Employee::key("Admin", 1).unwrap();
+    outbox.insert(&Employee { department: "Admin".to_owned(), ..employee(1, "b") }).await.unwrap();
+    bench.worker().drain().await.unwrap();
+    outbox.move_to(&key(1), Match::Any, &there).await.unwrap();
+    let back = outbox.move_to(&there, Match::Any, &key(1)).await.unwrap_err();
+    assert_eq!(back.kind(), ErrorKind::Conflict);
+    // As if both had been put on their way at the same time.
+    let moving = DynamicEntity::new("Admin", "empid_000001");
+    let moving = moving.with("_MovingTo", r#"[false,"Sales","empid_000001"]"#).with("_Move", "00");
+    bench.table.of::<DynamicEntity>().merge(&moving, Match::Any).await.unwrap();
+    let worker = bench.worker().attempts(2);
+    assert_eq!(worker.drain().await.unwrap().poisoned, 1);
+    assert!(
+        bench.table.get(&key(1)).await.unwrap().is_some() && bench.table.get(&there).await.unwrap().is_some()
+    );
+    // The way out that is documented.
+    bench
+        .table
+        .replace(&Employee { department: "Admin".to_owned(), ..employee(1, "b") }, Match::Any)
+        .await
+        .unwrap();
+    let poisoned = worker.poisoned(Duration::from_secs(60)).await.unwrap();
+    worker.requeue(&poisoned[0]).await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().done, 1);
+    assert_eq!(bench.table.get(&key(1)).await.unwrap(), None);
+    assert_eq!(bench.table.get(&there).await.unwrap().unwrap().email, "a");
+    assert_eq!(bench.emails("email", true).await, ["a"]);
+}
+
+#[tokio::test]
 async fn what_is_left_behind_is_swept_by_the_age_of_the_service() {
     let bench = Bench::start().await;
     let outbox = bench.outbox();

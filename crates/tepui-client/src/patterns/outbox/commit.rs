@@ -31,6 +31,14 @@ impl Primary {
         self.row.as_ref().or(self.tombstone.as_ref()).and_then(|row| row.version())
     }
 
+    /// Refuses what is on its way to somewhere else.
+    pub(super) fn check_is_staying(&self) -> Result<(), Error> {
+        match self.row.as_ref().and_then(|row| row.text(MOVING_TO)) {
+            Some(_) => Err(Error::new(ErrorKind::Conflict, "the entity that is there is itself on its way")),
+            None => Ok(()),
+        }
+    }
+
     /// The entity, if it is there and as the condition wants it.
     pub(super) fn matching(&self, condition: &Match) -> Result<&Versioned<Row>, Error> {
         let row =

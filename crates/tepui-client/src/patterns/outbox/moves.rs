@@ -32,6 +32,10 @@ impl Destination {
 impl<E: Entity + Sync + 'static> Outbox<E> {
     /// Moves an entity to another partition of the same table, which no transaction can do. What is there is replaced. For a moment
     /// it is in both places; never in none.
+    ///
+    /// To a place whose entity is itself on its way it is refused. Two that are put on their way to each other's place at the very
+    /// same time wait for each other, and their messages end in the poison queue: replace one of them without the outbox, which ends its
+    /// move, and requeue the other's message.
     pub async fn move_to(
         &self,
         from: &EntityKey,
@@ -56,7 +60,8 @@ impl<E: Entity + Sync + 'static> Outbox<E> {
         condition: &Match,
         to: Destination,
     ) -> Result<Committed, Error> {
-        self.destination(&to)?;
+        // If two are put on their way to each other's place at the same time, neither gets there.
+        self.destination(&to)?.read_primary(&to.key).await?.check_is_staying()?;
         let id = format!("{:032x}", random::bits());
         let committed = self
             .change(from, |before| {
@@ -116,9 +121,15 @@ impl<E: Entity + Sync + 'static> Outbox<E> {
         let (etag, properties) = (from.etag.clone(), from.properties.clone());
         for attempt in 0..MAX_TRIES {
             let before = self.read_primary(key).await?;
-            if before.row.as_ref().is_some_and(|row| row.text(MOVE) == Some(id)) {
+            if before
+                .row
+                .as_ref()
+                .is_some_and(|row| row.text(MOVE) == Some(id) && row.text(MOVING_TO).is_none())
+            {
                 return Ok(());
             }
+            // Not carried out from here: it might wait for this one.
+            before.check_is_staying()?;
             // Only now it is certain that what was read here is from before the end of the move.
             let still = sender.rows.get(&source).await?;
             if still.is_none_or(|still| still.etag != etag) {
