@@ -44,10 +44,15 @@ pub(crate) async fn play<S: Scenario>(part: &str, account: &Account) {
     }
 }
 
-/// To be killed before a request leaves the server as it was after the one before that, so the first is enough. All of them are tried
-/// with `TEPUI_TEST_LARGE=1`.
+/// To be killed before a request leaves the server as it was after the one before that, so the first is enough. Of lost answers,
+/// every second one is tried. With `TEPUI_TEST_LARGE=1` all of them are.
 fn is_worth_it(request: usize, failure: Failure) -> bool {
-    failure != Failure::KillBefore || request == 1 || is_large()
+    is_large()
+        || match failure {
+            Failure::KillBefore => request == 1,
+            Failure::KillAfter => true,
+            Failure::LoseAnswer => request % 2 == 1,
+        }
 }
 
 fn is_large() -> bool {
