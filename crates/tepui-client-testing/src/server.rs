@@ -77,6 +77,13 @@ impl TestServer {
         assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     }
 
+    /// Moves the clock of the server on.
+    pub async fn advance(&self, seconds: u64) {
+        let body = format!(r#"{{"seconds":{seconds}}}"#);
+        let answer = self.admin("POST", "/admin/v1/clock/advance", &body).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
     async fn admin(&self, method: &str, path: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(self.admin).await.unwrap();
         let request = format!(

@@ -60,6 +60,8 @@ pub(crate) struct CallOptions<'a> {
     pub(crate) within: Option<Duration>,
     /// What is sent where the request leaves its body to the caller.
     pub(crate) body: Bytes,
+    /// Not sent again once it may have been carried out: for what must not be done twice.
+    pub(crate) at_most_once: bool,
 }
 
 /// A call that did not get what it asked for.
@@ -158,6 +160,7 @@ impl Core {
                 }
             };
             match wait {
+                _ if options.at_most_once && is_doubtful => return Err(Failure { error, is_doubtful }),
                 Some(wait) if Instant::now() + wait < deadline => sleep(wait).await,
                 _ => return Err(Failure { error, is_doubtful }),
             }

@@ -80,6 +80,11 @@ impl<E: Entity> ReadEntity for E {
 )]
 pub trait ReplaceEntity: Entity {}
 
+/// Properties that the client writes for itself: no entity has them, and none is refused because of them.
+pub(crate) fn is_own_property(name: &str) -> bool {
+    name == crate::table::WRITE_TOKEN || crate::patterns::outbox::is_own_property(name)
+}
+
 /// The properties of an entity as they are sent and received: packed.
 pub use tepui_model::table::{Properties, PropertiesBuilder, ValueRef};
 

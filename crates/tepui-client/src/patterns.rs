@@ -8,6 +8,11 @@
 //! | Compound key pattern | [`compound_keys`] |
 //! | Working with heterogeneous entity types | [`mixed_types`] |
 //! | One-to-many, one-to-one relationships, join in the client | [`relationships`] |
+//! | Inter-partition secondary index pattern | [`index_across_partitions`] |
+//! | Eventually consistent transactions pattern | [`outbox`] |
+//! | Index entities pattern, in another partition | [`index_entities::elsewhere`] |
+//! | Denormalization pattern | [`denormalization`] |
+//! | Materialized views | [`materialized_view`] |
 //! | Data series | [`data_series`] |
 //! | High volume delete | [`table_series`] |
 //! | Index entities | [`index_entities`] |
@@ -57,15 +62,19 @@ mod blob_names;
 pub mod compound_keys;
 pub mod copies;
 pub mod data_series;
+pub mod denormalization;
 #[cfg(feature = "encryption")]
 pub mod encryption;
+pub mod index_across_partitions;
 pub mod index_entities;
 pub mod index_within_partition;
 pub mod large_entity;
 pub mod log_blobs;
 pub mod log_tail;
 mod marked;
+pub mod materialized_view;
 pub mod mixed_types;
+pub mod outbox;
 pub mod relationships;
 pub mod sas_per_user;
 pub mod table_series;

@@ -138,6 +138,13 @@ impl Queue {
         self.name.as_str()
     }
 
+    /// Another queue of the same account.
+    pub(crate) fn beside(&self, name: &str) -> Result<Self, Error> {
+        let name =
+            QueueName::parse(name).map_err(|error| Error::from(error).with_kind(ErrorKind::KeyInvalid))?;
+        Ok(Self { name, ..self.clone() })
+    }
+
     /// The same queue, with so much time for each call.
     #[must_use]
     pub fn within(&self, time: Duration) -> Self {
@@ -178,11 +185,21 @@ impl Queue {
     /// Puts a message. If the answer is lost it is put again, so that there may be two of it: whoever works on messages
     /// has to expect the same one twice anyway.
     pub async fn put(&self, message: impl Into<PutMessage>) -> Result<Message, Error> {
-        let PutMessage { text, visible_after, lifetime } = message.into();
+        self.put_with(message.into(), false).await
+    }
+
+    /// Puts a message such that there are never two of it. If the answer is lost it is [`Unknown`](ErrorKind::Unknown) whether
+    /// there is one.
+    pub(crate) async fn put_at_most_once(&self, message: PutMessage) -> Result<Message, Error> {
+        self.put_with(message, true).await
+    }
+
+    async fn put_with(&self, message: PutMessage, at_most_once: bool) -> Result<Message, Error> {
+        let PutMessage { text, visible_after, lifetime } = message;
         check_text(&text)?;
         let (queue, text) = (self.name.clone(), Bytes::from(text));
         let operation = SequencedOperation::PutMessage { queue, text, visibility: visible_after, lifetime };
-        match self.call(operation.into(), None).await.map_err(Failure::of_write)? {
+        match self.call_with(operation.into(), None, at_most_once).await.map_err(Failure::of_write)? {
             RemoteReply::Put(Some(message)) => Ok(Message::received(message)),
             _ => Err(Error::unexpected()),
         }
@@ -251,12 +268,22 @@ impl Queue {
     }
 
     async fn call(&self, call: Call, receipt: Option<&str>) -> Result<RemoteReply, Failure> {
+        self.call_with(call, receipt, false).await
+    }
+
+    async fn call_with(
+        &self,
+        call: Call,
+        receipt: Option<&str>,
+        at_most_once: bool,
+    ) -> Result<RemoteReply, Failure> {
         let certain = |error: Error| Failure { error, is_doubtful: false };
         let endpoint = self.core.endpoint(Service::Queue).map_err(certain)?;
         let options = Options { receipt, ..Options::default() };
         let request = write(&endpoint.remote, &call, &options).map_err(|error| certain(error.into()))?;
         let busy_key = format!("queue {}", self.name);
-        let how = CallOptions { partition: Some(&busy_key), within: self.within, ..CallOptions::default() };
+        let (partition, within) = (Some(busy_key.as_str()), self.within);
+        let how = CallOptions { partition, within, at_most_once, ..CallOptions::default() };
         let version = endpoint.remote.version();
         self.core.call(endpoint, &request, &how, |response| read(&call, version, response)).await
     }

@@ -10,6 +10,7 @@
 //! | `partial.rs` | parts of entities: read by a projection, and merged |
 //! | `continuation.rs` | where a query goes on, as a text |
 //! | `transaction.rs` | changes of one partition, together or not at all |
+//! | `service_time.rs` | what time it is for the service |
 //! | `bulk.rs` | many changes, each with an outcome of its own |
 
 mod bulk;
@@ -19,6 +20,7 @@ mod modify;
 mod partial;
 mod query;
 mod scan;
+mod service_time;
 mod stream;
 mod transaction;
 mod write;
@@ -165,6 +167,13 @@ impl<E> Table<E> {
         }
     }
 
+    /// Another table of the same account, with entities of the same type.
+    pub(crate) fn beside(&self, name: &str) -> Result<Self, Error> {
+        let name =
+            TableName::parse(name).map_err(|error| Error::from(error).with_kind(ErrorKind::KeyInvalid))?;
+        Ok(Self { name: Arc::from(name.as_str()), ..self.clone() })
+    }
+
     /// The same table, with so much time for each call. It is also told to the service.
     #[must_use]
     pub fn within(&self, time: Duration) -> Self {
@@ -229,8 +238,8 @@ impl<E: Keyed> Table<E> {
     /// The rows of a partition, by the parts of its key: one value, or a tuple of several in the order of the template.
     /// Which of the rows is said next, by what the row key can answer; see [`Keyed`].
     ///
-    /// ```no_run
-    /// use tepui_client::{Account, Entity};
+    /// ```
+    /// use tepui_client::Entity;
     ///
     /// #[derive(Entity)]
     /// #[entity(table = "Employees")]
@@ -241,13 +250,17 @@ impl<E: Keyed> Table<E> {
     ///     age: i32,
     /// }
     ///
-    /// # async fn example(account: Account) -> Result<(), tepui_client::Error> {
+    /// # tepui_client_testing::run(async |account| {
     /// let people = account.table_of::<Employee>()?;
+    /// # people.create().await?;
+    /// # for id in 150..250 {
+    /// #     people.insert(&Employee { department: "Sales".to_owned(), id, age: id as i32 - 180 }).await?;
+    /// # }
     /// let some = people.partition("Sales").id(100..=199).all().await?;
     /// let all = people.partition("Sales").all_rows().all().await?;
     /// let old = people.partition("Sales").scan().filter(Employee::AGE.gt(60)).all().await?;
-    /// # Ok(())
-    /// # }
+    /// assert_eq!((some.len(), all.len(), old.len()), (50, 100, 9));
+    /// # Ok(()) });
     /// ```
     pub fn partition(&self, parts: E::PartitionParts<'_>) -> E::Rows {
         E::partition(self, parts)
@@ -326,7 +339,7 @@ fn stored(entity: RemoteEntity, asked: Option<&EntityKey>) -> Result<StoredEntit
 }
 
 /// Whether keys can be those of an entity.
-fn check_key(key: &EntityKey) -> Result<(), Error> {
+pub(crate) fn check_key(key: &EntityKey) -> Result<(), Error> {
     let invalid = |error: Error| error.with_kind(ErrorKind::KeyInvalid);
     check_key_characters(&key.partition_key, &key.row_key).map_err(|error| invalid(error.into()))?;
     key.check_lengths().map_err(|error| invalid(error.into()))

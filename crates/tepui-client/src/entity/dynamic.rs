@@ -1,7 +1,6 @@
 //! An entity whose properties are known only when it is there.
 
-use super::{Entity, ReplaceEntity, StoredEntity};
-use crate::table::WRITE_TOKEN;
+use super::{Entity, ReplaceEntity, StoredEntity, is_own_property};
 use crate::{Error, Value};
 use tepui_model::table::{EntityKey, Properties, PropertiesBuilder};
 
@@ -72,8 +71,8 @@ impl Entity for DynamicEntity {
 
     fn from_stored(stored: &StoredEntity) -> Result<Self, Error> {
         // The mark of a write is not a property of what was written.
-        let own = stored.properties.iter().filter(|(name, _)| *name != WRITE_TOKEN);
-        let properties = own.map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let written = stored.properties.iter().filter(|(name, _)| !is_own_property(name));
+        let properties = written.map(|(name, value)| (name.to_owned(), value.into())).collect();
         Ok(Self { key: stored.key.clone(), properties })
     }
 }

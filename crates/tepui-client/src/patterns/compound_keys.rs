@@ -46,18 +46,7 @@
 //!     Review(Review),
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let config = tepui_server::config::Config {
-//! #     in_memory: true, table_port: 0, queue_port: 0, blob_port: 0, ..Default::default()
-//! # };
-//! # let server = tepui_server::Server::start(config).await?;
-//! # let addresses = server.addresses();
-//! # let tables = addresses.iter().find(|(name, _)| *name == tepui_server::config::ServiceName::Table);
-//! # let address = tables.ok_or("no tables")?.1;
-//! # tokio::spawn(server.run(std::future::pending()));
-//! # let account = tepui_client::Account::at(format!("http://{address}/devstoreaccount1"))
-//! #     .shared_key("devstoreaccount1", tepui_model::account::DEVELOPMENT_KEY_BASE64).build()?;
+//! # tepui_client_testing::run(async |account| {
 //! let staff = account.table_of::<Staff>()?;
 //! staff.create_if_missing().await?;
 //! let review = |id, year| Review { department: "Sales".to_owned(), id, year, rating: 4 };
@@ -77,8 +66,7 @@
 //! // The employee and all reviews, in one request.
 //! let family = staff.family(&Employee::key("Sales", 123)?).all().await?;
 //! assert!(matches!(family[0].entity, Staff::Employee(_)) && family.len() == 5);
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 
 use crate::key::KeyRange;

@@ -10,13 +10,10 @@
 //! conflicts. Give each client a series of its own and sum them up when they are read.
 //!
 //! ```
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doc/account.rs"));
 //! use tepui_client::EntityKey;
 //! use tepui_client::patterns::data_series::Series;
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let account = account().await;
+//! # tepui_client_testing::run(async |account| {
 //! let table = account.table("Messages")?;
 //! table.create_if_missing().await?;
 //! let hours = Series::<i32, 24>::new(&table, "H")?;
@@ -26,8 +23,7 @@
 //! assert_eq!(hours.add(&day, 9, 1).await?, 3);
 //! let read = hours.read(&day).await?.ok_or("nobody sent anything")?;
 //! assert_eq!((read[7], read[8], read[9]), (None, Some(5), Some(3)));
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 //!
 //! The number of other properties of the entity counts, too:

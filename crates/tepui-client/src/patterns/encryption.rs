@@ -19,16 +19,7 @@
 //!     amount: i64,
 //! }
 //!
-//! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-//! # use tepui_server::{Server, config::{Config, ServiceName}};
-//! # let config = Config { in_memory: true, table_port: 0, queue_port: 0, blob_port: 0, ..Config::default() };
-//! # let server = Server::start(config).await?;
-//! # let (_, address) = server.addresses().into_iter().find(|(name, _)| *name == ServiceName::Table).ok_or("no tables")?;
-//! # let running = tokio::spawn(server.run(std::future::pending()));
-//! # let connection_string = format!(
-//! #     "AccountName={};AccountKey={};TableEndpoint=http://{address}/{0}",
-//! #     tepui_model::account::DEVELOPMENT_ACCOUNT, tepui_model::account::DEVELOPMENT_KEY_BASE64
-//! # );
+//! # tepui_client_testing::run_with_connection_string(async |connection_string| {
 //! let account = Account::from_connection_string(&connection_string)?;
 //! let key = [7; 32]; // From where your secrets are.
 //! let salaries = account.encrypted_table_of::<Salary>(Policy::new(AesKey::new("2026-11", &key)?).require())?;
@@ -42,10 +33,7 @@
 //! // Who has not reads bytes.
 //! let stored = account.table(Salary::TABLE)?.get(&Salary::key("Sales", 223)?).await?.ok_or("not found")?;
 //! assert!(stored.get("amount").and_then(|value| value.as_bytes()).is_some());
-//! # running.abort();
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! # })?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok(()) });
 //! ```
 //!
 //! # When to use it

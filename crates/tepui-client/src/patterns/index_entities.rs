@@ -19,7 +19,6 @@
 //! Do not use an index for what can be a part of the keys. All writes of the entities have to go through their index.
 //!
 //! ```
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doc/account.rs"));
 //! use tepui_client::patterns::index_entities::{Listed, ListIndex, MemberRows};
 //! use tepui_client::Entity;
 //!
@@ -38,9 +37,7 @@
 //!     }
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let account = account().await;
+//! # tepui_client_testing::run(async |account| {
 //! let employees = account.table_of::<Employee>()?;
 //! employees.create_if_missing().await?;
 //! let by_last_name = MemberRows::new(&employees, "Sales", "ln_")?;
@@ -50,10 +47,10 @@
 //! by_last_name.change(&Employee::key("Sales", 151)?, |employee| employee.last_name = "Jones".into()).await?;
 //! let found: Vec<_> = by_last_name.find("Jones").await?.iter().map(|employee| employee.id).collect();
 //! assert_eq!(found, [151, 152, 223]);
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 
+pub mod elsewhere;
 mod in_blob;
 mod in_partition;
 mod key_list;

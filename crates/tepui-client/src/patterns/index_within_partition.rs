@@ -35,18 +35,7 @@
 //!     age: i32,
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let config = tepui_server::config::Config {
-//! #     in_memory: true, table_port: 0, queue_port: 0, blob_port: 0, ..Default::default()
-//! # };
-//! # let server = tepui_server::Server::start(config).await?;
-//! # let addresses = server.addresses();
-//! # let tables = addresses.iter().find(|(name, _)| *name == tepui_server::config::ServiceName::Table);
-//! # let address = tables.ok_or("no tables")?.1;
-//! # tokio::spawn(server.run(std::future::pending()));
-//! # let account = tepui_client::Account::at(format!("http://{address}/devstoreaccount1"))
-//! #     .shared_key("devstoreaccount1", tepui_model::account::DEVELOPMENT_KEY_BASE64).build()?;
+//! # tepui_client_testing::run(async |account| {
 //! let people = account.table_of::<Employee>()?;
 //! people.create_if_missing().await?;
 //! let employee = |id, email: &str| Employee {
@@ -72,8 +61,7 @@
 //! let named = people.partition("Sales").by_name().last_name_prefix("C").all().await?;
 //! let whole = people.get_primary(&named[0].entity).await?.ok_or("it is there")?;
 //! assert_eq!((named[0].email.as_str(), whole.age), ("jun@contoso.com", 34));
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 //!
 //! Written alone, the entity would leave its copies behind. So a program with `people.insert(&employee)`, or any other write of

@@ -20,14 +20,11 @@
 //! with `Match::Any`: a blob belongs to one entity and ends with its link.
 //!
 //! ```
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doc/account.rs"));
 //! use std::time::Duration;
 //! use tepui_client::patterns::large_entity::LargeValues;
 //! use tepui_client::{DynamicEntity, EntityKey};
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let account = account().await;
+//! # tepui_client_testing::run(async |account| {
 //! let employees = account.table("Employees")?;
 //! employees.create_if_missing().await?;
 //! employees.insert(&DynamicEntity::new("Sales", "000223").with("Age", 34)).await?;
@@ -42,8 +39,7 @@
 //!
 //! let collected = photos.collect_garbage(Duration::from_secs(3600)).await?; // Once a day, for example.
 //! assert_eq!(collected.deleted, 0);
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 
 mod garbage;

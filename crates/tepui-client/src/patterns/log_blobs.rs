@@ -17,12 +17,9 @@
 //! the newest events of one user, see [`log_tail`](super::log_tail).
 //!
 //! ```
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doc/account.rs"));
 //! use tepui_client::patterns::log_blobs::{LogBlobs, LogLimits};
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let account = account().await;
+//! # tepui_client_testing::run(async |account| {
 //! let container = account.container("logs")?;
 //! container.create_if_missing().await?;
 //! let log = LogBlobs::new(&container, "orders", LogLimits { lines: 100, ..LogLimits::default() })?;
@@ -37,8 +34,7 @@
 //!     refused.extend(line.strip_suffix(" refused").map(str::to_owned));
 //! }
 //! assert_eq!(refused, ["1002"]);
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 
 mod lines;

@@ -14,7 +14,6 @@
 //! [`log_blobs`](super::log_blobs) is for.
 //!
 //! ```
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doc/account.rs"));
 //! use tepui_client::patterns::log_tail::{Log, LogEntry};
 //! use tepui_client::{Entity, Timestamp};
 //!
@@ -37,9 +36,7 @@
 //!     }
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let account = account().await;
+//! # tepui_client_testing::run(async |account| {
 //! let claims = account.table_of::<Claim>()?;
 //! claims.create_if_missing().await?;
 //! let log = Log::new(&claims);
@@ -50,8 +47,7 @@
 //! log.append(Claim { employee: "emp7".into(), at: at.next(), seq: 0, cents: 20 }).await?;
 //! let newest: Vec<_> = log.tail("emp7", 2).await?.iter().map(|claim| claim.cents).collect();
 //! assert_eq!(newest, [20, 1250]);
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 
 mod load;

@@ -70,18 +70,7 @@
 //!     Other(DynamicEntity),
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let config = tepui_server::config::Config {
-//! #     in_memory: true, table_port: 0, queue_port: 0, blob_port: 0, ..Default::default()
-//! # };
-//! # let server = tepui_server::Server::start(config).await?;
-//! # let addresses = server.addresses();
-//! # let tables = addresses.iter().find(|(name, _)| *name == tepui_server::config::ServiceName::Table);
-//! # let address = tables.ok_or("no tables")?.1;
-//! # tokio::spawn(server.run(std::future::pending()));
-//! # let account = tepui_client::Account::at(format!("http://{address}/devstoreaccount1"))
-//! #     .shared_key("devstoreaccount1", tepui_model::account::DEVELOPMENT_KEY_BASE64).build()?;
+//! # tepui_client_testing::run(async |account| {
 //! let staff = account.table_of::<Staff>()?;
 //! staff.create_if_missing().await?;
 //! let old = EmployeeV1 { department: "Sales".to_owned(), id: 1, name: "Jun Cao".to_owned() };
@@ -100,8 +89,7 @@
 //! let employees = staff.of::<Employee>();
 //! let employee = employees.get(&EntityKey::new("Sales", "empid_000001")).await?.ok_or("it is there")?;
 //! employees.replace(&employee, &employee).await?;
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 
 pub use crate::entity::typed::ENTITY_TYPE;

@@ -47,18 +47,7 @@
 //!     office: Link<Office>,
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let config = tepui_server::config::Config {
-//! #     in_memory: true, table_port: 0, queue_port: 0, blob_port: 0, ..Default::default()
-//! # };
-//! # let server = tepui_server::Server::start(config).await?;
-//! # let addresses = server.addresses();
-//! # let tables = addresses.iter().find(|(name, _)| *name == tepui_server::config::ServiceName::Table);
-//! # let address = tables.ok_or("no tables")?.1;
-//! # tokio::spawn(server.run(std::future::pending()));
-//! # let account = tepui_client::Account::at(format!("http://{address}/devstoreaccount1"))
-//! #     .shared_key("devstoreaccount1", tepui_model::account::DEVELOPMENT_KEY_BASE64).build()?;
+//! # tepui_client_testing::run(async |account| {
 //! let (offices, people) = (account.table_of::<Office>()?, account.table_of::<Employee>()?);
 //! offices.create_if_missing().await?;
 //! people.create_if_missing().await?;
@@ -76,8 +65,7 @@
 //!     let office = known.get(employee.office.key()).await?.ok_or("it may be gone")?;
 //!     assert_eq!(office.city, "Bern");
 //! }
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 
 mod cached;

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tepui_client::{Account, DynamicEntity, Entity, EntityKey};
+//! use tepui_client::{Account, AccountBuilder, Entity};
 //!
 //! #[derive(Entity)]
 //! #[entity(table = "Notes")]
@@ -17,15 +17,8 @@
 //!     text: String,
 //! }
 //!
-//! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-//! # use tepui_model::account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
-//! # use tepui_server::{Server, config::{Config, ServiceName}};
-//! # let config = Config { in_memory: true, table_port: 0, queue_port: 0, blob_port: 0, ..Config::default() };
-//! # let server = Server::start(config).await?;
-//! # let (_, address) = server.addresses().into_iter().find(|(name, _)| *name == ServiceName::Table).ok_or("no tables")?;
-//! # let running = tokio::spawn(server.run(std::future::pending()));
-//! # let url = format!("http://{address}/{DEVELOPMENT_ACCOUNT}");
-//! # let account = Account::at(&url).shared_key(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64).build()?;
+//! # tepui_client_testing::run_with_connection_string(async |connection_string| {
+//! # let account = Account::from_connection_string(&connection_string)?;
 //! let notes = account.table_of::<Note>()?;
 //! # notes.create().await?;
 //! # for user in ["user1", "user10"] {
@@ -34,14 +27,12 @@
 //! let sas = notes.sas().partition("red").rows(Note::rows_with_user("user1")?).read().for_(Duration::from_secs(1800))?;
 //!
 //! // At the user's.
-//! let notes = Account::at(&url).sas(sas.as_str()).build()?.table_of::<Note>()?;
+//! let theirs = AccountBuilder::from_connection_string(&connection_string)?.sas(sas.as_str()).build()?;
+//! let notes = theirs.table_of::<Note>()?;
 //! assert!(notes.get(&Note::key("red", "user1", 1)?).await?.is_some());
 //! // The range ends with the separator, so it is that of user1 and not of user10.
 //! assert!(notes.get(&Note::key("red", "user10", 1)?).await.is_err());
-//! # running.abort();
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! # })?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok(()) });
 //! ```
 //!
 //! # When to use it

@@ -16,13 +16,10 @@
 //! only when they see load. To list tables, the account's key or a SAS of the account is needed, not a SAS of a table.
 //!
 //! ```
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doc/account.rs"));
 //! use tepui_client::patterns::table_series::TableSeries;
 //! use tepui_client::DynamicEntity;
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let account = account().await;
+//! # tepui_client_testing::run(async |account| {
 //! let logins = TableSeries::daily("Logins").keep(60).open::<DynamicEntity>(&account)?;
 //! logins.create_next().await?; // Every hour or so, together with:
 //! logins.drop_expired().await?;
@@ -32,8 +29,7 @@
 //! let mut found = logins.stream(now, now, |query| query.partition("user7")).await?;
 //! assert!(found.next_entity().await?.is_some_and(|login| login.key.partition_key == "user7"));
 //! assert!(found.next_entity().await?.is_none());
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 
 mod period;

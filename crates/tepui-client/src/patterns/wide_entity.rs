@@ -13,13 +13,10 @@
 //! cheaper then.
 //!
 //! ```
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doc/account.rs"));
 //! use tepui_client::patterns::wide_entity::WideTable;
 //! use tepui_client::{DynamicEntity, EntityKey};
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let account = account().await;
+//! # tepui_client_testing::run(async |account| {
 //! let table = account.table("Messages")?;
 //! table.create_if_missing().await?;
 //! let wide = WideTable::new(&table);
@@ -32,8 +29,7 @@
 //! wide.modify(&key, |year| year.set("D364", 0)).await?;
 //! let read = wide.get(&key).await?.ok_or("there is no such year")?;
 //! assert_eq!((read.rows, read.entity.get("D100"), read.entity.get("D364")), (2, Some(&300.into()), Some(&0.into())));
-//! # Ok(())
-//! # }
+//! # Ok(()) });
 //! ```
 
 mod rows;

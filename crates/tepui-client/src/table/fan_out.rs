@@ -24,15 +24,19 @@ const MAX_QUERIES: usize = 1000;
 /// Load that is spread over partitions by `{user:hash16}` or `{at:seconds}` is read back by one read of each. The rows come
 /// in the order of their row keys over all partitions; those with the same one in the order of partition keys.
 ///
-/// ```no_run
+/// ```
 /// use tepui_client::key::Buckets;
-/// # async fn example(logins: tepui_client::Table) -> Result<(), tepui_client::Error> {
-/// let mut newest = logins.fan_out(Buckets::new(16)?.prefixes()).take(10).stream();
-/// while let Some(login) = newest.next_entity().await? {
-///     println!("{:?}", login.key);
-/// }
-/// # Ok(())
+/// # tepui_client_testing::run_with_table(async |logins| {
+/// # for (row, bucket) in ["3", "1", "2"].into_iter().zip(Buckets::new(16)?.prefixes()) {
+/// #     logins.insert(&tepui_client::DynamicEntity::new(bucket, row)).await?;
 /// # }
+/// let mut newest = logins.fan_out(Buckets::new(16)?.prefixes()).take(2).stream();
+/// let mut rows = Vec::new();
+/// while let Some(login) = newest.next_entity().await? {
+///     rows.push(login.entity.key.row_key);
+/// }
+/// assert_eq!(rows, ["1", "2"]); // Of three, in different partitions.
+/// # Ok(()) });
 /// ```
 #[must_use]
 pub struct FanOut<E> {

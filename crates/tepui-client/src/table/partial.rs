@@ -24,7 +24,7 @@ impl<E> Table<E> {
     /// Sets the properties of a projection in an entity that is there; others that it has stay. Not for fields that an index
     /// depends on: those rows follow from the whole entity.
     ///
-    /// ```no_run
+    /// ```
     /// use tepui_client::{Entity, Match, Projection};
     ///
     /// #[derive(Entity)]
@@ -43,10 +43,15 @@ impl<E> Table<E> {
     ///     age: Option<i32>,
     /// }
     ///
-    /// # async fn example(people: tepui_client::Table<Employee>) -> Result<(), tepui_client::Error> {
-    /// people.merge_part(&Employee::key("Sales", 223)?, &Age { age: Some(35) }, Match::Any).await?;
-    /// # Ok(())
-    /// # }
+    /// # tepui_client_testing::run_with_table(async |people| {
+    /// # let people = people.of::<Employee>();
+    /// let (department, email) = ("Sales".to_owned(), "jun@contoso.com".to_owned());
+    /// people.insert(&Employee { department, id: 223, email, age: None }).await?;
+    /// let key = Employee::key("Sales", 223)?;
+    /// people.merge_part(&key, &Age { age: Some(35) }, Match::Any).await?;
+    /// let found = people.get(&key).await?.expect("it was inserted");
+    /// assert_eq!((found.age, found.email.as_str()), (Some(35), "jun@contoso.com"));
+    /// # Ok(()) });
     /// ```
     pub async fn merge_part<P: MergeProjection<Of = E>>(
         &self,

@@ -12,13 +12,16 @@ use tepui_model::table::{Explanation, Filter};
 /// A query that reads a table or a partition, and returns what its filter finds. The rest is read, paid for and thrown away:
 /// what is asked for often should be in a key.
 ///
-/// ```no_run
+/// ```
 /// use tepui_client::filter::property;
-/// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
+/// # tepui_client_testing::run_with_table(async |people| {
+/// # for (department, age) in [("Sales", 34), ("Marketing", 51), ("Sales", 28)] {
+/// #     people.insert(&tepui_client::DynamicEntity::new(department, age.to_string()).with("Age", age)).await?;
+/// # }
 /// let of_a_partition = people.partition("Sales").scan().filter(property("Age").gt(30)).all().await?;
 /// let of_all = people.scan().filter(property("Age").gt(30)).all().await?;
-/// # Ok(())
-/// # }
+/// assert_eq!((of_a_partition.len(), of_all.len()), (1, 2));
+/// # Ok(()) });
 /// ```
 ///
 /// An account with [`Scans::Refuse`](crate::Scans::Refuse) refuses those of tables and of ranges of partitions.
@@ -86,16 +89,20 @@ impl<E> Scan<E> {
     /// Reads several ranges of partition keys at a time. Entities come in no order; each range has its own pages, and
     /// [`resume`](Self::resume) is not used.
     ///
-    /// ```no_run
+    /// ```
     /// use tepui_client::key::KeyRange;
-    /// # async fn example(people: tepui_client::Table) -> Result<(), tepui_client::Error> {
+    /// # tepui_client_testing::run_with_table(async |people| {
+    /// # for department in ["Finance", "Sales"] {
+    /// #     people.insert(&tepui_client::DynamicEntity::new(department, "1")).await?;
+    /// # }
     /// let halves = KeyRange::split_at(["M"]);
     /// let mut everybody = people.scan().parallel_by(halves).stream();
-    /// while let Some(person) = everybody.next_entity().await? {
-    ///     println!("{:?}", person.key);
+    /// let mut count = 0;
+    /// while everybody.next_entity().await?.is_some() {
+    ///     count += 1;
     /// }
-    /// # Ok(())
-    /// # }
+    /// assert_eq!(count, 2);
+    /// # Ok(()) });
     /// ```
     pub fn parallel_by(self, partitions: impl IntoIterator<Item = KeyRange>) -> FanOut<E> {
         let of_range = |range: KeyRange| {

@@ -75,6 +75,11 @@ impl TestServer {
     pub(crate) async fn clear_faults(&self) {
         self.tepui("faults").clear_faults().await;
     }
+
+    /// Moves the clock of the server on.
+    pub(crate) async fn advance(&self, seconds: u64) {
+        self.tepui("a clock that can be set").advance(seconds).await;
+    }
 }
 
 /// A table that no other test has.

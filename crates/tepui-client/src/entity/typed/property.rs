@@ -1,6 +1,6 @@
 //! Types that properties can have, and how fields become properties.
 
-use crate::table::WRITE_TOKEN;
+use crate::entity::is_own_property;
 use crate::{EdmType, Error, Guid, Timestamp};
 use serde_core::Serialize;
 use serde_core::de::DeserializeOwned;
@@ -147,7 +147,6 @@ pub fn check_closed(properties: &Properties, known: &[&str]) -> Result<(), Error
     }
 }
 
-/// The token of a write is the client's own.
 fn is_unknown(name: &str, known: &[&str]) -> bool {
-    name != WRITE_TOKEN && !known.contains(&name)
+    !is_own_property(name) && !known.contains(&name)
 }

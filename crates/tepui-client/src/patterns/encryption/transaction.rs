@@ -6,16 +6,16 @@ use std::fmt;
 
 /// Changes of one partition that are made together or not at all, with entities that are encrypted when they are added.
 ///
-/// ```no_run
-/// # use tepui_client::{DynamicEntity, EntityKey, Error, Match, patterns::encryption::EncryptedTable};
-/// # async fn example(people: EncryptedTable<DynamicEntity>, hired: DynamicEntity) -> Result<(), Error> {
+/// ```
+/// use tepui_client::DynamicEntity;
+/// # use tepui_client::patterns::encryption::{AesKey, Policy};
+/// # tepui_client_testing::run_with_table(async |people| {
+/// # let people = people.encrypted(Policy::new(AesKey::new("2026-11", &[7; 32])?).names(["Salary"]));
 /// let mut hire = people.transaction("Sales")?;
-/// hire.insert(&hired).await?;
-/// hire.delete(&EntityKey::new("Sales", "candidate_7"), Match::Any)?;
+/// hire.insert(&DynamicEntity::new("Sales", "000223").with("Salary", 71_000)).await?;
 /// hire.plain().upsert_merge(&DynamicEntity::new("Sales", "department").with("Employees", 13))?;
-/// hire.commit().await?;
-/// # Ok(())
-/// # }
+/// assert_eq!(hire.commit().await?.len(), 2);
+/// # Ok(()) });
 /// ```
 #[must_use = "nothing is changed before it is committed"]
 pub struct EncryptedTransaction<E> {
