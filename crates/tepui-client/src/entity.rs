@@ -43,6 +43,12 @@ pub trait Entity: Sized + Send {
     /// From what was read. Fails if that is something else.
     fn from_stored(stored: &StoredEntity) -> Result<Self, Error>;
 
+    /// The same where nobody else needs the key and the properties, which can be moved out.
+    #[doc(hidden)]
+    fn take_stored(stored: &mut StoredEntity) -> Result<Self, Error> {
+        Self::from_stored(stored)
+    }
+
     /// Whether other rows must be written together with the entity: it has an `#[index(…)]`, or is an entry of one.
     #[doc(hidden)]
     const IS_WRITTEN_WITH_OTHERS: bool = false;
@@ -56,11 +62,21 @@ pub trait Entity: Sized + Send {
 pub trait ReadEntity: Sized + Send {
     /// From what was read. Fails if that is something else.
     fn read(stored: &StoredEntity) -> Result<Self, Error>;
+
+    /// The same where nobody else needs the key and the properties, which can be moved out.
+    #[doc(hidden)]
+    fn take(stored: &mut StoredEntity) -> Result<Self, Error> {
+        Self::read(stored)
+    }
 }
 
 impl<E: Entity> ReadEntity for E {
     fn read(stored: &StoredEntity) -> Result<Self, Error> {
         Self::from_stored(stored)
+    }
+
+    fn take(stored: &mut StoredEntity) -> Result<Self, Error> {
+        Self::take_stored(stored)
     }
 }
 
@@ -189,9 +205,9 @@ impl<E> Versioned<E> {
 }
 
 impl<E: ReadEntity> Versioned<E> {
-    pub(crate) fn from_stored(stored: &StoredEntity) -> Result<Self, Error> {
-        let entity = E::read(stored)?;
-        Ok(Self { entity, etag: stored.etag.clone(), timestamp: stored.timestamp })
+    pub(crate) fn from_stored(mut stored: StoredEntity) -> Result<Self, Error> {
+        let entity = E::take(&mut stored)?;
+        Ok(Self { entity, etag: stored.etag, timestamp: stored.timestamp })
     }
 }
 

@@ -272,7 +272,7 @@ impl<E: Entity> Table<E> {
     #[doc(alias = "get_entity")]
     pub async fn get(&self, key: &EntityKey) -> Result<Option<Versioned<E>>, Error> {
         match self.read(key, &[]).await? {
-            Some(stored) => Ok(Some(Versioned::from_stored(&stored)?)),
+            Some(stored) => Ok(Some(Versioned::from_stored(stored)?)),
             None => Ok(None),
         }
     }

@@ -70,11 +70,22 @@ impl Entity for DynamicEntity {
     }
 
     fn from_stored(stored: &StoredEntity) -> Result<Self, Error> {
-        // The mark of a write is not a property of what was written.
-        let written = stored.properties.iter().filter(|(name, _)| !is_own_property(name));
-        let properties = written.map(|(name, value)| (name.to_owned(), value.into())).collect();
-        Ok(Self { key: stored.key.clone(), properties })
+        Ok(Self { key: stored.key.clone(), properties: unpack(&stored.properties) })
     }
+
+    fn take_stored(stored: &mut StoredEntity) -> Result<Self, Error> {
+        let properties = unpack(&stored.properties);
+        Ok(Self { key: std::mem::replace(&mut stored.key, EntityKey::new("", "")), properties })
+    }
+}
+
+fn unpack(stored: &Properties) -> Vec<(String, Value)> {
+    // Counted first: growing the list step by step would take longer.
+    let mut properties = Vec::with_capacity(stored.count());
+    // The mark of a write is not a property of what was written.
+    let written = stored.iter().filter(|(name, _)| !is_own_property(name));
+    properties.extend(written.map(|(name, value)| (name.to_owned(), value.into())));
+    properties
 }
 
 impl ReplaceEntity for DynamicEntity {}

@@ -16,7 +16,7 @@ impl<E> Table<E> {
         // The keys are known. Something has to be selected, or everything is.
         let select: Vec<&str> = ["Timestamp"].into_iter().chain(names).collect();
         match self.read(key, &select).await? {
-            Some(stored) => Ok(Some(Versioned::from_stored(&stored)?)),
+            Some(stored) => Ok(Some(Versioned::from_stored(stored)?)),
             None => Ok(None),
         }
     }

@@ -332,7 +332,7 @@ impl<E: ReadEntity> Query<E> {
         let how = table.call_options(None);
         let (reply, receipt) = table.core.table_call_with(&call, &options, &how, take).await?;
         let RemoteReply::Entities { entities, next } = reply else { return Err(Error::unexpected()) };
-        let entities = entities.into_iter().map(|entity| Versioned::from_stored(&stored(entity, None)?));
+        let entities = entities.into_iter().map(|entity| Versioned::from_stored(stored(entity, None)?));
         let next = next.and_then(|token| Continuation::new(fingerprint, token));
         Ok(Page { entities: entities.collect::<Result<_, _>>()?, next, receipt })
     }

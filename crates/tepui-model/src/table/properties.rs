@@ -44,6 +44,15 @@ impl Properties {
         iter(&self.0)
     }
 
+    /// How many there are. Counted each time.
+    pub fn count(&self) -> usize {
+        let (mut rest, mut count) = (&self.0[..], 0);
+        while take_counted(&mut rest).is_some() && skip_value(&mut rest).is_some() {
+            count += 1;
+        }
+        count
+    }
+
     pub fn get(&self, name: &str) -> Option<ValueRef<'_>> {
         get(&self.0, name)
     }
@@ -253,6 +262,22 @@ impl PropertiesBuilder {
         Ok(())
     }
 
+    /// Adds a property whose name has passed [`check_name`] and is new, as the caller has seen: only the value is checked.
+    ///
+    /// ```
+    /// use tepui_model::table::{PropertiesBuilder, ValueRef};
+    /// let mut builder = PropertiesBuilder::new();
+    /// builder.push_new("Age", ValueRef::Int32(42)).unwrap();
+    /// assert!(builder.push_new("Photo", ValueRef::Binary(&[0; 65_537])).is_err());
+    /// assert_eq!(builder.take().count(), 1);
+    /// assert_eq!(builder.finish().get("Age"), None);
+    /// ```
+    pub fn push_new(&mut self, name: &str, value: ValueRef<'_>) -> Result<(), ServiceError> {
+        check_value(name, value)?;
+        self.append(name, value);
+        Ok(())
+    }
+
     /// Adds a property that is known to be within the limits and new.
     fn append(&mut self, name: &str, value: ValueRef<'_>) {
         self.put_counted(name.as_bytes());
@@ -294,6 +319,17 @@ impl PropertiesBuilder {
     pub fn finish(self) -> Properties {
         Properties(self.packed.into())
     }
+
+    /// The properties so far, in memory of just their size. The builder is empty again, and keeps its own.
+    pub fn take(&mut self) -> Properties {
+        let taken = Properties(Bytes::copy_from_slice(&self.packed));
+        self.clear();
+        taken
+    }
+
+    pub fn clear(&mut self) {
+        self.packed.clear();
+    }
 }
 
 fn check_value(name: &str, value: ValueRef<'_>) -> Result<(), ServiceError> {
@@ -318,7 +354,7 @@ fn check_value(name: &str, value: ValueRef<'_>) -> Result<(), ServiceError> {
 }
 
 /// A property's name is an identifier of C# that XML accepts as well.
-fn check_name(name: &str) -> Result<(), ErrorCode> {
+pub fn check_name(name: &str) -> Result<(), ErrorCode> {
     if name.len() > MAX_NAME_UNITS && utf16_len(name.as_bytes()) > MAX_NAME_UNITS {
         return Err(ErrorCode::PropertyNameTooLong);
     }

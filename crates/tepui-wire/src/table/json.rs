@@ -5,6 +5,7 @@
 //! [`Properties`](tepui_model::table::Properties), without a tree in between. Knows nothing of headers.
 
 mod decode;
+mod entity_reader;
 mod reader;
 mod receive;
 mod text;

@@ -229,7 +229,11 @@ impl<'a> Members<'a> {
 }
 
 /// The value of a member as the annotation, or else its form, says; `None` if it does not fit.
-fn typed<'v>(kind: Option<EdmType>, value: &'v Value<'_>, scratch: &'v mut Vec<u8>) -> Option<ValueRef<'v>> {
+pub(super) fn typed<'v>(
+    kind: Option<EdmType>,
+    value: &'v Value<'_>,
+    scratch: &'v mut Vec<u8>,
+) -> Option<ValueRef<'v>> {
     // Fidelity: JSON has no negative zero. scenario: values-negative-zero
     let double = |number: f64| ValueRef::Double(number + 0.0);
     Some(match (value, kind) {
@@ -255,7 +259,7 @@ fn typed<'v>(kind: Option<EdmType>, value: &'v Value<'_>, scratch: &'v mut Vec<u
 }
 
 /// A text without what comes from `at` on.
-fn cut(text: Cow<'_, str>, at: usize) -> Cow<'_, str> {
+pub(super) fn cut(text: Cow<'_, str>, at: usize) -> Cow<'_, str> {
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(&text[..at]),
         Cow::Owned(mut text) => {

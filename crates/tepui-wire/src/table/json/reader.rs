@@ -45,11 +45,14 @@ impl<'a> Reader<'a> {
 
     /// The next member; `None` at the end of the object, after which only blanks may follow.
     pub(super) fn next(&mut self) -> Result<Option<(Cow<'a, str>, Value<'a>)>, Malformed> {
-        let Some(name) = self.next_name()? else {
-            self.blanks();
-            return if self.at == self.text.len() { Ok(None) } else { Err(Malformed) };
-        };
+        let Some(name) = self.next_name()? else { return self.end().map(|()| None) };
         Ok(Some((name, self.value()?)))
+    }
+
+    /// Behind the object nothing but blanks may follow.
+    pub(super) fn end(&mut self) -> Result<(), Malformed> {
+        self.blanks();
+        if self.at == self.text.len() { Ok(()) } else { Err(Malformed) }
     }
 
     /// The next member of an object that others may follow.
@@ -112,6 +115,28 @@ impl<'a> Reader<'a> {
     /// How far it has read.
     pub(super) fn position(&self) -> usize {
         self.at
+    }
+
+    /// What was read from a position on.
+    pub(super) fn text_since(&self, position: usize) -> &'a str {
+        &self.text[position..self.at]
+    }
+
+    /// Reads an object again from the position behind its brace.
+    pub(super) fn go_back(&mut self, position: usize) {
+        self.at = position;
+        self.started = false;
+    }
+
+    /// Passes over what [`Reader::next_name`] would read, if it stands there to the letter.
+    pub(super) fn skip_name(&mut self, text: &str) -> bool {
+        let is_there = self.text.as_bytes()[self.at..].starts_with(text.as_bytes());
+        if is_there {
+            self.at += text.len();
+            self.started = true;
+            self.blanks();
+        }
+        is_there
     }
 
     fn peek(&self) -> Option<u8> {

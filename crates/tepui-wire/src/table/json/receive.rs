@@ -1,6 +1,6 @@
 //! Entities and tables in replies, as clients read them: with the ETag and the timestamp, and without judging them.
 
-use super::decode::{KeysIn, Members};
+use super::entity_reader::EntityReader;
 use super::reader::{Malformed, Reader, Value};
 use tepui_model::Timestamp;
 use tepui_model::table::Properties;
@@ -20,23 +20,17 @@ pub struct RemoteEntity {
 /// The entity that is all of a body. `None` if it cannot be read.
 pub fn receive_entity(body: &[u8]) -> Option<RemoteEntity> {
     let mut reader = Reader::open(body).ok()?;
-    let mut found = Found::default();
-    while let Some((name, value)) = reader.next().ok()? {
-        found.add(name, value).ok()?;
-    }
-    found.into_entity(body.len()).ok()
+    let entity = EntityReader::default().read(&mut reader).ok()?;
+    reader.end().ok()?;
+    Some(entity)
 }
 
 /// The entities of a page.
 pub fn receive_entities(body: &[u8]) -> Option<Vec<RemoteEntity>> {
     let mut entities = Vec::new();
+    let mut like_before = EntityReader::default();
     each(body, |reader| {
-        let start = reader.position();
-        let mut found = Found::default();
-        while let Some((name, value)) = reader.next_inner()? {
-            found.add(name, value)?;
-        }
-        entities.push(found.into_entity(reader.position() - start)?);
+        entities.push(like_before.read(reader)?);
         Ok(())
     })?;
     Some(entities)
@@ -71,35 +65,4 @@ fn each<'a>(body: &'a [u8], mut read: impl FnMut(&mut Reader<'a>) -> Result<(), 
         }
     }
     seen.then_some(())
-}
-
-#[derive(Default)]
-struct Found<'a> {
-    etag: Option<String>,
-    timestamp: Option<Timestamp>,
-    members: Members<'a>,
-}
-
-impl<'a> Found<'a> {
-    fn add(&mut self, name: std::borrow::Cow<'a, str>, value: Value<'a>) -> Result<(), Malformed> {
-        match (&*name, &value) {
-            ("odata.etag", Value::Text(text)) => self.etag = Some(text.clone().into_owned()),
-            ("Timestamp", Value::Text(text)) => {
-                self.timestamp = Some(Timestamp::parse_iso(text).ok_or(Malformed)?);
-            }
-            _ => self.members.add(name, value, KeysIn::Address).map_err(|_| Malformed)?,
-        }
-        Ok(())
-    }
-
-    fn into_entity(self, bytes: usize) -> Result<RemoteEntity, Malformed> {
-        let entity = self.members.into_entity(bytes, KeysIn::Address).map_err(|_| Malformed)?;
-        Ok(RemoteEntity {
-            partition_key: entity.partition_key,
-            row_key: entity.row_key,
-            timestamp: self.timestamp,
-            etag: self.etag,
-            properties: entity.properties,
-        })
-    }
 }
