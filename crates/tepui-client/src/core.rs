@@ -80,6 +80,10 @@ impl From<Failure> for Error {
 }
 
 impl Failure {
+    pub(crate) fn of_nothing_sent(error: Error) -> Self {
+        Self { error, is_doubtful: false }
+    }
+
     /// For writes: doubt is an outcome of its own.
     pub(crate) fn of_write(self) -> Error {
         if !self.is_doubtful {

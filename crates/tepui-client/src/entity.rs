@@ -1,6 +1,7 @@
 //! Entities: what tables hold.
 
 mod dynamic;
+mod name;
 pub mod typed;
 
 pub use dynamic::DynamicEntity;

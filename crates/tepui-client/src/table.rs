@@ -367,11 +367,22 @@ impl Core {
         how: &CallOptions<'_>,
         take: impl Fn(&http::Response<bytes::Bytes>, RemoteReply) -> Result<T, ReplyError>,
     ) -> Result<T, Failure> {
-        let certain = |error: Error| Failure { error, is_doubtful: false };
-        let endpoint = self.endpoint(Service::Table).map_err(certain)?;
-        let request = write(&endpoint.remote, call, options).map_err(|error| certain(error.into()))?;
-        let version = endpoint.remote.version();
-        let read = |response: &_| take(response, read(call, version, response)?);
+        let version = self.endpoint(Service::Table).map_err(Failure::of_nothing_sent)?.remote.version();
+        self.table_call_reading(call, options, how, |response| take(response, read(call, version, response)?))
+            .await
+    }
+
+    /// The same for callers who read the response themselves.
+    async fn table_call_reading<T>(
+        &self,
+        call: &Call,
+        options: &Options<'_>,
+        how: &CallOptions<'_>,
+        read: impl Fn(&http::Response<bytes::Bytes>) -> Result<T, ReplyError>,
+    ) -> Result<T, Failure> {
+        let endpoint = self.endpoint(Service::Table).map_err(Failure::of_nothing_sent)?;
+        let request =
+            write(&endpoint.remote, call, options).map_err(|error| Failure::of_nothing_sent(error.into()))?;
         self.call(endpoint, &request, how, read).await
     }
 }

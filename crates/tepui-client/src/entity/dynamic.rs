@@ -1,5 +1,6 @@
 //! An entity whose properties are known only when it is there.
 
+use super::name::Name;
 use super::{Entity, ReplaceEntity, StoredEntity, is_own_property};
 use crate::{Error, Value};
 use tepui_model::table::{EntityKey, Properties, PropertiesBuilder};
@@ -17,7 +18,7 @@ use tepui_model::table::{EntityKey, Properties, PropertiesBuilder};
 pub struct DynamicEntity {
     pub key: EntityKey,
     /// In their order. Entities have few properties: a search is as fast as a map.
-    properties: Vec<(String, Value)>,
+    properties: Vec<(Name, Value)>,
 }
 
 impl DynamicEntity {
@@ -32,21 +33,21 @@ impl DynamicEntity {
     }
 
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        self.properties.iter().find(|(known, _)| known.as_str() == name).map(|(_, value)| value)
     }
 
     /// Sets a property; a new one comes last. Limits are checked when it is written.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         let (name, value) = (name.into(), value.into());
-        match self.properties.iter_mut().find(|(known, _)| *known == name) {
+        match self.properties.iter_mut().find(|(known, _)| known.as_str() == name) {
             Some((_, old)) => *old = value,
-            None => self.properties.push((name, value)),
+            None => self.properties.push((Name::new(&name), value)),
         }
     }
 
     /// Takes a property out. To take it out of what is stored, the entity has to be replaced: a merge keeps it.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        let index = self.properties.iter().position(|(known, _)| known == name)?;
+        let index = self.properties.iter().position(|(known, _)| known.as_str() == name)?;
         Some(self.properties.remove(index).1)
     }
 
@@ -64,7 +65,7 @@ impl Entity for DynamicEntity {
     fn to_properties(&self) -> Result<Properties, Error> {
         let mut packed = PropertiesBuilder::new();
         for (name, value) in &self.properties {
-            packed.push(name, value.as_ref())?;
+            packed.push(name.as_str(), value.as_ref())?;
         }
         Ok(packed.finish())
     }
@@ -79,12 +80,12 @@ impl Entity for DynamicEntity {
     }
 }
 
-fn unpack(stored: &Properties) -> Vec<(String, Value)> {
+fn unpack(stored: &Properties) -> Vec<(Name, Value)> {
     // Counted first: growing the list step by step would take longer.
     let mut properties = Vec::with_capacity(stored.count());
     // The mark of a write is not a property of what was written.
     let written = stored.iter().filter(|(name, _)| !is_own_property(name));
-    properties.extend(written.map(|(name, value)| (name.to_owned(), value.into())));
+    properties.extend(written.map(|(name, value)| (Name::new(name), value.into())));
     properties
 }
 

@@ -74,7 +74,7 @@ pub use rebuild::Rebuilt;
 use super::outbox::{BoxFuture, Followed, Follower, Next, Place, Row, Seen, is_changed, next_copy, write};
 use crate::entity::{Properties, StoredEntity};
 use crate::{DynamicEntity, Entity, EntityKey, Error, ErrorKind, Table, Value, random};
-use sha2::{Digest, Sha256};
+use ring::digest::{Context, SHA256};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,12 +235,12 @@ impl<V: View> MaterializedView<V> {
 
 /// Of a fixed length, whatever the keys are.
 fn contribution_row_key(source: &EntityKey) -> String {
-    let mut hash = Sha256::new();
-    hash.update((source.partition_key.len() as u64).to_be_bytes());
+    let mut hash = Context::new(&SHA256);
+    hash.update(&(source.partition_key.len() as u64).to_be_bytes());
     hash.update(source.partition_key.as_bytes());
     hash.update(source.row_key.as_bytes());
     let mut key = CONTRIBUTION_PREFIX.to_owned();
-    for byte in hash.finalize().iter().take(16) {
+    for byte in hash.finish().as_ref().iter().take(16) {
         // Writing to a string cannot fail.
         let _ = write!(key, "{byte:02x}");
     }

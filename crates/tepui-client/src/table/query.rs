@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tepui_model::cost::Receipt;
 use tepui_model::table::{Call, Explanation, Filter, PageSize, PlanKind, QueryEntities, explain};
 use tepui_wire::table::filter_text;
-use tepui_wire::table::reply::read::RemoteReply;
+use tepui_wire::table::reply::read::read_page;
 use tepui_wire::table::request::write::Options;
 
 /// What is always read, so that it is known which entity it is.
@@ -328,13 +328,22 @@ impl<E: ReadEntity> Query<E> {
         let options = Options { select: &selected, from: from.as_ref(), ..Options::default() };
         let query = QueryEntities { table: table.name.to_string(), filter, page_size: wanted, from: None };
         let call = Call::Query(query);
-        let take = |response: &_, reply| Ok((reply, core::receipt(response)));
+        let read = |response: &_| {
+            let (mut entities, mut wrong) = (Vec::new(), None);
+            let next = read_page(response, |entity| {
+                if wrong.is_none() {
+                    match stored(entity, None).and_then(Versioned::from_stored) {
+                        Ok(entity) => entities.push(entity),
+                        Err(error) => wrong = Some(error),
+                    }
+                }
+            })?;
+            let next = next.and_then(|token| Continuation::new(fingerprint, token));
+            let page = Page { entities, next, receipt: core::receipt(response) };
+            Ok(wrong.map_or(Ok(page), Err))
+        };
         let how = table.call_options(None);
-        let (reply, receipt) = table.core.table_call_with(&call, &options, &how, take).await?;
-        let RemoteReply::Entities { entities, next } = reply else { return Err(Error::unexpected()) };
-        let entities = entities.into_iter().map(|entity| Versioned::from_stored(stored(entity, None)?));
-        let next = next.and_then(|token| Continuation::new(fingerprint, token));
-        Ok(Page { entities: entities.collect::<Result<_, _>>()?, next, receipt })
+        table.core.table_call_reading(&call, &options, &how, read).await?
     }
 
     /// All pages, one after the other.

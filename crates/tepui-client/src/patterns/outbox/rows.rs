@@ -25,8 +25,13 @@ pub(crate) const ABORTED: &str = "aborted";
 pub(crate) const MARKER_PREFIX: &str = "~tx_";
 pub(crate) const TOMBSTONE_PREFIX: &str = "~deleted_";
 
+/// All of them begin like this, and the names of others hardly ever do.
+const OWN_PREFIX: char = '_';
+const OWN_PROPERTIES: [&str; 8] =
+    [VERSION, DELETED, PRIMARY_PARTITION, PRIMARY_ROW, FORMER, MOVING_TO, MOVE, STATE];
+
 pub(crate) fn is_own_property(name: &str) -> bool {
-    [VERSION, DELETED, PRIMARY_PARTITION, PRIMARY_ROW, FORMER, MOVING_TO, MOVE, STATE].contains(&name)
+    name.starts_with(OWN_PREFIX) && OWN_PROPERTIES.contains(&name)
 }
 
 /// A row with all its properties, those of the protocol among them.
@@ -119,4 +124,15 @@ pub(crate) fn marker(key: EntityKey, state: &str) -> Result<Row, Error> {
 pub(crate) fn tombstone(key: &EntityKey, version: i64) -> Result<Row, Error> {
     let own = [(VERSION, version.into()), (DELETED, true.into())];
     Row::new(tombstone_key(key), &Properties::default(), &own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_properties_are_known() {
+        assert!(OWN_PROPERTIES.into_iter().all(is_own_property));
+        assert!(!["_Other", "Version", ""].into_iter().any(is_own_property));
+    }
 }

@@ -1,7 +1,13 @@
 use super::*;
-use crate::table::json::{receive_entities, receive_entity};
+use crate::table::json::{self, receive_entity};
 use proptest::prelude::*;
 use tepui_model::table::{Guid, ValueRef};
+
+fn receive_entities(body: &[u8]) -> Option<Vec<RemoteEntity>> {
+    let mut entities = Vec::new();
+    json::receive_entities(body, |entity| entities.push(entity))?;
+    Some(entities)
+}
 
 /// What the decoder of requests makes of an entity.
 fn by_members(body: &str) -> Option<RemoteEntity> {

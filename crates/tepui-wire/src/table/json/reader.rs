@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
         if end == b'"' {
             return Ok(Cow::Borrowed(run));
         }
-        let mut text = String::with_capacity(run.len() + 32);
+        let mut text = String::with_capacity(run.len() + 64);
         text.push_str(run);
         loop {
             text.push(self.escape()?);

@@ -25,15 +25,14 @@ pub fn receive_entity(body: &[u8]) -> Option<RemoteEntity> {
     Some(entity)
 }
 
-/// The entities of a page.
-pub fn receive_entities(body: &[u8]) -> Option<Vec<RemoteEntity>> {
-    let mut entities = Vec::new();
+/// Hands over the entities of a page, each as soon as it is read. `None` if the page cannot be read, which may turn out after
+/// some of them.
+pub fn receive_entities(body: &[u8], mut take: impl FnMut(RemoteEntity)) -> Option<()> {
     let mut like_before = EntityReader::default();
     each(body, |reader| {
-        entities.push(like_before.read(reader)?);
+        take(like_before.read(reader)?);
         Ok(())
-    })?;
-    Some(entities)
+    })
 }
 
 /// The names of a page of tables.

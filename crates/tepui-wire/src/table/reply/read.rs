@@ -53,15 +53,28 @@ pub fn read(
     match call {
         Call::Operation(operation) => read_operation(operation, version, response),
         Call::Change { .. } => Ok(RemoteReply::Written { etag: text(response, ETAG).map(str::to_owned) }),
-        Call::Query(_) => Ok(RemoteReply::Entities {
-            entities: json::receive_entities(response.body().as_ref())
-                .ok_or(ReplyError::Unreadable("a page of entities"))?,
-            next: text(response, NEXT_PARTITION_KEY).map(|partition| PageToken::Entity {
-                partition: partition.to_owned(),
-                row: text(response, NEXT_ROW_KEY).map(str::to_owned),
-            }),
-        }),
+        Call::Query(_) => {
+            let mut entities = Vec::new();
+            let next = read_page(response, |entity| entities.push(entity))?;
+            Ok(RemoteReply::Entities { entities, next })
+        }
     }
+}
+
+/// The reply to a query for entities, each of which is handed over as soon as it is read: whoever makes something else of
+/// them does it while they are in the caches of the processor, and needs no memory for all of them. After an error
+/// those that have been handed over do not count.
+pub fn read_page(
+    response: &Response<impl AsRef<[u8]>>,
+    take: impl FnMut(RemoteEntity),
+) -> Result<Option<PageToken>, ReplyError> {
+    check(response)?;
+    json::receive_entities(response.body().as_ref(), take)
+        .ok_or(ReplyError::Unreadable("a page of entities"))?;
+    Ok(text(response, NEXT_PARTITION_KEY).map(|partition| PageToken::Entity {
+        partition: partition.to_owned(),
+        row: text(response, NEXT_ROW_KEY).map(str::to_owned),
+    }))
 }
 
 fn read_operation(
