@@ -272,7 +272,7 @@ impl Worker {
     }
 
     async fn page(&mut self, config: &Config) -> Result<u64, OpErr> {
-        let pages = self.pages.get_or_insert_with(|| config.table.query().pages());
+        let pages = self.pages.get_or_insert_with(|| config.table.scan().pages());
         let page = pages.next_page().await.map_err(failed)?;
         let Some(page) = page else { return Err(OpErr::Check("no page".to_owned())) };
         let (from, to) = (self.page_from, (self.page_from + 1000).min(config.preload));
