@@ -2,14 +2,26 @@
 //! and to Tepui alike.
 //!
 //! ```
-//! use tepui_client::{Account, DynamicEntity, EntityKey};
+//! use tepui_client::{Account, Entity};
+//!
+//! #[derive(Entity)] // With the feature `derive`.
+//! #[entity(table = "People")]
+//! #[key(partition = "{family}", row = "{id:06}")]
+//! struct Person {
+//!     family: String,
+//!     id: u32,
+//!     name: String,
+//! }
+//!
 //! # tepui_client_testing::run_with_connection_string(async |connection_string| {
 //! let account = Account::from_connection_string(&connection_string)?;
-//! let people = account.table("People")?;
+//! let people = account.table_of::<Person>()?;
 //! people.create_if_missing().await?;
-//! people.insert(&DynamicEntity::new("Sales", "000223").with("Name", "Jun Cao")).await?;
-//! let found = people.get(&EntityKey::new("Sales", "000223")).await?.expect("it was inserted");
-//! assert_eq!(found.get("Name").and_then(|name| name.as_str()), Some("Jun Cao"));
+//! people.upsert_merge(&Person { family: "smith".into(), id: 1, name: "Ada".into() }).await?;
+//! for person in people.partition("smith").id(1..=99).all().await? {
+//!     println!("{}", person.name);
+//! #   assert_eq!(person.name, "Ada");
+//! }
 //! # Ok(()) });
 //! ```
 //!

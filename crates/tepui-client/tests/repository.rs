@@ -53,6 +53,22 @@ fn every_example_of_the_documentation_runs() {
     assert!(found.is_empty(), "examples that are not run: {found:?}");
 }
 
+/// The example of README.md is that of the crate, which runs, but for the connection string.
+#[test]
+fn the_example_of_the_readme_is_that_of_the_crate() {
+    let client = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(client.join("../../README.md")).unwrap();
+    let library = fs::read_to_string(client.join("src/lib.rs")).unwrap();
+    let (_, example) = readme.split_once("```rust\n").unwrap();
+    let (example, _) = example.split_once("```\n").unwrap();
+    let documented = library.lines().map_while(|line| line.strip_prefix("//!"));
+    let documented: Vec<_> = documented.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    let mut rest = documented.iter().skip_while(|line| **line != "```");
+    for line in example.lines().filter(|line| !line.contains("from_connection_string")) {
+        assert!(rest.any(|documented| *documented == line), "not in lib.rs: {line}");
+    }
+}
+
 fn visit(folder: &Path, each: &mut impl FnMut(&Path, &str)) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -155,7 +155,7 @@ fn upload_within_limits(operation: &UploadOperation) {
 }
 
 fn whole_pages(write: &PageWrite) {
-    assert!(write.pages.start() < write.pages.end() && write.pages.bytes() % 512 == 0);
+    assert!(write.pages.start() < write.pages.end() && write.pages.bytes().is_multiple_of(512));
 }
 
 fn within_limits(operation: &Operation) {

@@ -74,10 +74,10 @@ pub use rebuild::Rebuilt;
 use super::outbox::{BoxFuture, Followed, Follower, Next, Place, Row, Seen, is_changed, next_copy, write};
 use crate::entity::{Properties, StoredEntity};
 use crate::{DynamicEntity, Entity, EntityKey, Error, ErrorKind, Table, Value, random};
-use ring::digest::{Context, SHA256};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
+use tepui_wire::crypto::sha256;
 use tokio::time::sleep;
 
 const MAX_ROUNDS: u32 = 12;
@@ -235,12 +235,11 @@ impl<V: View> MaterializedView<V> {
 
 /// Of a fixed length, whatever the keys are.
 fn contribution_row_key(source: &EntityKey) -> String {
-    let mut hash = Context::new(&SHA256);
-    hash.update(&(source.partition_key.len() as u64).to_be_bytes());
-    hash.update(source.partition_key.as_bytes());
-    hash.update(source.row_key.as_bytes());
+    let EntityKey { partition_key, row_key } = source;
+    let length = (partition_key.len() as u64).to_be_bytes();
+    let hash = sha256(&[&length, partition_key.as_bytes(), row_key.as_bytes()].concat());
     let mut key = CONTRIBUTION_PREFIX.to_owned();
-    for byte in hash.finish().as_ref().iter().take(16) {
+    for byte in hash.iter().take(16) {
         // Writing to a string cannot fail.
         let _ = write!(key, "{byte:02x}");
     }
