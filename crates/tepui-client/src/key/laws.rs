@@ -1,7 +1,7 @@
 //! The laws of key parts, on random pairs of values: order in UTF-16, inverse, allowed characters, prefixes.
 //!
-//! Pairs are often equal but for their ends, because that is where orders go wrong. 100,000 of them for each law, or a million with
-//! `TEPUI_TEST_LARGE=1`. `TEPUI_TEST_SEED` replays a seed that was printed.
+//! Pairs are often equal but for their ends, because that is where orders go wrong. `TEPUI_TEST_SEED` replays a seed that was
+//! printed.
 
 use super::{Buckets, KeyError, KeyRange, KeyReader, KeyWriter, Until};
 use fastrand::Rng;
@@ -9,6 +9,9 @@ use std::cmp::Ordering;
 use std::fmt::Debug;
 use tepui_model::Timestamp;
 use tepui_model::table::entity::is_key_character;
+
+/// For each law.
+const PAIRS: usize = 1_000_000;
 
 #[test]
 fn padded_numbers() {
@@ -19,7 +22,7 @@ fn padded_numbers() {
 #[test]
 fn numbers_are_padded_right_or_refused() {
     let mut rng = rng();
-    for _ in 0..pairs() {
+    for _ in 0..PAIRS {
         let (value, digits) = (whole_number(&mut rng), rng.usize(0..=21));
         let key = KeyWriter::new().padded(value, digits).finish();
         if value.to_string().len() <= digits {
@@ -95,7 +98,7 @@ fn plain_texts_are_unique() {
     let mut rng = rng();
     let buckets = Buckets::new(16).unwrap();
     let plain = |rng: &mut Rng| -> String { text(rng).chars().filter(|c| is_key_character(*c)).collect() };
-    for _ in 0..pairs() {
+    for _ in 0..PAIRS {
         let tuple = (plain(&mut rng).replace('_', "-"), plain(&mut rng));
         let key = KeyWriter::new()
             .bucket(&tuple.1, buckets)
@@ -117,7 +120,7 @@ fn plain_texts_are_unique() {
 fn ranges_of_prefixes() {
     let mut rng = rng();
     let key = |rng: &mut Rng| -> String { text(rng).chars().filter(|c| is_key_character(*c)).collect() };
-    for _ in 0..pairs() {
+    for _ in 0..PAIRS {
         let (prefix, other) = (key(&mut rng), key(&mut rng));
         let range = KeyRange::prefix(prefix.as_str());
         for key in [other.clone(), format!("{prefix}{other}"), prefix.clone(), near(&mut rng, &prefix)] {
@@ -137,7 +140,7 @@ fn ranges_of_prefixes() {
 fn prefixes_of_ordered_texts() {
     let mut rng = rng();
     let write = |text: &str| KeyWriter::new().ordered(text).finish().unwrap();
-    for _ in 0..pairs() {
+    for _ in 0..PAIRS {
         let (prefix, other) = (text(&mut rng), text(&mut rng));
         let range = KeyRange::prefix(write(&prefix));
         for text in [other.clone(), format!("{prefix}{other}"), near(&mut rng, &prefix)] {
@@ -159,7 +162,7 @@ fn check<T: PartialEq + Debug>(
     let mut before = value(&mut rng);
     let mut key_before = key(&before);
     // Each value makes a pair with the one before it.
-    for _ in 0..pairs() {
+    for _ in 0..PAIRS {
         let now = value(&mut rng);
         let key_now = key(&now);
         assert_eq!(utf16(&key_before, &key_now), compare(&before, &now), "{before:?} {now:?}");
@@ -169,11 +172,6 @@ fn check<T: PartialEq + Debug>(
         assert_eq!(reader.end(), Ok(()), "{key_now:?}");
         (before, key_before) = (now, key_now);
     }
-}
-
-fn pairs() -> usize {
-    let is_large = std::env::var("TEPUI_TEST_LARGE").is_ok_and(|large| large == "1");
-    if is_large { 1_000_000 } else { 100_000 }
 }
 
 fn rng() -> Rng {
