@@ -48,6 +48,11 @@ impl TestServer {
         self.addresses[0]
     }
 
+    /// Where queues are served, without TLS.
+    pub fn queue_address(&self) -> SocketAddr {
+        self.addresses[1]
+    }
+
     pub fn connection_string(&self) -> String {
         let [tables, queues, blobs] =
             self.addresses.map(|address| format!("http://{address}/{DEVELOPMENT_ACCOUNT}"));

@@ -2,9 +2,11 @@
 
 mod dynamic;
 mod name;
+mod raw;
 pub mod typed;
 
 pub use dynamic::DynamicEntity;
+pub(crate) use raw::RawEntity;
 
 use crate::Error;
 use std::fmt;

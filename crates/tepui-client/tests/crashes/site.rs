@@ -5,51 +5,24 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tepui_client::{Account, AccountBuilder, DynamicEntity, Queue, Retry, Table};
+use tepui_client_testing::TestServer;
 use tepui_model::account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
-use tepui_server::Server;
-use tepui_server::config::{AdminToken, Config, ServiceName};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-const ADMIN_TOKEN: &str = "for-tests-0123456789";
 const ROLE: &str = "TEPUI_CRASHES_ROLE";
 const TABLES: &str = "TEPUI_CRASHES_TABLES";
 const QUEUES: &str = "TEPUI_CRASHES_QUEUES";
 
 /// Ends with the runtime of its test.
 pub(crate) struct Site {
-    tables: SocketAddr,
-    queues: SocketAddr,
-    admin: SocketAddr,
+    server: TestServer,
     pub(crate) account: Account,
-    _stop: oneshot::Sender<()>,
 }
 
 impl Site {
     pub(crate) async fn start() -> Self {
-        let config = Config {
-            in_memory: true,
-            table_port: 0,
-            queue_port: 0,
-            blob_port: 0,
-            admin_port: Some(0),
-            admin_token: Some(ADMIN_TOKEN.parse::<AdminToken>().unwrap()),
-            test_bench: true,
-            ..Config::default()
-        };
-        let server = Server::start(config).await.unwrap();
-        let addresses = server.addresses();
-        let address = |service| addresses.iter().find(|(known, _)| *known == service).unwrap().1;
-        let (tables, queues) = (address(ServiceName::Table), address(ServiceName::Queue));
-        let admin = server.admin_address().unwrap();
-        let (stop, stopped) = oneshot::channel();
-        tokio::spawn(server.run(async {
-            let _ = stopped.await;
-        }));
-        let account = account(tables, queues);
-        Self { tables, queues, admin, account, _stop: stop }
+        let server = TestServer::start().await;
+        Self { account: server.account(), server }
     }
 
     pub(crate) fn table(&self, name: &str) -> Table {
@@ -67,25 +40,14 @@ impl Site {
 
     /// Moves the clock of the server on, so that nobody has to wait until messages are seen again.
     pub(crate) async fn advance(&self, time: Duration) {
-        let body = format!(r#"{{"seconds":{}}}"#, time.as_secs());
-        let mut stream = TcpStream::connect(self.admin).await.unwrap();
-        let request = format!(
-            "POST /admin/v1/clock/advance HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n\
-             Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            self.admin,
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        self.server.advance(time.as_secs()).await;
     }
 
     /// Runs a process, which is this program again, with a failure at one of its requests. Says how many requests it has sent.
     pub(crate) async fn run(&self, role: &str, plan: Plan) -> usize {
         let shared = Shared::new(plan);
-        let (tables, _table_proxy) = proxy::start(self.tables, shared.clone()).await;
-        let (queues, _queue_proxy) = proxy::start(self.queues, shared.clone()).await;
+        let (tables, _table_proxy) = proxy::start(self.server.table_address(), shared.clone()).await;
+        let (queues, _queue_proxy) = proxy::start(self.server.queue_address(), shared.clone()).await;
         {
             // Locked until the process is there to be killed.
             let mut process = shared.process().lock().unwrap();

@@ -3,11 +3,9 @@
 use super::at_once::several_at_once;
 use super::cipher::Place;
 use super::{EncryptedEntity, EncryptedTransaction, Policy, ReplaceEncryptedEntity};
-use crate::entity::Properties;
+use crate::entity::RawEntity;
 use crate::random;
-use crate::{
-    ETag, Entity, EntityKey, Error, ErrorKind, Match, ReplaceEntity, StoredEntity, Table, Versioned,
-};
+use crate::{ETag, EntityKey, Error, ErrorKind, Match, StoredEntity, Table, Versioned};
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -35,28 +33,8 @@ pub struct EncryptedTable<E> {
     entity: PhantomData<fn() -> E>,
 }
 
-/// An entity as it is stored.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Sealed {
-    pub(super) key: EntityKey,
-    pub(super) properties: Properties,
-}
-
-impl Entity for Sealed {
-    fn entity_key(&self) -> Result<EntityKey, Error> {
-        Ok(self.key.clone())
-    }
-
-    fn to_properties(&self) -> Result<Properties, Error> {
-        Ok(self.properties.clone())
-    }
-
-    fn from_stored(stored: &StoredEntity) -> Result<Self, Error> {
-        Ok(Self { key: stored.key.clone(), properties: stored.properties.clone() })
-    }
-}
-
-impl ReplaceEntity for Sealed {}
+/// An entity whose properties are encrypted.
+pub(super) type Sealed = RawEntity;
 
 impl<E> Table<E> {
     /// The same table with entities that are encrypted as the policy says.

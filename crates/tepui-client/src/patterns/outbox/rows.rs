@@ -7,8 +7,8 @@
 //! | `~deleted_{row key}` | its partition | `_Version` of the entity that was deleted, `_Deleted` |
 //! | a copy | its key | `_Version` and key of the entity it was made from, `_Deleted` if it is a tombstone, `_Former` |
 
-use crate::entity::{Properties, PropertiesBuilder, ValueRef};
-use crate::{Entity, EntityKey, Error, ReplaceEntity, StoredEntity, Value, Versioned};
+use crate::entity::{Properties, PropertiesBuilder, RawEntity, ValueRef};
+use crate::{Entity, EntityKey, Error, StoredEntity, Value, Versioned};
 
 pub(crate) const VERSION: &str = "_Version";
 pub(crate) const DELETED: &str = "_Deleted";
@@ -35,27 +35,7 @@ pub(crate) fn is_own_property(name: &str) -> bool {
 }
 
 /// A row with all its properties, those of the protocol among them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) key: EntityKey,
-    pub(crate) properties: Properties,
-}
-
-impl Entity for Row {
-    fn entity_key(&self) -> Result<EntityKey, Error> {
-        Ok(self.key.clone())
-    }
-
-    fn to_properties(&self) -> Result<Properties, Error> {
-        Ok(self.properties.clone())
-    }
-
-    fn from_stored(stored: &StoredEntity) -> Result<Self, Error> {
-        Ok(Self { key: stored.key.clone(), properties: stored.properties.clone() })
-    }
-}
-
-impl ReplaceEntity for Row {}
+pub(crate) type Row = RawEntity;
 
 impl Row {
     pub(crate) fn new(key: EntityKey, properties: &Properties, own: &[(&str, Value)]) -> Result<Self, Error> {
