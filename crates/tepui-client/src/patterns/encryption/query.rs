@@ -25,7 +25,7 @@ pub struct Scanning;
 /// # use tepui_client::DynamicEntity;
 /// # use tepui_client::patterns::encryption::{AesKey, Policy};
 /// # tepui_client_testing::run_with_table(async |people| {
-/// let people = people.encrypted(Policy::new(AesKey::new("2026-11", &[7; 32])?).names(["Salary"]));
+/// let people = people.encrypted(Policy::new(AesKey::new("2026-11", &[7; 32])?).encrypt(["Salary"]));
 /// for (row, age) in [("1", 34), ("2", 28)] {
 ///     people.insert(&DynamicEntity::new("Sales", row).with("Age", age).with("Salary", 71_000)).await?;
 /// }

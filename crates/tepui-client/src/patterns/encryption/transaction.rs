@@ -10,7 +10,7 @@ use std::fmt;
 /// use tepui_client::DynamicEntity;
 /// # use tepui_client::patterns::encryption::{AesKey, Policy};
 /// # tepui_client_testing::run_with_table(async |people| {
-/// # let people = people.encrypted(Policy::new(AesKey::new("2026-11", &[7; 32])?).names(["Salary"]));
+/// # let people = people.encrypted(Policy::new(AesKey::new("2026-11", &[7; 32])?).encrypt(["Salary"]));
 /// let mut hire = people.transaction("Sales")?;
 /// hire.insert(&DynamicEntity::new("Sales", "000223").with("Salary", 71_000)).await?;
 /// hire.plain().upsert_merge(&DynamicEntity::new("Sales", "department").with("Employees", 13))?;
