@@ -53,6 +53,7 @@
 pub mod elsewhere;
 mod in_blob;
 mod in_partition;
+mod in_transaction;
 mod key_list;
 mod member_rows;
 

@@ -1,7 +1,8 @@
 //! A list for each value, in the partition of its entities.
 
+use super::in_transaction::{self, PartitionIndex};
 use super::key_list::KeyList;
-use super::{ListIndex, Listed, check_same_key, contended, is_conflict, missing, with_value};
+use super::{ListIndex, Listed, contended, is_conflict, with_value};
 use crate::key::KeyWriter;
 use crate::table::{MAX_TRIES, Transaction, wait_after_conflict};
 use crate::{EntityKey, Error, ErrorKind, Table, Versioned};
@@ -33,10 +34,6 @@ impl<E: Listed> InPartition<E> {
         Ok(EntityKey::new(self.partition_key.as_str(), row_key))
     }
 
-    fn transaction(&self) -> Result<Transaction, Error> {
-        self.table.transaction(self.partition_key.as_str())
-    }
-
     /// Adds a change of the list of a value, in the version that is there now. An empty list is deleted.
     async fn change_list(
         &self,
@@ -64,14 +61,36 @@ impl<E: Listed> InPartition<E> {
     }
 }
 
+impl<E: Listed> PartitionIndex<E> for InPartition<E> {
+    fn table(&self) -> &Table<E> {
+        &self.table
+    }
+
+    fn partition_key(&self) -> &str {
+        &self.partition_key
+    }
+
+    async fn add(&self, to: &mut Transaction, value: Option<&str>, key: &EntityKey) -> Result<(), Error> {
+        self.change_list(to, value, |row_keys| row_keys.insert(key.row_key.clone())).await
+    }
+
+    async fn take_out(
+        &self,
+        of: &mut Transaction,
+        value: Option<&str>,
+        key: &EntityKey,
+    ) -> Result<(), Error> {
+        self.change_list(of, value, |row_keys| row_keys.remove(&key.row_key)).await
+    }
+}
+
 impl<E: Listed> ListIndex<E> for InPartition<E> {
     async fn insert(&self, entity: &E) -> Result<(), Error> {
         let key = entity.entity_key()?;
         for attempt in 0..MAX_TRIES {
             let mut transaction = self.transaction()?;
             transaction.insert(entity)?;
-            let add = |row_keys: &mut BTreeSet<String>| row_keys.insert(key.row_key.clone());
-            self.change_list(&mut transaction, entity.listed_under(), add).await?;
+            self.add(&mut transaction, entity.listed_under(), &key).await?;
             match transaction.commit().await {
                 Ok(_) => return Ok(()),
                 Err(error) if is_conflict(&error) => {
@@ -87,43 +106,12 @@ impl<E: Listed> ListIndex<E> for InPartition<E> {
         Err(contended())
     }
 
-    async fn change(&self, key: &EntityKey, mut change: impl FnMut(&mut E) + Send) -> Result<(), Error> {
-        for attempt in 0..MAX_TRIES {
-            let mut entity = self.table.get(key).await?.ok_or_else(missing)?;
-            let before = entity.listed_under().map(str::to_owned);
-            change(&mut entity);
-            check_same_key(&entity.entity, key)?;
-            let mut transaction = self.transaction()?;
-            transaction.replace(&entity.entity, &entity)?;
-            if before.as_deref() != entity.listed_under() {
-                let take_out = |row_keys: &mut BTreeSet<String>| row_keys.remove(&key.row_key);
-                self.change_list(&mut transaction, before.as_deref(), take_out).await?;
-                let add = |row_keys: &mut BTreeSet<String>| row_keys.insert(key.row_key.clone());
-                self.change_list(&mut transaction, entity.listed_under(), add).await?;
-            }
-            match transaction.commit().await {
-                Ok(_) => return Ok(()),
-                Err(error) if is_conflict(&error) => wait_after_conflict(attempt).await,
-                Err(error) => return Err(error),
-            }
-        }
-        Err(contended())
+    async fn change(&self, key: &EntityKey, change: impl FnMut(&mut E) + Send) -> Result<(), Error> {
+        in_transaction::change(self, key, change).await
     }
 
     async fn remove(&self, key: &EntityKey) -> Result<(), Error> {
-        for attempt in 0..MAX_TRIES {
-            let entity = self.table.get(key).await?.ok_or_else(missing)?;
-            let mut transaction = self.transaction()?;
-            transaction.delete(key, &entity)?;
-            let take_out = |row_keys: &mut BTreeSet<String>| row_keys.remove(&key.row_key);
-            self.change_list(&mut transaction, entity.listed_under(), take_out).await?;
-            match transaction.commit().await {
-                Ok(_) => return Ok(()),
-                Err(error) if is_conflict(&error) => wait_after_conflict(attempt).await,
-                Err(error) => return Err(error),
-            }
-        }
-        Err(contended())
+        in_transaction::remove(self, key).await
     }
 
     async fn keys(&self, value: &str) -> Result<Vec<EntityKey>, Error> {

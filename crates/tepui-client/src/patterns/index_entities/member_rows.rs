@@ -1,8 +1,9 @@
 //! One row for each member: the recommended form.
 
-use super::{ListIndex, Listed, check_same_key, contended, is_conflict, missing, with_value};
+use super::in_transaction::{self, PartitionIndex};
+use super::{ListIndex, Listed, with_value};
 use crate::key::{KeyReader, KeyWriter};
-use crate::table::{MAX_TRIES, Transaction, wait_after_conflict};
+use crate::table::Transaction;
 use crate::{DynamicEntity, EntityKey, Error, Match, Table, Versioned};
 use std::fmt;
 
@@ -52,18 +53,29 @@ impl<E: Listed> MemberRows<E> {
             KeyWriter::new().literal(&self.prefix).ordered(value).literal(" ").literal(&key.row_key);
         Ok(EntityKey::new(self.partition_key.as_str(), row_key.finish()?))
     }
+}
 
-    fn transaction(&self) -> Result<Transaction, Error> {
-        self.table.transaction(self.partition_key.as_str())
+impl<E: Listed> PartitionIndex<E> for MemberRows<E> {
+    fn table(&self) -> &Table<E> {
+        &self.table
     }
 
-    fn add(&self, to: &mut Transaction, value: Option<&str>, key: &EntityKey) -> Result<(), Error> {
+    fn partition_key(&self) -> &str {
+        &self.partition_key
+    }
+
+    async fn add(&self, to: &mut Transaction, value: Option<&str>, key: &EntityKey) -> Result<(), Error> {
         let Some(value) = value else { return Ok(()) };
         let row = self.row(value, key)?;
         to.upsert_replace(&DynamicEntity::new(row.partition_key, row.row_key))
     }
 
-    fn take_out(&self, of: &mut Transaction, value: Option<&str>, key: &EntityKey) -> Result<(), Error> {
+    async fn take_out(
+        &self,
+        of: &mut Transaction,
+        value: Option<&str>,
+        key: &EntityKey,
+    ) -> Result<(), Error> {
         let Some(value) = value else { return Ok(()) };
         of.delete(&self.row(value, key)?, Match::Any)
     }
@@ -73,44 +85,16 @@ impl<E: Listed> ListIndex<E> for MemberRows<E> {
     async fn insert(&self, entity: &E) -> Result<(), Error> {
         let mut transaction = self.transaction()?;
         transaction.insert(entity)?;
-        self.add(&mut transaction, entity.listed_under(), &entity.entity_key()?)?;
+        self.add(&mut transaction, entity.listed_under(), &entity.entity_key()?).await?;
         transaction.commit().await.map(drop)
     }
 
-    async fn change(&self, key: &EntityKey, mut change: impl FnMut(&mut E) + Send) -> Result<(), Error> {
-        for attempt in 0..MAX_TRIES {
-            let mut entity = self.table.get(key).await?.ok_or_else(missing)?;
-            let before = entity.listed_under().map(str::to_owned);
-            change(&mut entity);
-            check_same_key(&entity.entity, key)?;
-            let mut transaction = self.transaction()?;
-            transaction.replace(&entity.entity, &entity)?;
-            if before.as_deref() != entity.listed_under() {
-                self.take_out(&mut transaction, before.as_deref(), key)?;
-                self.add(&mut transaction, entity.listed_under(), key)?;
-            }
-            match transaction.commit().await {
-                Ok(_) => return Ok(()),
-                Err(error) if is_conflict(&error) => wait_after_conflict(attempt).await,
-                Err(error) => return Err(error),
-            }
-        }
-        Err(contended())
+    async fn change(&self, key: &EntityKey, change: impl FnMut(&mut E) + Send) -> Result<(), Error> {
+        in_transaction::change(self, key, change).await
     }
 
     async fn remove(&self, key: &EntityKey) -> Result<(), Error> {
-        for attempt in 0..MAX_TRIES {
-            let entity = self.table.get(key).await?.ok_or_else(missing)?;
-            let mut transaction = self.transaction()?;
-            transaction.delete(key, &entity)?;
-            self.take_out(&mut transaction, entity.listed_under(), key)?;
-            match transaction.commit().await {
-                Ok(_) => return Ok(()),
-                Err(error) if is_conflict(&error) => wait_after_conflict(attempt).await,
-                Err(error) => return Err(error),
-            }
-        }
-        Err(contended())
+        in_transaction::remove(self, key).await
     }
 
     async fn keys(&self, value: &str) -> Result<Vec<EntityKey>, Error> {
