@@ -1,9 +1,11 @@
 # A static binary in an empty image, run by a user without rights. See README.md, "Run it as a service".
 FROM rust:1.90-alpine AS build
 WORKDIR /src
+# Stores over a network, such as postgres,objects: see docs/cluster.md.
+ARG FEATURES=""
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked -p tepui && cp target/release/tepui /tepui && mkdir /data
+    cargo build --release --locked -p tepui --features "$FEATURES" && cp target/release/tepui /tepui && mkdir /data
 
 FROM scratch
 COPY --from=build /tepui /usr/bin/tepui

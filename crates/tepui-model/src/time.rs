@@ -394,6 +394,20 @@ impl NodeNumber {
     pub fn new(number: u64) -> Option<Self> {
         (number < MAX_NODES).then_some(Self(number))
     }
+
+    /// All that there are.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..MAX_NODES).map(Self)
+    }
+
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The first timestamp from `least` on that the node of this number may hand out.
+    pub fn first_from(self, least: Timestamp) -> Timestamp {
+        Timestamp(first_of_node(least.0, self.0).min(MAX_TICKS))
+    }
 }
 
 /// The first number from `least` on that is congruent to `node` modulo [`MAX_NODES`].
@@ -408,6 +422,11 @@ pub trait Clock: Send + Sync + 'static {
 
     /// A timestamp close to now and later than every one handed out before. No other node hands it out.
     fn tick(&self) -> Timestamp;
+
+    /// The node whose timestamps these are, if several nodes share a store.
+    fn node(&self) -> Option<NodeNumber> {
+        None
+    }
 
     /// The time by the machine's clock when it is `now` by this one: for the dates that clients sign, and for what must not
     /// end because this clock was set for a test. Otherwise both are the same.
@@ -451,6 +470,10 @@ impl Clock for SystemClock {
     fn tick(&self) -> Timestamp {
         rise(&self.last, self.now(), self.node)
     }
+
+    fn node(&self) -> Option<NodeNumber> {
+        self.node
+    }
 }
 
 /// A clock that only moves when it is set. For tests.
@@ -487,6 +510,10 @@ impl Clock for ManualClock {
 
     fn tick(&self) -> Timestamp {
         rise(&self.last, self.now(), self.node)
+    }
+
+    fn node(&self) -> Option<NodeNumber> {
+        self.node
     }
 }
 

@@ -5,10 +5,12 @@
 mod accounts;
 mod admin_token;
 mod sources;
+mod storage;
 
 pub use accounts::{development_account, key_text, parse_account, parse_accounts};
 pub use admin_token::AdminToken;
 pub use sources::{Given, path, template};
+pub use storage::{StorageSetting, StorageUrl, is_storage_url};
 
 use crate::net::limits::Limits;
 use crate::proxies::Network;
@@ -31,6 +33,34 @@ pub struct Config {
     /// Keep everything in memory: it is gone when the server stops (also --inMemoryPersistence)
     #[arg(long, alias = "inMemoryPersistence", help_heading = "General")]
     pub in_memory: bool,
+
+    /// Keep the data in local:DIR (as --data-dir DIR), memory (as --in-memory), or a store that several servers share:
+    /// postgres://USER:PASSWORD@HOST/DATABASE or tikv://HOST:PORT [default: that of --data-dir]
+    ///
+    /// Everyone on the machine can see the arguments of a process: keep a URL with a password in the environment or the file. See
+    /// docs/cluster.md.
+    #[arg(long, value_name = "STORAGE", hide_env_values = true, help_heading = "Storage")]
+    pub storage: Option<StorageUrl>,
+
+    /// Keep the bytes of blobs in s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX, where --storage is a store that
+    /// several servers share [default: where the rest is]
+    #[arg(long, value_name = "BLOBS", hide_env_values = true, help_heading = "Storage")]
+    pub blobs: Option<StorageUrl>,
+
+    /// Open so many connections to a store over a network at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = value_parser!(u32).range(1..=1000),
+        help_heading = "Storage")]
+    pub storage_connections: u32,
+
+    /// Wait so long for each answer of a store over a network
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = value_parser!(u64).range(1..=60),
+        help_heading = "Storage")]
+    pub storage_timeout_seconds: u64,
+
+    /// Wait so long at the start for a store over a network that cannot be reached
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = value_parser!(u64).range(..=3600),
+        help_heading = "Storage")]
+    pub storage_start_seconds: u64,
 
     /// The accounts to serve. None: the development account, with the key that is public.
     // Not an argument, as errors of arguments show their values. `[[account]]` in the file.
@@ -86,6 +116,12 @@ pub struct Config {
     /// Listen on this port for the Table service; 0 picks a free one
     #[arg(long, alias = "tablePort", value_name = "PORT", default_value_t = 10002, help_heading = "Network")]
     pub table_port: u16,
+
+    /// When the server is asked to stop, answer /health with 503 for so long before connections are closed, so that load
+    /// balancers send requests elsewhere
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = value_parser!(u64).range(..=3600),
+        help_heading = "Network")]
+    pub drain_seconds: u64,
 
     /// Take the account from the path always, never from the host name
     #[arg(long, alias = "disableProductStyleUrl", help_heading = "Network")]
@@ -289,8 +325,8 @@ impl Config {
         (host.as_ref().unwrap_or(&self.host), port)
     }
 
-    /// The directory for the data: `data_dir`, or `tepui` in the user's data directory.
-    pub fn data_dir(&self) -> Result<PathBuf, ConfigError> {
+    /// The directory for data that is local: `data_dir`, or `tepui` in the user's data directory.
+    fn default_dir(&self) -> Result<PathBuf, ConfigError> {
         let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         self.data_dir
             .clone()
@@ -319,6 +355,9 @@ impl Config {
             return Err(ConfigError(format!(
                 "versions are to be kept of an account that is not served: {unknown}"
             )));
+        }
+        if self.storage.is_some() || self.blobs.is_some() {
+            self.storage()?;
         }
         self.admin_token.as_ref().map_or(Ok(()), AdminToken::check)
     }

@@ -6,7 +6,7 @@
 //!
 //! `GET /backup` answers with a backup as a tar archive, in chunks. An archive without the last chunk is not complete.
 
-use crate::Data;
+use crate::data::Data;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -8,10 +8,12 @@ mod admin;
 mod analytics;
 pub mod config;
 mod control;
+mod data;
 mod faults;
 mod ids;
 mod metrics;
 mod net;
+mod node;
 pub mod pipeline;
 mod proxies;
 mod redact;
@@ -24,6 +26,7 @@ mod test_clock;
 
 pub use config::{Config, ConfigError};
 pub use control::with_socket_path;
+pub use data::{NoExtents, SharedStorage};
 pub use ids::RequestIds;
 pub use net::accept::{Handler, Peer, Shared, serve as serve_handler};
 pub use net::body::{Body, BodyError, BrokenReply, Pieces, ReplyBody};
@@ -44,29 +47,29 @@ use admin::{Admin, Area, Guard};
 use analytics::{Analytics, CapacityMeter, LogRetention, LogWriter, MetricsKeeper, MetricsWriter};
 use config::{AdminToken, ServiceName};
 use control::ControlSocket;
+use data::Data;
 use faults::Faults;
 use metrics::Metrics;
+use node::Node;
 use pipeline::{BackgroundCopies, Blobs, Front, Load, Queues, RemoteCopies, Tables};
 use seed::Seeder;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tail::Tail;
 use targets::Targets;
-use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
+use tepui_local::Checkpoint;
 use tepui_model::Clock;
-use tepui_model::time::SystemClock;
 use tepui_service::test_bench::{GarbagePause, TestBench};
 use tepui_service::{
-    BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService, StoreAccess, TableOptions,
-    TableService, WorkLeases,
+    BlobService, GarbageCollector, NodeError, QueueService, StoreAccess, TableOptions, TableService,
+    WorkLeases,
 };
 use tepui_storage::rewindable::RewindableEngine;
-use tepui_storage::{Engine, Extents, MemoryEngine, MemoryExtents, StorageError};
+use tepui_storage::{Engine, Extents, StorageError};
 use tepui_wire::address::Service;
 use test_clock::TestClock;
 use tokio::net::{TcpListener, TcpSocket};
@@ -75,8 +78,7 @@ use tokio::task::JoinSet;
 
 /// A server that listens, and serves once it [runs](Self::run).
 pub struct Server {
-    listeners: Vec<(ServiceName, Listener)>,
-    admin: Option<AdminPort>,
+    ports: Ports,
     shared: Arc<Shared>,
     data: Data,
     control: Option<ControlSocket>,
@@ -89,19 +91,18 @@ struct Listener {
     address: SocketAddr,
 }
 
+/// All that listen.
+struct Ports {
+    listeners: Vec<(ServiceName, Listener)>,
+    admin: Option<AdminPort>,
+}
+
 /// The listener of the admin port, and the token of its API.
 struct AdminPort {
     listener: Listener,
     token: AdminToken,
     /// Nobody knows the token but this server.
     is_token_new: bool,
-}
-
-/// Where everything is kept: the engine, and beside it the bytes of large blobs.
-#[derive(Clone)]
-enum Data {
-    Memory(Arc<MemoryEngine>, Arc<MemoryExtents>),
-    Disk(Arc<DiskEngine>, Arc<DiskExtents>, PathBuf),
 }
 
 /// Why a server could not start.
@@ -114,21 +115,16 @@ pub enum StartError {
     Data(StorageError),
     /// The bytes of large blobs could not be opened.
     Extents(StorageError),
+    /// The server could not join the nodes that share its storage.
+    Node(NodeError),
     /// The server could not be seeded.
     Seed(SeedError),
 }
 
-/// Starts a server and runs it until `shutdown`.
-pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
-    Server::start(config).await?.run(shutdown).await;
-    Ok(())
-}
-
-impl Server {
-    /// Opens the listeners and the data.
-    pub async fn start(config: Config) -> Result<Self, StartError> {
+impl Ports {
+    /// Before the data is opened, as it fails most often and leaves nothing behind.
+    async fn open(config: &Config) -> Result<Self, StartError> {
         config.check().map_err(StartError::Config)?;
-        // First, as it fails most often and leaves nothing behind.
         let mut listeners = Vec::new();
         for service in ServiceName::ALL.iter().copied().filter(|service| config.services.contains(service)) {
             let (host, port) = config.address(service);
@@ -142,18 +138,47 @@ impl Server {
             }),
             None => None,
         };
+        Ok(Self { listeners, admin })
+    }
+}
+
+/// Starts a server and runs it until `shutdown`.
+pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
+    Server::start(config).await?.run(shutdown).await;
+    Ok(())
+}
+
+impl Server {
+    /// Opens the listeners, and data that is local or in memory.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let ports = Ports::open(&config).await?;
         let data = Data::open(&config).await?;
+        Self::start_with(config, ports, data).await
+    }
+
+    /// Opens the listeners, and joins the nodes that share a storage, which was opened before. What the configuration says of
+    /// where data is does not count.
+    pub async fn start_on(config: Config, storage: SharedStorage) -> Result<Self, StartError> {
+        if config.test_bench {
+            let message = "a test bench needs storage of its own, local or in memory";
+            return Err(StartError::Config(ConfigError(message.to_owned())));
+        }
+        let ports = Ports::open(&config).await?;
+        let data = Data::join(storage).await?;
+        Self::start_with(config, ports, data).await
+    }
+
+    async fn start_with(config: Config, ports: Ports, data: Data) -> Result<Self, StartError> {
         if let Some(path) = &config.seed {
             data.seed(&config, path).await.map_err(StartError::Seed)?;
         }
         let control = match &data {
-            Data::Memory(..) => None,
+            Data::Memory(..) | Data::Shared(_) => None,
             Data::Disk(_, _, directory) => ControlSocket::open(directory),
         };
         Ok(Self {
             control,
-            listeners,
-            admin,
+            ports,
             shared: Shared::behind(TrustedProxies(config.trusted_proxies.clone()), config.limits.clone()),
             data,
             config,
@@ -162,17 +187,17 @@ impl Server {
 
     /// The services that are served, and where each listens.
     pub fn addresses(&self) -> Vec<(ServiceName, SocketAddr)> {
-        self.listeners.iter().map(|(service, listener)| (*service, listener.address)).collect()
+        self.ports.listeners.iter().map(|(service, listener)| (*service, listener.address)).collect()
     }
 
     /// Where the admin port is, if there is one.
     pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().map(|admin| admin.listener.address)
+        self.ports.admin.as_ref().map(|admin| admin.listener.address)
     }
 
     /// The token of the admin API, if it was made for this run and not configured: somebody has to be told.
     pub fn new_admin_token(&self) -> Option<&AdminToken> {
-        self.admin.as_ref().filter(|admin| admin.is_token_new).map(|admin| &admin.token)
+        self.ports.admin.as_ref().filter(|admin| admin.is_token_new).map(|admin| &admin.token)
     }
 
     /// What is stored now, for a backup: everything that was acknowledged before. Neither reads nor writes wait for it.
@@ -182,19 +207,25 @@ impl Server {
 
     /// Serves until `shutdown`, then ends what is under way and closes the data.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { listeners, admin, shared, data, control, config } = self;
+        let Self { ports, shared, data, control, config } = self;
         let (stop, stopped) = watch::channel(false);
         let commands = control.map(|control| {
             let data = data.clone();
             tokio::spawn(async move { control.serve(&data, stopped).await })
         });
-        let ports = (listeners, admin);
         match &data {
             Data::Memory(engine, extents) => {
                 run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
             }
             Data::Disk(engine, extents, _) => {
                 run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
+            }
+            Data::Shared(node) => {
+                let stores = (&node.engine, &node.extents);
+                tokio::select! {
+                    () = run_all(ports, &data, stores, &config, shared, shutdown) => {}
+                    () = node.stay() => {}
+                }
             }
         }
         let _ = stop.send(true);
@@ -207,7 +238,7 @@ impl Server {
 
 /// Serves all listeners on one engine until `shutdown`.
 async fn run_all<E: Engine, X: Extents>(
-    (listeners, admin): (Vec<(ServiceName, Listener)>, Option<AdminPort>),
+    Ports { listeners, admin }: Ports,
     data: &Data,
     (engine, extents): (&Arc<E>, &Arc<X>),
     config: &Config,
@@ -218,10 +249,11 @@ async fn run_all<E: Engine, X: Extents>(
         true => RewindableEngine::on(Arc::clone(engine)),
         false => RewindableEngine::off(Arc::clone(engine)),
     });
+    let node = data.node();
     let test_clock = config.test_bench.then(|| Arc::new(TestClock::new()));
     let clock: Arc<dyn Clock> = match &test_clock {
         Some(clock) => Arc::<TestClock>::clone(clock),
-        None => Arc::new(SystemClock::new()),
+        None => Arc::clone(&node.clock),
     };
     let collector = Arc::new(GarbageCollector::new(Arc::clone(engine)));
     let tables = Arc::new(TableService::new(
@@ -234,21 +266,19 @@ async fn run_all<E: Engine, X: Extents>(
         Arc::clone(engine),
         Arc::clone(&clock),
         Arc::clone(&collector),
-        QueueOptions::default(),
+        node.queue_options(),
     ));
     let blobs = Arc::new(BlobService::new(
         Arc::clone(engine),
         Arc::clone(extents),
         Arc::clone(&clock),
         ids::random_ids(),
-        blob_options(config),
+        node.blob_options(config),
     ));
     // Whichever services are served: what was deleted or has expired is removed.
     let (sweeper, cleaner) = (Arc::clone(&queues), Arc::clone(&blobs));
-    // Memory is this process's own, and a data directory is locked.
-    let access = StoreAccess::Exclusive;
-    let leases =
-        Arc::new(WorkLeases::new(Arc::clone(engine), Arc::clone(&clock), access, ids::random_ids()()));
+    let Node { access, .. } = node;
+    let leases = Arc::new(WorkLeases::new(Arc::clone(engine), Arc::clone(&clock), access, ids::random()));
     let mut chores = JoinSet::new();
     let garbage = Arc::new(GarbagePause::default());
     let (pause, collects, of_tables) = (Arc::clone(&garbage), Arc::clone(&collector), Arc::clone(&leases));
@@ -289,7 +319,7 @@ async fn run_all<E: Engine, X: Extents>(
     chores.spawn(retention.run());
     chores.spawn(MetricsKeeper::new(Arc::clone(&tables), Arc::clone(&clock)).run(Arc::clone(&leases)));
     let capacity = CapacityMeter::new(Arc::clone(&tables), Arc::clone(&blobs), Arc::clone(&clock));
-    chores.spawn(capacity.run(leases));
+    chores.spawn(capacity.run(Arc::clone(&leases)));
     let copies = BackgroundCopies::new();
     let mut accepting = JoinSet::new();
     let metrics =
@@ -361,6 +391,7 @@ async fn run_all<E: Engine, X: Extents>(
         }
     }
     shutdown.await;
+    shared.drain(Duration::from_secs(config.drain_seconds)).await;
     if let Some(tail) = tail {
         tail.close();
     }
@@ -369,81 +400,38 @@ async fn run_all<E: Engine, X: Extents>(
         tracing::warn!(connections = cut_off, "connections cut off: their requests took too long");
     }
     accepting.join_all().await;
-    copies.stop().await;
-    // After the last request.
-    let _ = stop_analytics.send(true);
-    let _ = log_writer.await;
-    // Writing logs is counted, too.
-    let _ = stop_metrics.send(true);
-    let _ = metrics_writer.await;
-    chores.shutdown().await;
-}
-
-fn blob_options(config: &Config) -> BlobOptions {
-    let days = u64::from(config.container_retention_days);
-    BlobOptions {
-        container_retention: (days > 0).then(|| Duration::from_secs(days * 24 * 60 * 60)),
-        versioned_accounts: config.versioned_accounts.clone(),
-        rehydration: Duration::from_secs(config.rehydration_seconds),
-        ..BlobOptions::default()
-    }
-}
-
-impl Data {
-    async fn open(config: &Config) -> Result<Self, StartError> {
-        if config.in_memory {
-            return Ok(Self::Memory(Arc::new(MemoryEngine::new()), Arc::new(MemoryExtents::new())));
+    let end = async {
+        copies.stop().await;
+        // After the last request.
+        let _ = stop_analytics.send(true);
+        let _ = log_writer.await;
+        // Writing logs is counted, too.
+        let _ = stop_metrics.send(true);
+        let _ = metrics_writer.await;
+    };
+    match access {
+        StoreAccess::Exclusive => {
+            end.await;
+            chores.shutdown().await;
         }
-        let directory = config.data_dir().map_err(StartError::Config)?;
-        let open = move || {
-            let mut engine = EngineOptions::new(&directory);
-            engine.resident_range = tepui_service::catalogue_versions();
-            let mut extents = tepui_local::ExtentsOptions::new(directory.join("extents"));
-            // Both are made before the engine says that everything is there: from then on, what is missing is damage.
-            extents.must_exist = tepui_local::is_initialized(&*engine.files, &directory).unwrap_or(true);
-            let is_new = !extents.must_exist;
-            let extents = DiskExtents::open(extents).map_err(StartError::Extents)?;
-            if is_new && !extents.unsealed_volumes().is_empty() {
-                let message = format!(
-                    "there are bytes of blobs, but the file FORMAT is missing, and perhaps more: {}",
-                    directory.display()
-                );
-                return Err(StartError::Data(StorageError::corrupt(message)));
+        // A store that does not answer must not keep the process from ending.
+        StoreAccess::Shared => {
+            if tokio::time::timeout(END_TIMEOUT, end).await.is_err() {
+                tracing::warn!("storage does not answer: the last lines of Storage Analytics may be lost");
             }
-            let engine = DiskEngine::open(engine).map_err(StartError::Data)?;
-            Ok(Self::Disk(Arc::new(engine), Arc::new(extents), directory))
-        };
-        let opened = tokio::task::spawn_blocking(open).await;
-        opened.unwrap_or_else(|panic| Err(StartError::Data(StorageError::failed(panic.to_string()))))
-    }
-
-    /// Puts what a path holds into the server, before it serves anybody.
-    async fn seed(&self, config: &Config, path: &Path) -> Result<(), SeedError> {
-        match self {
-            Self::Memory(engine, extents) => seed::at_start(engine, extents, config, path).await,
-            Self::Disk(engine, extents, _) => seed::at_start(engine, extents, config, path).await,
-        }
-    }
-
-    async fn checkpoint(&self) -> io::Result<Checkpoint> {
-        match self {
-            Self::Memory(..) => {
-                Err(io::Error::new(io::ErrorKind::Unsupported, "everything is in memory only"))
+            chores.shutdown().await;
+            let given_back = tokio::time::timeout(GIVE_BACK_TIMEOUT, leases.give_back()).await;
+            if !matches!(given_back, Ok(Ok(()))) {
+                tracing::warn!("the leases on background work are not given back: others wait for their end");
             }
-            Self::Disk(engine, extents, _) => Checkpoint::take(engine, extents).await,
-        }
-    }
-
-    async fn close(self) {
-        if let Self::Disk(engine, extents, _) = self {
-            let close = move || {
-                extents.close();
-                engine.close();
-            };
-            let _ = tokio::task::spawn_blocking(close).await;
         }
     }
 }
+
+/// How long the last writes to storage over a network may take when the server stops.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it may take to give back the leases on background work.
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Connections that may wait to be accepted, as far as the system allows. The SYN of a
 /// client beyond them is dropped and sent again after a second: with tokio's 128, that happens in a burst of clients.
@@ -484,6 +472,7 @@ impl fmt::Display for StartError {
             Self::Listen(_, address, error) => write!(f, "cannot listen ({error}): {address}"),
             Self::Data(error) => error.fmt(f),
             Self::Extents(error) => error.fmt(f),
+            Self::Node(error) => error.fmt(f),
             Self::Seed(error) => write!(f, "cannot seed the server: {error}"),
         }
     }

@@ -21,9 +21,9 @@ mod storage;
 
 pub(crate) use requests::RequestMetrics;
 
-use crate::Data;
 use crate::analytics::Analytics;
 use crate::config::Build;
+use crate::data::Data;
 use crate::net::accept::{ListenerCounts, Shared};
 use crate::pipeline::ReplyMemory;
 use connections::Watched;

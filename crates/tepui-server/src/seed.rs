@@ -25,14 +25,13 @@ pub(crate) use apply::Seeder;
 pub(crate) use source::SeedSource;
 
 use crate::config::Config;
-use crate::{blob_options, ids};
+use crate::ids;
+use crate::node::Node;
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use tepui_model::Clock;
-use tepui_model::time::SystemClock;
-use tepui_service::{BlobService, GarbageCollector, QueueOptions, QueueService, TableOptions, TableService};
+use tepui_service::{BlobService, GarbageCollector, QueueService, TableOptions, TableService};
 use tepui_storage::rewindable::RewindableEngine;
 use tepui_storage::{Engine, Extents};
 
@@ -85,12 +84,13 @@ pub(crate) struct SeedCounts {
 pub(crate) async fn at_start<E: Engine, X: Extents>(
     engine: &Arc<E>,
     extents: &Arc<X>,
+    node: &Node,
     config: &Config,
     path: &Path,
 ) -> Result<(), SeedError> {
     // Of the same types as those that serve, so that they are compiled once.
     let engine = Arc::new(RewindableEngine::off(Arc::clone(engine)));
-    let seeder = seeder(&engine, extents, config);
+    let seeder = seeder(&engine, extents, node, config);
     seeder.apply(SeedSource::Path(path.to_owned()), &config.default_account()).await.map(drop)
 }
 
@@ -98,9 +98,10 @@ pub(crate) async fn at_start<E: Engine, X: Extents>(
 fn seeder<E: Engine, X: Extents>(
     engine: &Arc<RewindableEngine<E>>,
     extents: &Arc<X>,
+    node: &Node,
     config: &Config,
 ) -> Seeder<RewindableEngine<E>, X> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let clock = Arc::clone(&node.clock);
     let collector = Arc::new(GarbageCollector::new(Arc::clone(engine)));
     let (of_tables, of_queues) = (Arc::clone(&collector), collector);
     Seeder {
@@ -114,14 +115,14 @@ fn seeder<E: Engine, X: Extents>(
             Arc::clone(engine),
             Arc::clone(&clock),
             of_queues,
-            QueueOptions::default(),
+            node.queue_options(),
         )),
         blobs: Arc::new(BlobService::new(
             Arc::clone(engine),
             Arc::clone(extents),
             clock,
             ids::random_ids(),
-            blob_options(config),
+            node.blob_options(config),
         )),
         config: config.clone(),
     }

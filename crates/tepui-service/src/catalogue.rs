@@ -20,16 +20,37 @@ pub fn catalogue_versions() -> KeyRange {
     keyspace::catalogue_versions()
 }
 
+/// The rows that any number of commits guard at once, and that are seldom written: for engines without shared locks, which
+/// keep copies of them.
+pub fn shared_guard_ranges() -> Vec<KeyRange> {
+    keyspace::rows_that_many_guard()
+}
+
 /// Caches catalogue rows.
 pub(crate) struct CatalogueCache {
     buckets: Vec<RwLock<HashMap<Key, CachedRow>>>,
 }
 
+/// A row that was read before.
 #[derive(Clone)]
-struct CachedRow {
+pub(crate) struct CachedRow {
+    bucket: u8,
     /// The version of the bucket that it was read at.
     version: u64,
-    row: Option<Value>,
+    /// `None`: there was none.
+    pub(crate) row: Option<Value>,
+}
+
+impl CachedRow {
+    /// The key of the row's version.
+    pub(crate) fn version_key(&self) -> Key {
+        Key::from_static(keyspace::catalogue_version(self.bucket))
+    }
+
+    /// Whether it is right where the version has this value.
+    pub(crate) fn is_of(&self, version: Option<&Value>) -> Result<bool, ServiceError> {
+        Ok(decode(version)? == self.version)
+    }
 }
 
 impl Default for CatalogueCache {
@@ -45,25 +66,58 @@ impl CatalogueCache {
         snapshot: &S,
         key: &Key,
     ) -> Result<Option<Value>, ServiceError> {
-        let bucket = keyspace::catalogue_bucket(key);
-        let cached = &self.buckets[usize::from(bucket)];
-        let version_key = keyspace::catalogue_version(bucket);
-        let found = cached.read().get(key).cloned();
-        if let Some(CachedRow { version, row }) = found
-            && version == decode(snapshot.get(&version_key).await.map_err(storage_error)?)?
-        {
-            return Ok(row);
+        self.get_with(snapshot, key, |row| std::future::ready(Ok(row))).await
+    }
+
+    /// What `read` reads of `snapshot` under the row of a catalogue key. If the row is cached, `read` begins with that while
+    /// the version is looked up: one round trip to a store behind a network. If the row has changed, it begins again, so it
+    /// must change nothing.
+    pub(crate) async fn get_with<S: Snapshot, T, F>(
+        &self,
+        snapshot: &S,
+        key: &Key,
+        read: impl Fn(Option<Value>) -> F,
+    ) -> Result<T, ServiceError>
+    where
+        F: Future<Output = Result<T, ServiceError>>,
+    {
+        if let Some(cached) = self.cached(key) {
+            let version = async { snapshot.get(&cached.version_key()).await.map_err(storage_error) };
+            let (version, found) = tokio::join!(biased; version, read(cached.row.clone()));
+            if cached.is_of(version?.as_ref())? {
+                return found;
+            }
         }
-        let keys = [Key::copy_from_slice(&version_key), key.clone()];
+        read(self.refresh(snapshot, key).await?).await
+    }
+
+    /// The row of a catalogue key as it was read last, by which other keys can be guessed. It is right only if the version is
+    /// still the same.
+    pub(crate) fn cached(&self, key: &Key) -> Option<CachedRow> {
+        self.bucket(key).read().get(key).cloned()
+    }
+
+    /// Reads a row that is not cached, or has changed.
+    pub(crate) async fn refresh<S: Snapshot>(
+        &self,
+        snapshot: &S,
+        key: &Key,
+    ) -> Result<Option<Value>, ServiceError> {
+        let bucket = keyspace::catalogue_bucket(key);
+        let keys = [Key::from_static(keyspace::catalogue_version(bucket)), key.clone()];
         let mut values = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
-        let version = decode(values.next().flatten())?;
+        let version = decode(values.next().flatten().as_ref())?;
         let row = values.next().flatten();
-        insert(&mut cached.write(), version, key, row.as_deref());
+        insert(&mut self.bucket(key).write(), bucket, version, key, row.as_deref());
         Ok(row)
+    }
+
+    fn bucket(&self, key: &Key) -> &RwLock<HashMap<Key, CachedRow>> {
+        &self.buckets[usize::from(keyspace::catalogue_bucket(key))]
     }
 }
 
-fn insert(rows: &mut HashMap<Key, CachedRow>, version: u64, key: &Key, row: Option<&[u8]>) {
+fn insert(rows: &mut HashMap<Key, CachedRow>, bucket: u8, version: u64, key: &Key, row: Option<&[u8]>) {
     match rows.get(key) {
         // Read in an older transaction.
         Some(cached) if cached.version > version => return,
@@ -71,7 +125,7 @@ fn insert(rows: &mut HashMap<Key, CachedRow>, version: u64, key: &Key, row: Opti
         _ => {}
     }
     // A copy, because the engine may return a slice of a larger block.
-    rows.insert(key.clone(), CachedRow { version, row: row.map(Value::copy_from_slice) });
+    rows.insert(key.clone(), CachedRow { bucket, version, row: row.map(Value::copy_from_slice) });
 }
 
 /// Adds the versions of the catalogue rows that are written.
@@ -81,31 +135,42 @@ pub(crate) async fn add_versions<S: Snapshot>(
 ) -> Result<(), ServiceError> {
     let changed = writes.iter().map(Write::key).filter(|key| keyspace::is_catalogue_row(key));
     let buckets: BTreeSet<u8> = changed.map(|key| keyspace::catalogue_bucket(key)).collect();
-    for bucket in buckets {
-        writes.push(next_version(snapshot, bucket).await?);
+    if buckets.is_empty() {
+        return Ok(());
+    }
+    let keys = buckets.into_iter().map(|bucket| Key::from_static(keyspace::catalogue_version(bucket)));
+    let keys: Vec<Key> = keys.collect();
+    let versions = snapshot.get_many(&keys).await.map_err(storage_error)?;
+    for (key, version) in keys.into_iter().zip(versions) {
+        writes.push(Write::Put(key, record::encode_number(decode(version.as_ref())? + 1)));
     }
     Ok(())
 }
 
 /// The write that raises the version of a bucket.
 pub(crate) async fn next_version<S: Snapshot>(snapshot: &S, bucket: u8) -> Result<Write, ServiceError> {
-    let key = keyspace::catalogue_version(bucket);
-    let version = decode(snapshot.get(&key).await.map_err(storage_error)?)?;
-    Ok(Write::Put(Key::copy_from_slice(&key), record::encode_number(version + 1)))
+    let key = Key::from_static(keyspace::catalogue_version(bucket));
+    let version = decode(snapshot.get(&key).await.map_err(storage_error)?.as_ref())?;
+    Ok(Write::Put(key, record::encode_number(version + 1)))
 }
 
 /// A counter. It is 0 before it is first written.
-fn decode(value: Option<Value>) -> Result<u64, ServiceError> {
-    value.map_or(Ok(0), |value| record::decode_number(&value))
+fn decode(value: Option<&Value>) -> Result<u64, ServiceError> {
+    value.map_or(Ok(0), |value| record::decode_number(value))
 }
 
 /// A new incarnation, and the write that makes it unique.
 pub(crate) async fn next_incarnation<S: Snapshot>(
     snapshot: &S,
 ) -> Result<(Incarnation, Write), ServiceError> {
-    let counter = keyspace::incarnation_counter();
-    let last = decode(snapshot.get(&counter).await.map_err(storage_error)?)?;
-    Ok((Incarnation(last + 1), Write::Put(counter, record::encode_number(last + 1))))
+    let last = snapshot.get(&keyspace::incarnation_counter()).await.map_err(storage_error)?;
+    incarnation_after(last.as_ref())
+}
+
+/// The incarnation after the one that the counter says, and the write that makes it unique.
+pub(crate) fn incarnation_after(last: Option<&Value>) -> Result<(Incarnation, Write), ServiceError> {
+    let next = decode(last)? + 1;
+    Ok((Incarnation(next), Write::Put(keyspace::incarnation_counter(), record::encode_number(next))))
 }
 
 #[cfg(test)]
@@ -142,6 +207,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn rows_that_many_guard_are_within_the_shared_ranges() {
+        let ranges = shared_guard_ranges();
+        let is_shared = |key: &Key| ranges.iter().any(|range| range.contains(key));
+        assert!(is_shared(&keyspace::table("account", "table")));
+        assert!(is_shared(&keyspace::queue("account", "queue")));
+        assert!(is_shared(&keyspace::container("account", "container")));
+        assert!(is_shared(&keyspace::queue_state(Incarnation(7))));
+        assert!(!is_shared(&keyspace::entity(Incarnation(7), "p", "r")));
+        assert!(!is_shared(&keyspace::incarnation_counter()));
+    }
+
     #[tokio::test]
     async fn a_change_leaves_other_rows_in_the_cache() {
         let engine = MemoryEngine::new();
@@ -159,8 +236,8 @@ mod tests {
         let mut valid = 0;
         for key in &keys {
             let bucket = keyspace::catalogue_bucket(key);
-            let version = now.get(&keyspace::catalogue_version(bucket)).await.expect("memory does not fail");
-            let version = decode(version).expect("a number");
+            let version = now.get(keyspace::catalogue_version(bucket)).await.expect("memory does not fail");
+            let version = decode(version.as_ref()).expect("a number");
             let cached = cache.buckets[usize::from(bucket)].read();
             valid += usize::from(cached.get(key).is_some_and(|cached| cached.version == version));
         }

@@ -20,8 +20,9 @@ pub use trace::Trace;
 use crate::blob::contents::extent_of;
 use crate::keyspace::{self, space};
 use crate::record::{
-    self, Content, ContentHead, PendingCopy, PieceRow, QueueState, SmallContent, StoredBlob, StoredBlock,
-    StoredContainer, StoredExtent, StoredMessage, StoredPiece, StoredQueue, StoredTable, WorkLease,
+    self, Content, ContentHead, CopiedExtent, PendingCopy, PieceRow, QueueState, SmallContent, StorageCopy,
+    StoredBlob, StoredBlock, StoredContainer, StoredExtent, StoredMessage, StoredPiece, StoredQueue,
+    StoredTable, WorkLease,
 };
 use bytes::Bytes;
 use ledger::{Ledger, Reference};
@@ -128,6 +129,7 @@ impl RowCheck {
         match first {
             space::COUNTER
             | space::CATALOGUE_VERSION
+            | space::INSTALLATION
             | space::RESERVED_NAME
             | space::RESERVED_QUEUE_NAME
             | space::RESERVED_CONTAINER_NAME => drop(record::decode_number(value).ok()?),
@@ -167,7 +169,13 @@ impl RowCheck {
                 record::decode_number(value).ok()?;
                 self.counts.garbage_rows += 1;
             }
-            space::WORK_LEASE => drop(WorkLease::decode(value).ok()?),
+            space::WORK_LEASE | space::NODE => drop(WorkLease::decode(value).ok()?),
+            space::VOLUME => drop(record::VolumeState::decode(value).ok()?),
+            space::STORAGE_COPY if *key == keyspace::copy_state() => {
+                StorageCopy::decode(value).ok()?;
+                found(RowDamage { what: crate::copy::UNFINISHED.to_owned(), affects: String::new() });
+            }
+            space::STORAGE_COPY => drop(CopiedExtent::decode(value).ok()?),
             space::FREE_EXTENT | space::FREE_EXTENT_IN_STORE => {
                 let bytes = record::decode_number(value).ok()?;
                 keyspace::extent_at(key, bytes)?;
@@ -186,6 +194,17 @@ impl RowCheck {
                             .insert(state.messages.0, QueueMessages { stated: state.count, found: 0 });
                     }
                     false => self.counts.garbage_rows += 1,
+                }
+            }
+            // They follow the states, so that it is known which messages are the queue's.
+            space::QUEUE_NODE_STATE => {
+                let state = QueueState::decode(value).ok()?;
+                match self.messages.get_mut(&state.messages.0) {
+                    Some(messages) if self.live.contains(&incarnation(key)?) => {
+                        messages.stated = messages.stated.wrapping_add(state.count);
+                    }
+                    // Of a queue that was deleted, or of messages that were cleared.
+                    _ => self.counts.garbage_rows += 1,
                 }
             }
             space::ENTITY => {
@@ -323,6 +342,11 @@ impl RowCheck {
             found(RowDamage { what, affects: self.names.describe(key) });
         }
         Some(Belongs::Garbage)
+    }
+
+    /// What a row is about.
+    pub(crate) fn describe_row(&self, key: &Key) -> String {
+        self.names.describe(key)
     }
 
     /// What a range of keys is about.

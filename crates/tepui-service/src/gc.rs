@@ -55,12 +55,13 @@ pub(crate) async fn collect_all<E: Engine>(engine: &E) -> Result<(), CommitError
         }
         drop(transaction);
         for (gc_record, _) in records.rows {
-            // Incarnations are unique over all services, so only one of these ranges is not empty.
+            // Incarnations are unique over all services, so these are of one table, or of one queue.
             if let Some(incarnation) = keyspace::dropped_incarnation(&gc_record) {
                 engine.reclaim(keyspace::entities(incarnation)).await?;
                 for range in keyspace::message_ranges(incarnation) {
                     engine.reclaim(range).await?;
                 }
+                engine.reclaim(keyspace::queue_node_states(incarnation)).await?;
             }
             let commit = Commit::from(vec![Write::Delete(gc_record)]).with_frees_space(true);
             match engine.begin().await?.commit(commit).await {

@@ -4,15 +4,18 @@
 //! code units, whatever follows them.
 
 mod blob;
+mod copy;
 mod queue;
 
 pub(crate) use blob::*;
+pub(crate) use copy::*;
 pub(crate) use queue::*;
 
 use bytes::Bytes;
 use std::borrow::Cow;
 use tepui_model::table::{Continuation, EntityKey};
 use tepui_model::text::{utf8_of_rank, utf16_rank};
+use tepui_model::time::NodeNumber;
 use tepui_storage::{Key, KeyRange};
 
 pub(crate) mod space {
@@ -46,8 +49,18 @@ pub(crate) mod space {
     pub(crate) const FREE_EXTENT_IN_STORE: u8 = 0x44;
     /// Leases on background work: its name.
     pub(crate) const WORK_LEASE: u8 = 0x45;
+    /// Leases on the numbers of nodes: number.
+    pub(crate) const NODE: u8 = 0x46;
+    /// Volumes of stores that several nodes share, while they are written and after they were swept: store, volume.
+    pub(crate) const VOLUME: u8 = 0x47;
+    /// The state of a copy of everything to this storage, until it is finished.
+    pub(crate) const STORAGE_COPY: u8 = 0x48;
+    /// The number of the installation; one key.
+    pub(crate) const INSTALLATION: u8 = 0x49;
     /// States of queues, which change with every message: incarnation of the queue.
     pub(crate) const QUEUE_STATE: u8 = 0x50;
+    /// What each of several nodes adds to the state of a queue: incarnation of the queue, node.
+    pub(crate) const QUEUE_NODE_STATE: u8 = 0x51;
     /// Entities: incarnation of their table, PartitionKey, RowKey.
     pub(crate) const ENTITY: u8 = 0x80;
     /// Messages by the time at which they are visible: incarnation of the messages, ticks, sequence.
@@ -81,6 +94,10 @@ pub(crate) mod space {
     /// Reference counts of extents in other stores than the local one: store, volume, offset.
     pub(crate) const EXTENT_IN_STORE: u8 = 0xAB;
 }
+
+/// The longest key that is written: of an entity whose PartitionKey and RowKey have 1,024 UTF-16 code units each, of three bytes
+/// in UTF-8. An engine whose limit is lower cannot store everything.
+pub const MAX_KEY_BYTES: usize = 1 + 8 + 2 * 3 * tepui_model::table::MAX_KEY_UNITS + END_MARK.len();
 
 /// The number of a table, queue or container. Never used twice, so a table that is created again shares no key with the
 /// deleted one.
@@ -152,6 +169,11 @@ pub(crate) fn incarnation_counter() -> Key {
     KeyWriter::new(space::COUNTER).last_text("incarnation").finish()
 }
 
+/// The number of the installation, which is never changed.
+pub(crate) fn installation() -> Key {
+    KeyWriter::new(space::INSTALLATION).finish()
+}
+
 /// The buckets of catalogue rows that have a version each: as many as a byte can number.
 pub(crate) const CATALOGUE_BUCKETS: usize = 256;
 
@@ -168,9 +190,20 @@ pub(crate) fn catalogue_bucket(key: &[u8]) -> u8 {
     (hash >> 56) as u8
 }
 
+/// The keys of all versions of the catalogue. Every request needs one, so they are made once.
+static CATALOGUE_VERSION_KEYS: [[u8; 2]; CATALOGUE_BUCKETS] = {
+    let mut keys = [[space::CATALOGUE_VERSION, 0]; CATALOGUE_BUCKETS];
+    let mut bucket = 0;
+    while bucket < CATALOGUE_BUCKETS {
+        keys[bucket][1] = bucket as u8;
+        bucket += 1;
+    }
+    keys
+};
+
 /// The version of a bucket of catalogue rows.
-pub(crate) fn catalogue_version(bucket: u8) -> [u8; 2] {
-    [space::CATALOGUE_VERSION, bucket]
+pub(crate) fn catalogue_version(bucket: u8) -> &'static [u8] {
+    &CATALOGUE_VERSION_KEYS[usize::from(bucket)]
 }
 
 /// All versions of the catalogue.
@@ -179,11 +212,23 @@ pub(crate) fn catalogue_versions() -> KeyRange {
     KeyRange { start: space().finish(), end: space().after_all() }
 }
 
+/// The spaces of the rows of tables, queues and containers, and of service properties.
+const CATALOGUE_ROWS: [u8; 4] = [space::TABLE, space::QUEUE, space::CONTAINER, space::SERVICE_PROPERTIES];
+
 /// Whether a key is the row of a table, queue or container, or of service properties.
 pub(crate) fn is_catalogue_row(key: &[u8]) -> bool {
-    let is_cached =
-        |space| matches!(space, space::TABLE | space::QUEUE | space::CONTAINER | space::SERVICE_PROPERTIES);
-    key.first().is_some_and(|space| is_cached(*space))
+    key.first().is_some_and(|space| CATALOGUE_ROWS.contains(space))
+}
+
+/// The rows that many commits have as a shared guard: those of the catalogue, states of queues, volumes, and markers of blobs that
+/// may have uncommitted blocks.
+pub(crate) fn rows_that_many_guard() -> Vec<KeyRange> {
+    let all_of = |space: &u8| KeyRange {
+        start: KeyWriter::new(*space).finish(),
+        end: KeyWriter::new(*space).after_all(),
+    };
+    let others = [space::QUEUE_STATE, space::VOLUME, space::STAGED];
+    CATALOGUE_ROWS.iter().chain(&others).map(all_of).collect()
 }
 
 /// Whether a key is a counter or a version: different commits may write the same value.
@@ -250,6 +295,11 @@ pub(crate) fn dropped(incarnation: Incarnation) -> Key {
 /// The lease on a piece of background work.
 pub(crate) fn work_lease(work: &str) -> Key {
     KeyWriter::new(space::WORK_LEASE).last_text(work).finish()
+}
+
+/// The lease on the number of a node.
+pub(crate) fn node(number: NodeNumber) -> Key {
+    KeyWriter::new(space::NODE).number(number.get()).finish()
 }
 
 /// All keys.
@@ -380,6 +430,10 @@ pub(crate) fn of(table: Incarnation, key: &EntityKey) -> Key {
 pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tepui_model::Timestamp;
+    use tepui_model::blob::Revision;
+    use tepui_model::time::NodeNumber;
+    use tepui_storage::{Extent, StoreId};
 
     const TABLE: Incarnation = Incarnation(7);
 
@@ -406,6 +460,70 @@ pub(crate) mod tests {
 
     pub(crate) fn utf16(text: &str) -> Vec<u16> {
         text.encode_utf16().collect()
+    }
+
+    /// Text of as many UTF-16 code units as a name may have: of one to three bytes each, or an escaped NUL.
+    fn longest(units: usize) -> impl Strategy<Value = String> {
+        prop::collection::vec(prop_oneof![Just('\0'), Just('a'), Just('é'), Just('\u{FFFD}')], units)
+            .prop_map(|chars| chars.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn no_key_is_longer_than_said(
+            partition in longest(1024),
+            row in longest(1024),
+            name in longest(1024),
+            ticks: u64,
+        ) {
+            let all = Incarnation(u64::MAX);
+            // They are ASCII.
+            let (tag, value) = ("k".repeat(128), "v".repeat(256));
+            let account = "a".repeat(63);
+            let short = "n".repeat(63);
+            let content = ContentId(u128::MAX);
+            let id = tepui_model::blob::BlockId::from_bytes(vec![0; 64]).expect("a block id");
+            let timestamp = Timestamp::from_ticks(ticks % Timestamp::MAX.ticks()).expect("a time");
+            let extent = Extent { store: StoreId(u64::MAX), volume: u64::MAX, offset: u64::MAX, bytes: 1 };
+            let mut keys = vec![
+                incarnation_counter(),
+                table(&account, &short),
+                reserved_name(&account, &short),
+                queue(&account, &short),
+                reserved_queue_name(&account, &short),
+                container(&account, &short),
+                deleted_container(&account, &short, all),
+                reserved_container_name(&account, &short),
+                service_properties(&account, "table"),
+                dropped(all),
+                dropped_container(all),
+                dropped_content(content),
+                work_lease("measure-capacity"),
+                queue_state(all),
+                queue_node_state(all, NodeNumber::new(63).expect("a node")),
+                message(all, (u64::MAX, u64::MAX)),
+                message_text(all, u64::MAX),
+                message_expiry(all, (u64::MAX, u64::MAX)),
+                entity(all, &partition, &row),
+                entity(all, &"\u{FFFD}".repeat(1024), &"\u{FFFD}".repeat(1024)),
+                block(all, &name, &id),
+                super::content(content),
+                small_content(content),
+                pieces(content, u64::MAX),
+                free_extent(extent),
+                super::extent(extent),
+                pending_copy(&"f".repeat(36)),
+                consumed_blocks(all, &name),
+                staged(all, &name),
+            ];
+            for revision in [Revision::Base, Revision::Snapshot(timestamp), Revision::Version(timestamp)] {
+                keys.push(blob(all, &name, revision));
+                keys.push(super::tag(all, (&tag, &value), &name, revision));
+                keys.push(retained(timestamp, all, &name, revision));
+            }
+            let longest = keys.iter().map(|key| key.len()).max();
+            prop_assert_eq!(longest, Some(MAX_KEY_BYTES));
+        }
     }
 
     proptest! {

@@ -8,8 +8,11 @@ pub mod blob;
 mod catalogue;
 pub mod check;
 mod coop;
+pub mod copy;
 mod gc;
+mod installation;
 mod keyspace;
+mod nodes;
 pub mod phase;
 pub mod queue;
 mod record;
@@ -21,12 +24,16 @@ mod transact;
 mod work_lease;
 
 pub use blob::{BlobOptions, BlobService};
-pub use catalogue::catalogue_versions;
+pub use catalogue::{catalogue_versions, shared_guard_ranges};
 pub use coop::CoopBudget;
 pub use gc::GarbageCollector;
+pub use installation::installation_number;
+pub use keyspace::MAX_KEY_BYTES;
+pub use nodes::{NodeClock, NodeEngine, NodeError, NodeLease};
 pub use queue::{QueueOptions, QueueService};
 pub use stats::{BlobStats, QueueStats};
 pub use table::{MetricsError, MetricsRow, QueryBudget, ServiceSettings, TableOptions, TableService};
+pub use transact::{TransactStats, transact_stats};
 pub use work_lease::{StoreAccess, Work, WorkLeases};
 
 /// How far the clocks of nodes that share a store may be apart. What has expired by one clock is taken for expired only when

@@ -3,10 +3,12 @@
 
 mod blob;
 mod blob_settings;
+mod copy;
 #[cfg(test)]
 mod fixtures;
 mod lease;
 mod queue;
+mod volume;
 
 pub(crate) use blob::{
     BlockContent, Content, ContentHead, ListedState, PendingCopy, PieceRow, PieceSource, Protection,
@@ -14,8 +16,10 @@ pub(crate) use blob::{
     StoredTier,
 };
 pub(crate) use blob_settings::{decode_blob_settings, encode_blob_settings};
+pub(crate) use copy::{CopiedExtent, StorageCopy, StorageCopyPhase};
 pub(crate) use lease::WorkLease;
 pub(crate) use queue::{QueueState, StoredMessage, StoredQueue, decode_text, encode_text};
+pub(crate) use volume::VolumeState;
 
 use crate::keyspace::Incarnation;
 use bytes::Bytes;
@@ -39,6 +43,8 @@ enum Kind {
     Block,
     PendingCopy,
     WorkLease,
+    StorageCopy,
+    CopiedExtent,
     Extent,
     SmallContent,
     ContentHead,
@@ -68,6 +74,8 @@ impl Kind {
             Self::Block => 1,
             Self::PendingCopy => 2,
             Self::WorkLease => 1,
+            Self::StorageCopy => 1,
+            Self::CopiedExtent => 1,
             Self::Extent => 1,
             Self::SmallContent => 1,
             Self::ContentHead => 1,

@@ -2,15 +2,25 @@
 
 use crate::phase::{self, Phase};
 use crate::{catalogue, keyspace};
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 use tepui_model::{ErrorCode, ServiceError, Throttle};
+use tepui_storage::stats::Counter;
 use tepui_storage::{
     Commit, CommitError, Engine, Guard, Snapshot, StorageError, StorageErrorKind, Transaction, Write,
 };
+use tokio::time::Instant;
 
 /// Attempts before the caller gets `ServerBusy`. Each failed one means that another commit changed something that
 /// this one depends on, so the store as a whole makes progress.
 const MAX_ATTEMPTS: u32 = 1000;
+/// The time after which nothing begins again that has met a conflict. Clients wait for some 30 s.
+const MAX_RETRY_TIME: Duration = Duration::from_secs(15);
+/// Conflicts after which the work begins again at once. After more of them it waits.
+const CONFLICTS_AT_ONCE: u32 = 4;
+/// The longest wait after a conflict, and how many times longer than an attempt it is at most.
+const MAX_WAIT: Duration = Duration::from_millis(100);
+const MAX_WAIT_ATTEMPTS: u32 = 16;
 /// How often work begins again because its transaction became too old. It has then taken long each time.
 pub(crate) const MAX_RESTARTS: u32 = 8;
 
@@ -55,10 +65,96 @@ impl SpaceUse {
 /// The result of one attempt.
 pub(crate) enum Attempt<T, S = ()> {
     Done(T),
-    /// Begin a new transaction and decide again: after a conflict, or because a part of the work was committed. The next
-    /// attempt gets the state.
+    /// After a conflict: begin a new transaction and decide again. The next attempt gets the state.
     Retry(S),
+    /// A part of the work was committed: decide on the rest. The next attempt gets the state.
+    Continue(S),
 }
+
+/// What became of commits that did not simply succeed, of all services of this process.
+#[derive(Debug, Default)]
+pub struct TransactStats {
+    /// Conflicts after which the work began again.
+    pub conflicts: Counter,
+    /// Requests that were given up because of conflicts.
+    pub given_up: Counter,
+    /// Commits of unknown outcome that were found to have happened.
+    pub unknown_settled: Counter,
+    /// Commits of unknown outcome that could not be found.
+    pub unknown_open: Counter,
+}
+
+static STATS: TransactStats = TransactStats {
+    conflicts: Counter::new(),
+    given_up: Counter::new(),
+    unknown_settled: Counter::new(),
+    unknown_open: Counter::new(),
+};
+
+/// The counters of this process.
+pub fn transact_stats() -> &'static TransactStats {
+    &STATS
+}
+
+/// The conflicts that some work has met.
+#[derive(Default)]
+pub(crate) struct Contention {
+    conflicts: u32,
+    first: Option<Instant>,
+    /// How long an attempt takes, from the first ones.
+    attempt: Duration,
+}
+
+impl Contention {
+    /// Counts a conflict. Returns how long to wait before the next attempt: a random time, because others wait that have met
+    /// the same conflict, and in proportion to how long an attempt takes. So work on a store in this process hardly waits,
+    /// and work on a store behind a network does not ask it again and again. `None`: it has taken too long.
+    pub(crate) fn conflict(&mut self) -> Option<Duration> {
+        STATS.conflicts.add(1);
+        let now = Instant::now();
+        let first = *self.first.get_or_insert(now);
+        self.conflicts += 1;
+        let elapsed = now.saturating_duration_since(first);
+        if elapsed >= MAX_RETRY_TIME {
+            return None;
+        }
+        if self.conflicts <= CONFLICTS_AT_ONCE {
+            self.attempt = elapsed / self.conflicts;
+            return Some(Duration::ZERO);
+        }
+        let doublings = (self.conflicts - CONFLICTS_AT_ONCE).min(MAX_WAIT_ATTEMPTS.ilog2());
+        let limit = (self.attempt * (1 << doublings)).min(MAX_WAIT);
+        Some(random_part(limit))
+    }
+}
+
+/// A random part of a time that is not long.
+fn random_part(time: Duration) -> Duration {
+    let microseconds = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+    Duration::from_micros(random_below(microseconds).into())
+}
+
+/// A random number below `limit`.
+pub(crate) fn random_below(limit: u32) -> u32 {
+    // Every `RandomState` has other keys.
+    let random = RandomState::new().hash_one(0u8) >> 32;
+    ((random * u64::from(limit)) >> 32) as u32
+}
+
+/// Waits before another attempt.
+pub(crate) async fn wait(time: Duration) {
+    if time.is_zero() {
+        return;
+    }
+    if time < TIMER_STEP {
+        return tokio::task::yield_now().await;
+    }
+    // In a box, because it is large and rare, and callers copy their futures.
+    Box::pin(tokio::time::sleep(time)).await;
+}
+
+/// Shorter times than this cannot be slept.
+const TIMER_STEP: Duration = Duration::from_millis(1);
 
 /// Why a commit failed, and whether it may be durable nevertheless.
 #[derive(Debug)]
@@ -106,7 +202,8 @@ impl Restart for CommitFailure {
 }
 
 /// Runs `attempt` until it is done. `attempt` begins a transaction, decides and commits; the state is what it carries over
-/// to the next one. It starts over without it if the transaction becomes too old.
+/// to the next one. It starts over without it if the transaction becomes too old. After a few conflicts it waits between
+/// attempts, and after some time it gives up.
 pub(crate) async fn retry<T, S, F, A>(mut attempt: impl FnMut(S) -> A) -> Result<T, F>
 where
     S: Default,
@@ -115,10 +212,19 @@ where
 {
     let mut state = S::default();
     let mut restarts = 0;
+    let mut contention = Contention::default();
     for _ in 0..MAX_ATTEMPTS {
         state = match attempt(state).await {
             Ok(Attempt::Done(result)) => return Ok(result),
-            Ok(Attempt::Retry(state)) => state,
+            Ok(Attempt::Retry(state)) => {
+                let Some(time) = contention.conflict() else { break };
+                wait(time).await;
+                state
+            }
+            Ok(Attempt::Continue(state)) => {
+                contention = Contention::default();
+                state
+            }
             Err(failure) if failure.is_outdated() && restarts < MAX_RESTARTS => {
                 restarts += 1;
                 S::default()
@@ -126,6 +232,7 @@ where
             Err(failure) => return Err(failure),
         };
     }
+    STATS.given_up.add(1);
     Err(ServiceError::new(ErrorCode::ServerBusy).with_throttle(Throttle::Conflicts).into())
 }
 
@@ -182,11 +289,15 @@ pub(crate) async fn attempt<E: Engine, T>(
         Err(CommitError::Conflict) => Ok(Attempt::Retry(())),
         Err(CommitError::Unknown(why)) => {
             let cause = match is_committed(engine, proof).await {
-                Ok(true) => return Ok(Attempt::Done(reply)),
+                Ok(true) => {
+                    STATS.unknown_settled.add(1);
+                    return Ok(Attempt::Done(reply));
+                }
                 // It may still become visible: neither success nor failure, and nothing that it refers to is freed.
                 Ok(false) => format!("commit with unknown outcome: {why}"),
                 Err(error) => format!("commit with unknown outcome: {why}; it cannot be looked up: {error}"),
             };
+            STATS.unknown_open.add(1);
             let error = ServiceError::new(ErrorCode::InternalError).with_cause(cause);
             Err(CommitFailure { error, state: CommitState::Unknown })
         }
@@ -233,4 +344,67 @@ pub(crate) fn storage_error(error: StorageError) -> ServiceError {
         StorageErrorKind::Corrupt | StorageErrorKind::Failed => ServiceError::new(ErrorCode::InternalError),
     };
     service_error.with_cause(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Attempts that take some time each and meet a conflict, until one succeeds.
+    async fn attempts(time: Duration, conflicts: u32) -> (Result<u32, ServiceError>, u32) {
+        let made = Cell::new(0);
+        let attempt = |()| async {
+            made.set(made.get() + 1);
+            tokio::time::sleep(time).await;
+            Ok(if made.get() <= conflicts { Attempt::Retry(()) } else { Attempt::Done(made.get()) })
+        };
+        (retry(attempt).await, made.get())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_attempts_are_made_at_once_and_later_ones_after_a_wait() {
+        let time = Duration::from_millis(5);
+        let began = Instant::now();
+        assert_eq!(attempts(time, CONFLICTS_AT_ONCE).await.0, Ok(CONFLICTS_AT_ONCE + 1));
+        assert_eq!(began.elapsed(), time * (CONFLICTS_AT_ONCE + 1));
+        let began = Instant::now();
+        assert_eq!(attempts(time, 100).await.0, Ok(101));
+        let waited = began.elapsed() - 101 * time;
+        // Some 90 waits of 40 ms on average.
+        assert!(waited > Duration::from_secs(2) && waited < 96 * MAX_WAIT, "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn conflicts_without_end_are_given_up_in_time() {
+        for milliseconds in [1, 5, 200, 2000] {
+            let began = Instant::now();
+            let time = Duration::from_millis(milliseconds);
+            let (given_up, made) = attempts(time, u32::MAX).await;
+            assert_eq!(given_up.map_err(|error| error.code), Err(ErrorCode::ServerBusy));
+            assert!(began.elapsed() <= MAX_RETRY_TIME + MAX_WAIT + 2 * time, "{:?}", began.elapsed());
+            assert!(made >= 7, "{made}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_that_take_no_time_are_not_delayed() {
+        let began = Instant::now();
+        let (given_up, made) = attempts(Duration::ZERO, u32::MAX).await;
+        assert!(given_up.is_err());
+        assert_eq!(made, MAX_ATTEMPTS);
+        assert!(began.elapsed() < Duration::from_millis(1100), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_in_parts_is_no_contention() {
+        let (made, began) = (Cell::new(0), Instant::now());
+        let attempt = |()| async {
+            made.set(made.get() + 1);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok::<_, ServiceError>(if made.get() < 100 { Attempt::Continue(()) } else { Attempt::Done(()) })
+        };
+        assert_eq!(retry(attempt).await, Ok(()));
+        assert_eq!(began.elapsed(), Duration::from_secs(100));
+    }
 }

@@ -113,6 +113,26 @@ impl<E: Engine> WorkLeases<E> {
         }
     }
 
+    /// Gives back what is held, so that another node can go on at once. Nothing may run any more.
+    pub async fn give_back(&self) -> Result<(), ServiceError> {
+        let held = std::mem::take(&mut *self.held.lock());
+        for work in held.into_keys() {
+            retry(|()| async move {
+                let transaction = self.engine.begin().await.map_err(storage_error)?;
+                let key = keyspace::work_lease(work.name());
+                let row = transaction.get(&key).await.map_err(storage_error)?;
+                let before = row.map(|row| WorkLease::decode(&row)).transpose()?;
+                if before.is_none_or(|lease| lease.owner != self.owner) {
+                    return Ok(Attempt::Done(()));
+                }
+                let outcome = Outcome { reply: (), guards: Vec::new(), writes: vec![Write::Delete(key)] };
+                commit(&*self.engine, transaction, outcome, SpaceUse::Frees).await.map_err(ServiceError::from)
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
     /// How long the lease on some work is still held.
     fn left(&self, work: Work) -> Duration {
         self.held.lock().get(&work).map_or(Duration::ZERO, |until| until.since(self.clock.now()))
@@ -210,6 +230,22 @@ mod tests {
         assert_eq!(ended, None);
         let seconds = seconds.into_inner();
         assert!((100..=100 + LEASE.as_secs() as u32).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test]
+    async fn what_is_given_back_is_free_at_once() {
+        let (nodes, _) = nodes(StoreAccess::Shared);
+        for work in [Work::CollectBlobs, Work::SweepQueues] {
+            assert_eq!(nodes[0].run(work, async { 1 }).await, Some(1));
+            assert_eq!(nodes[1].run(work, async { 2 }).await, None);
+        }
+        nodes[1].give_back().await.unwrap();
+        assert_eq!(nodes[1].run(Work::CollectBlobs, async { 2 }).await, None, "it had none of them");
+        nodes[0].give_back().await.unwrap();
+        for work in [Work::CollectBlobs, Work::SweepQueues] {
+            assert_eq!(nodes[1].run(work, async { 2 }).await, Some(2));
+            assert_eq!(nodes[0].run(work, async { 1 }).await, None);
+        }
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Course, Nodes, Settle, repeat, repeat_unless_open, repeat_until_done};
+use store::{Course, FaultyEngine, Nodes, Settle, repeat, repeat_unless_open, repeat_until_done};
 use tepui_local::{DiskEngine, EngineOptions};
 use tepui_model::condition::Condition;
 use tepui_model::grant::KeyBounds;
@@ -24,8 +24,7 @@ use tepui_model::table::{
 use tepui_model::time::{ManualClock, NodeNumber};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_service::{GarbageCollector, TableOptions, TableService};
-use tepui_storage::{Engine, MemoryEngine};
-use tepui_storage_faulty::{Faults, FaultyEngine};
+use tepui_storage::Engine;
 
 #[test]
 fn all_of_it_on_a_faulty_store() {
@@ -35,6 +34,11 @@ fn all_of_it_on_a_faulty_store() {
 #[test]
 fn all_of_it_with_two_nodes_on_a_faulty_store() {
     Course::TwoNodes.run();
+}
+
+#[test]
+fn all_of_it_with_two_nodes_on_postgresql() {
+    Course::Postgres.run();
 }
 
 const ACCOUNT: &str = "account";
@@ -435,10 +439,10 @@ fn run<E: Engine + Settle>(engine: E, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(store::cases(200)))]
     #[test]
     fn in_memory(steps in prop::collection::vec(any_step(), 1..60)) {
-        run(store::with_open_outcomes(MemoryEngine::new()), &steps);
+        run(store::with_open_outcomes(store::tested()), &steps);
     }
 }
 
@@ -464,7 +468,7 @@ proptest! {
 /// there; nothing is left of what was there before.
 #[tokio::test]
 async fn a_table_is_dropped_on_one_node_and_written_on_another() {
-    let engine = Arc::new(FaultyEngine::in_memory(Faults::from_environment(store::CROWDED)));
+    let engine = Arc::new(store::for_many(store::tested()));
     let now = Timestamp::parse_iso("2026-03-10").unwrap();
     let nodes = [1, 2].map(|number| {
         let clock = Arc::new(ManualClock::at(now).of_node(NodeNumber::new(number).unwrap()));

@@ -172,7 +172,7 @@ impl<P: CommitPipeline> CommitPipeline for Faulty<P> {
             true => Fate::AsItShould,
             false => self.faults.fate(&commit),
         };
-        let was_poisoned = self.is_poisoned();
+        let was_poisoned = self.is_ended();
         if fate != Fate::AsItShould {
             self.is_poisoned.store(true, Ordering::Relaxed);
         }
@@ -203,7 +203,7 @@ impl<P: CommitPipeline> CommitPipeline for Faulty<P> {
         }
     }
 
-    fn is_poisoned(&self) -> bool {
-        self.is_poisoned.load(Ordering::Relaxed) || self.inner.is_poisoned()
+    fn is_ended(&self) -> bool {
+        self.is_poisoned.load(Ordering::Relaxed) || self.inner.is_ended()
     }
 }

@@ -44,9 +44,10 @@ pub struct ScanPage {
 /// # Contract
 ///
 /// - A transaction sees every commit acknowledged before it began, and nothing that a crash could undo. What it sees never
-///   changes. Its reads never block writers and are never blocked by them.
+///   changes: it is the state at one moment between its beginning and the end of its first read, or of its commit if it reads
+///   nothing. Its reads never block writers and are never blocked by them.
 /// - A commit applies every write or none. They are durable once it returns `Ok`.
-/// - A commit returns `Conflict` if a guard or a written key has changed since the transaction began. It may also do so when
+/// - A commit returns `Conflict` if a guard or a written key has changed since that moment. It may also do so when
 ///   none has (for a transaction that is too old, say); retries in new transactions succeed in the end. A key whose value was
 ///   changed and changed back may count as unchanged.
 /// - What `Unknown` promises: see [`CommitError::Unknown`].
@@ -69,6 +70,15 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Begins a transaction. One that only reads is dropped in the end.
     fn begin(&self) -> impl Future<Output = Result<Self::Transaction, StorageError>> + Send;
+
+    /// The values of keys at one moment, as a new transaction reads them. For an engine behind a network this is one round
+    /// trip, without a transaction.
+    fn get_many(
+        &self,
+        keys: &[Key],
+    ) -> impl Future<Output = Result<Vec<Option<Value>>, StorageError>> + Send {
+        async move { self.begin().await?.get_many(keys).await }
+    }
 
     /// Begins a pipeline of commits.
     fn begin_pipeline(&self) -> impl Future<Output = Result<Self::Pipeline, StorageError>> + Send;
@@ -147,15 +157,15 @@ pub trait Transaction: Snapshot {
 /// - A commit's outcome is the same whether or not those before it were awaited, and whether or not its own future is.
 /// - A commit without writes succeeds when all before it are durable.
 /// - A pipeline may remember every key that was written: begin a new one now and then.
+/// - An engine may end a pipeline at any time: it [is ended](Self::is_ended) then, reads fail with
+///   [`TooOld`](crate::StorageErrorKind::TooOld), and further commits conflict.
 ///
-/// An engine without support for this runs the commits one after another, each in a transaction of its own, in a task that owns
-/// the pipeline's state. If it has no versions of keys to tell what has changed, it compares values: what the key had when
-/// the pipeline began (its first transaction can still read that) or what the pipeline has written last, against what
-/// the transaction of the commit reads, with locks. It may also apply several queued commits in one transaction.
+/// An engine behind a network makes one transaction of it: reads run in it, the commits that are submitted within a short time
+/// are applied together, and the pipeline ends with that.
 pub trait CommitPipeline: Snapshot {
     /// Submits the next commit, which is queued when this returns.
     fn submit(&self, commit: Commit) -> impl Future<Output = Result<(), CommitError>> + Send + 'static;
 
-    /// Whether one of the commits is known to have failed, so that no later one succeeds.
-    fn is_poisoned(&self) -> bool;
+    /// Whether no later commit succeeds: one of them is known to have failed, or the engine has ended the pipeline.
+    fn is_ended(&self) -> bool;
 }

@@ -377,7 +377,7 @@ impl CommitPipeline for MemoryPipeline {
         std::future::ready(self.base.store.commit(self.base.at, Some(&self.history), commit))
     }
 
-    fn is_poisoned(&self) -> bool {
+    fn is_ended(&self) -> bool {
         self.history.is_poisoned()
     }
 }

@@ -211,6 +211,12 @@ impl<E: Engine> Engine for RewindableEngine<E> {
         Ok(RewindableTransaction { inner: self.inner.begin().await?, history: Some(began) })
     }
 
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Value>>, StorageError> {
+        let Some(history) = &self.history else { return self.inner.get_many(keys).await };
+        let (_open, _) = began(history).await?;
+        self.inner.get_many(keys).await
+    }
+
     async fn begin_pipeline(&self) -> Result<Self::Pipeline, StorageError> {
         let Some(history) = &self.history else {
             let inner = self.inner.begin_pipeline().await?;
@@ -270,6 +276,14 @@ impl<T: Snapshot> Snapshot for RewindableTransaction<T> {
     async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, StorageError> {
         self.inner.scan(range, limit).await
     }
+
+    async fn first(&self, range: &KeyRange) -> Result<Option<(Key, Value)>, StorageError> {
+        self.inner.first(range).await
+    }
+
+    async fn scan_some(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, StorageError> {
+        self.inner.scan_some(range, limit).await
+    }
 }
 
 impl<T: Transaction> Transaction for RewindableTransaction<T> {
@@ -305,6 +319,14 @@ impl<P: Snapshot, T: Transaction> Snapshot for RewindablePipeline<P, T> {
     async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, StorageError> {
         self.inner.scan(range, limit).await
     }
+
+    async fn first(&self, range: &KeyRange) -> Result<Option<(Key, Value)>, StorageError> {
+        self.inner.first(range).await
+    }
+
+    async fn scan_some(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, StorageError> {
+        self.inner.scan_some(range, limit).await
+    }
 }
 
 impl<P: CommitPipeline, T: Transaction> CommitPipeline for RewindablePipeline<P, T> {
@@ -339,11 +361,11 @@ impl<P: CommitPipeline, T: Transaction> CommitPipeline for RewindablePipeline<P,
         }
     }
 
-    fn is_poisoned(&self) -> bool {
+    fn is_ended(&self) -> bool {
         let is_outdated = |(history, generation): &Began<T>| history.generation() != *generation;
         self.is_refused.load(Ordering::Acquire)
             || self.history.as_ref().is_some_and(is_outdated)
-            || self.inner.is_poisoned()
+            || self.inner.is_ended()
     }
 }
 

@@ -139,6 +139,38 @@ impl CommitOutcomes {
     }
 }
 
+/// What an engine behind a network counts of its calls to the store.
+#[derive(Debug)]
+pub struct RemoteStats {
+    /// Times that a call has waited for an answer of the store. Statements that are sent together are one.
+    pub round_trips: Counter,
+    /// How long calls took that read.
+    pub read: Histogram,
+    /// How long commits took, whatever became of them.
+    pub commit: Histogram,
+    pub commits: CommitOutcomes,
+    /// Connections that were opened, the first ones among them.
+    pub connects: Counter,
+    /// Calls that failed because the store could not be reached, or did not answer in time.
+    pub unavailable: Counter,
+    /// Connections in use now.
+    pub in_use: Gauge,
+}
+
+impl Default for RemoteStats {
+    fn default() -> Self {
+        Self {
+            round_trips: Counter::new(),
+            read: Histogram::of_latencies(),
+            commit: Histogram::of_latencies(),
+            commits: CommitOutcomes::default(),
+            connects: Counter::new(),
+            unavailable: Counter::new(),
+            in_use: Gauge::default(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,7 @@ use tepui_files::{FileSystem, SystemFiles};
 use tepui_local::backup::{BackupSink, DirectorySink, TarSink, Transfer, read_tar};
 use tepui_local::{Checkpoint, OfflineDirectory, OfflineError};
 use tepui_server::Config;
+use tepui_server::config::{ServiceName, StorageSetting, StorageUrl};
 
 /// Writes a backup of a running server, or of a stopped one.
 ///
@@ -34,6 +35,10 @@ pub(crate) struct DataOptions {
     #[arg(long, short = 'l', alias = "location", value_name = "DIR", env = "TEPUI_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
+    /// The storage of the server, as for `tepui serve`: only local data can be backed up
+    #[arg(long, value_name = "STORAGE", env = "TEPUI_STORAGE", hide_env_values = true)]
+    storage: Option<StorageUrl>,
+
     /// The configuration file of the server, which may name its data directory
     #[arg(long, value_name = "FILE", env = "TEPUI_CONFIG")]
     config: Option<PathBuf>,
@@ -49,7 +54,19 @@ impl DataOptions {
         if let Some(directory) = &self.data_dir {
             config.data_dir = Some(directory.clone());
         }
-        config.data_dir().map_err(usage)
+        if let Some(storage) = &self.storage {
+            config.storage = Some(storage.clone());
+        }
+        // Whether there are blobs, and where, makes no difference.
+        config.services = vec![ServiceName::Table];
+        let refuse = |message: &str| Failure { message: message.to_owned(), code: USAGE };
+        match config.storage().map_err(usage)? {
+            StorageSetting::Local(directory) => Ok(directory),
+            StorageSetting::Memory => Err(refuse("what is in memory only cannot be backed up")),
+            StorageSetting::Shared { .. } => Err(refuse(
+                "a backup is of local data: storage over a network has backups of its own, and `tepui storage copy` copies it to a directory",
+            )),
+        }
     }
 }
 

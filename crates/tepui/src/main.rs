@@ -12,6 +12,8 @@ mod progress;
 mod ready;
 mod restore;
 mod serve;
+mod storage;
+mod storage_copy;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -39,6 +41,7 @@ enum What {
     Check(check::CheckOptions),
     Backup(backup::BackupOptions),
     Restore(restore::RestoreOptions),
+    Storage(storage::StorageOptions),
     Explain(explain::ExplainOptions),
     Admin(admin::AdminOptions),
 }
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         What::Check(options) => check::check(&options),
         What::Backup(options) => backup::backup(&options),
         What::Restore(options) => restore::restore(&options),
+        What::Storage(options) => storage::storage(&options),
         What::Explain(options) => explain::explain(&options),
         What::Admin(options) => admin::admin(&options),
     };

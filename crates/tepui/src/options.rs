@@ -7,7 +7,7 @@ use clap::Args;
 use clap::error::{ContextKind, ContextValue};
 use std::path::{Path, PathBuf};
 use tepui_model::account::Account;
-use tepui_server::config::{self, Config, ConfigError, Given, LogLevel};
+use tepui_server::config::{self, Config, ConfigError, Given, LogLevel, StorageSetting, StorageUrl};
 
 /// Serves Azure Storage.
 ///
@@ -120,7 +120,7 @@ impl Options {
                     .to_owned(),
             );
         }
-        if let Some(directory) = config.data_dir().ok().filter(|_| !config.in_memory)
+        if let Some(directory) = config.local_dir()
             && holds_data_of_azurite(&directory)
         {
             warnings.push(format!(
@@ -134,7 +134,16 @@ impl Options {
                 "there is no limit for what is kept in memory: --extentMemoryLimit has no effect".to_owned(),
             );
         }
-        if config.in_memory && config.data_dir.is_some() {
+        let visible =
+            [("storage", "TEPUI_STORAGE", &config.storage), ("blobs", "TEPUI_BLOBS", &config.blobs)];
+        for (id, variable, _) in visible.into_iter().filter(|(id, _, url)| {
+            self.given.has_flag(id) && url.as_ref().is_some_and(StorageUrl::has_secret)
+        }) {
+            warnings.push(format!(
+                "everyone on the machine can see the secret in --{id}: keep it in the configuration file or in {variable}"
+            ));
+        }
+        if matches!(config.storage(), Ok(StorageSetting::Memory)) && config.data_dir.is_some() {
             warnings.push("everything is kept in memory: the data directory is not used".to_owned());
         }
         warnings
@@ -341,6 +350,43 @@ mod tests {
         assert_eq!(hosts("tepui"), ["127.0.0.1"; 3]);
         assert_eq!(hosts("tepui --host ::1"), ["::1"; 3]);
         assert_eq!(hosts("tepui --queue-host a --host b"), ["b", "a", "b"]);
+    }
+
+    #[test]
+    fn a_password_is_nowhere_to_be_seen() {
+        let url = "postgres://me:hunter2@db/tepui";
+        let line = format!("tepui --storage {url} --blobs s3://bucket");
+        let options = Line::try_parse_from(line.split_whitespace()).unwrap().options;
+        let config = options.config(|_| None).unwrap();
+        let warnings = options.warnings(&config, std::iter::empty());
+        assert_eq!(
+            warnings,
+            [
+                "everyone on the machine can see the secret in --storage: keep it in the configuration file or in TEPUI_STORAGE"
+            ]
+        );
+        for line in
+            [format!("tepui --storage {url}"), format!("tepui --storage {url} --blobs s3://b --in-memory")]
+        {
+            let error = super::tests::config(&line, &[]).unwrap_err();
+            assert!(!error.contains("hunter2") && error.contains("postgres://me:XXXXX@db/tepui"), "{error}");
+        }
+        let said = format!("{config:?} {}", crate::ready::greeting(&config, &[], None, false));
+        assert!(!said.contains("hunter2") && said.contains("postgres://me:XXXXX@db/tepui"), "{said}");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tepui.toml");
+        std::fs::write(&file, format!("storage = '{url}'\nblobs = 's3://bucket'\n")).unwrap();
+        let line = format!("tepui --config {}", file.display());
+        let options = Line::try_parse_from(line.split_whitespace()).unwrap().options;
+        let config = options.config(|_| None).unwrap();
+        assert_eq!(config.storage.as_ref().unwrap().reveal(), url);
+        assert!(options.warnings(&config, std::iter::empty()).is_empty());
+        // Help shows the values of variables, but not of these.
+        let command = Options::augment_args(clap::Command::new("serve"));
+        for id in ["storage", "blobs", "admin_token"] {
+            let argument = command.get_arguments().find(|argument| argument.get_id() == id).unwrap();
+            assert!(argument.is_hide_env_values_set(), "{id}");
+        }
     }
 
     #[test]

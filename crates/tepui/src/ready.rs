@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use tepui_model::account::{Account, DEVELOPMENT_ACCOUNT};
 use tepui_server::Config;
-use tepui_server::config::{AdminToken, ServiceName, development_account, key_text};
+use tepui_server::config::{AdminToken, ServiceName, StorageSetting, development_account, key_text};
 
 /// The text that is printed at the start: where the server is, and how to reach it.
 pub(crate) fn greeting(
@@ -31,8 +31,12 @@ pub(crate) fn greeting(
     if config.test_bench {
         text.push_str("  bench  its clock can be set and faults can be made: not for data that matters\n");
     }
-    let _ = match config.data_dir() {
-        Ok(path) if !config.in_memory => writeln!(text, "  data   {}", path.display()),
+    let _ = match config.storage() {
+        Ok(StorageSetting::Local(path)) => writeln!(text, "  data   {}", path.display()),
+        Ok(StorageSetting::Shared { rows, blobs: None }) => writeln!(text, "  data   {rows}"),
+        Ok(StorageSetting::Shared { rows, blobs: Some(blobs) }) => {
+            writeln!(text, "  data   {rows}, blobs in {blobs}")
+        }
         _ => writeln!(text, "  data   in memory, gone when the server stops"),
     };
     if config.any_account {

@@ -1,7 +1,7 @@
 //! `tepui serve`: starts a server, prints where it listens, and stops it on a signal.
 
 use crate::options::Options;
-use crate::{FAILED, USAGE, ready};
+use crate::{FAILED, USAGE, ready, storage};
 use std::io::{self, Write};
 use tepui_server::telemetry::{self, LogGuard};
 use tepui_server::{Config, Server, StartError};
@@ -35,7 +35,18 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
     // From here on a signal means an orderly end, even if it comes before the server is up.
     let mut signals = Signals::new().map_err(|error| failed(format!("cannot watch for signals: {error}")))?;
     let config = Config { build: crate::build(), ..config };
-    let server = Server::start(config.clone()).await.map_err(explain)?;
+    let opened = tokio::select! {
+        opened = storage::open(&config) => opened?,
+        name = stop_signal(&mut signals) => {
+            tracing::info!(signal = name, "stopped before storage could be reached");
+            return Ok(());
+        }
+    };
+    let started = match opened {
+        None => Server::start(config.clone()).await,
+        Some(storage) => Server::start_on(config.clone(), storage).await,
+    };
+    let server = started.map_err(explain)?;
     let addresses = server.addresses();
     let admin = server.admin_address().map(|address| (address, server.new_admin_token()));
     if let Some(path) = &options.ports_file {
@@ -79,6 +90,15 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
     Ok(())
 }
 
+/// The next signal that asks for an end. There is nothing to reload yet.
+async fn stop_signal(signals: &mut Signals) -> &'static str {
+    loop {
+        if let SignalAction::Stop(name) = signals.next().await {
+            return name;
+        }
+    }
+}
+
 /// Reads the configuration again, for as much of it as can change while the server runs: that of the log, whose file is
 /// opened anew. What is wrong with it is logged, and nothing changes.
 fn reload(options: &Options, log: &LogGuard) {
@@ -101,9 +121,11 @@ fn explain(error: StartError) -> Failure {
         StartError::Listen(name, _, cause) if cause.kind() == io::ErrorKind::AddrInUse => {
             failed(format!("{error} (--{name}-port chooses another, 0 any free one)"))
         }
-        StartError::Listen(..) | StartError::Data(_) | StartError::Extents(_) | StartError::Seed(_) => {
-            failed(error.to_string())
-        }
+        StartError::Listen(..)
+        | StartError::Data(_)
+        | StartError::Extents(_)
+        | StartError::Node(_)
+        | StartError::Seed(_) => failed(error.to_string()),
     }
 }
 

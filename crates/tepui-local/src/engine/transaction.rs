@@ -146,7 +146,7 @@ impl CommitPipeline for DiskPipeline {
         async move { outcome(submitted?, commit_wait).await }
     }
 
-    fn is_poisoned(&self) -> bool {
+    fn is_ended(&self) -> bool {
         self.history.is_poisoned()
     }
 }

@@ -15,7 +15,7 @@ pub mod reply;
 
 pub use change_set::{Action, Change, ChangeSet};
 pub use edm::{EdmType, Guid, TextRef, ValueRef};
-pub use entity::{Entity, EntityKey, EntityView};
+pub use entity::{Entity, EntityKey, EntityView, MAX_KEY_UNITS};
 pub use explain::{EntityRange, Explanation, KeyEdge, Side, explain};
 pub use filter::{Comparison, Filter, Literal};
 pub use metrics_table::{MetricsTable, MetricsTableName};

@@ -27,6 +27,11 @@ impl Given {
     pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         apply(self.0.clone(), config)
     }
+
+    /// Whether a setting was given as a flag.
+    pub fn has_flag(&self, id: &str) -> bool {
+        self.0.value_source(id) == Some(ValueSource::CommandLine)
+    }
 }
 
 impl Default for Given {

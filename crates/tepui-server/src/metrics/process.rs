@@ -1,9 +1,9 @@
 //! The process, its build, its log, and whether it is ready.
 
 use super::{collected, metric, opts};
-use crate::Data;
 use crate::analytics::Analytics;
 use crate::config::Build;
+use crate::data::Data;
 use crate::net::accept::Shared;
 use crate::telemetry;
 use prometheus::{IntGauge, IntGaugeVec, Registry};
@@ -48,11 +48,7 @@ pub(super) fn register(registry: &Registry, build: &Build, analytics: Arc<Analyt
 pub(super) fn register_readiness(registry: &Registry, data: Data, shared: &Arc<Shared>) {
     let shared = Arc::downgrade(shared);
     collected::register(registry, move |families| {
-        let takes_writes = match &data {
-            Data::Memory(..) => true,
-            Data::Disk(engine, ..) => engine.status().is_ok(),
-        };
-        let is_ready = takes_writes && shared.upgrade().is_some_and(|shared| shared.is_serving());
+        let is_ready = data.takes_writes() && shared.upgrade().is_some_and(|shared| shared.is_ready());
         families.gauge(
             "tepui_ready",
             "Whether requests are served and writes are taken: 1, or 0.",

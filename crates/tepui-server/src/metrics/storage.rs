@@ -1,13 +1,15 @@
 //! Storage: commits, write-ahead log, tables, extents, the disk. Read from what storage counts of itself.
 
 use super::collected::{self, Families, Unit};
-use crate::Data;
+use crate::data::Data;
 use prometheus::Registry;
 use std::sync::Arc;
 use tepui_local::{DiskEngine, DiskExtents, EngineStats, ExtentStats};
-use tepui_service::BlobStats;
+use tepui_service::{BlobStats, TransactStats, transact_stats};
+use tepui_storage::stats::RemoteStats;
 
 pub(super) fn register(registry: &Registry, data: Data, blobs: Arc<BlobStats>) {
+    collected::register(registry, transactions);
     collected::register(registry, move |families| match &data {
         Data::Memory(engine, extents) => {
             let commits = engine.commits();
@@ -18,7 +20,80 @@ pub(super) fn register(registry: &Registry, data: Data, blobs: Arc<BlobStats>) {
             extent_bytes(families, extents.bytes());
         }
         Data::Disk(engine, extents, _) => disk(families, engine, extents, &blobs),
+        Data::Shared(shared) => remote(families, &shared.stats, &blobs),
     });
+}
+
+/// A store over a network.
+fn remote(families: &mut Families, stats: &RemoteStats, blobs: &BlobStats) {
+    let RemoteStats { round_trips, read, commit, commits, connects, unavailable, in_use } = stats;
+    commits_total(
+        families,
+        [&commits.ok, &commits.conflict, &commits.unknown, &commits.failed].map(|count| count.get()),
+    );
+    families.counter(
+        "tepui_storage_round_trips_total",
+        "Times that an answer of the store was waited for.",
+        &[(&[], round_trips.get() as f64)],
+    );
+    families.histogram(
+        "tepui_storage_read_seconds",
+        "How long reads of the store took.",
+        Unit::Nanoseconds,
+        &read.snapshot(),
+    );
+    families.histogram(
+        "tepui_storage_commit_seconds",
+        "How long commits took, whatever became of them.",
+        Unit::Nanoseconds,
+        &commit.snapshot(),
+    );
+    families.counter(
+        "tepui_storage_connects_total",
+        "Connections to the store that were opened.",
+        &[(&[], connects.get() as f64)],
+    );
+    families.gauge(
+        "tepui_storage_connections_in_use",
+        "Connections to the store that are in use now.",
+        &[(&[], in_use.get() as f64)],
+    );
+    families.counter(
+        "tepui_storage_unavailable_total",
+        "Calls that failed because the store could not be reached or did not answer in time.",
+        &[(&[], unavailable.get() as f64)],
+    );
+    families.gauge(
+        "tepui_reclaim_backlog_bytes",
+        "Bytes that are deleted and still take space: extents that are to be freed.",
+        &[(&[("kind", "extents")], blobs.free_backlog_bytes.get() as f64)],
+    );
+    families.counter(
+        "tepui_corrupt_reads_total",
+        "Reads that met bytes that are not what was written.",
+        &[(&[("part", "extents")], blobs.corrupt_reads.get() as f64)],
+    );
+}
+
+/// What services did about commits that conflicted or whose outcome was unknown.
+fn transactions(families: &mut Families) {
+    let TransactStats { conflicts, given_up, unknown_settled, unknown_open } = transact_stats();
+    families.counter(
+        "tepui_transaction_conflicts_total",
+        "Conflicts after which a request or background work was decided again (retried), and requests that met too many (given_up).",
+        &[
+            (&[("end", "retried")], conflicts.get() as f64),
+            (&[("end", "given_up")], given_up.get() as f64),
+        ],
+    );
+    families.counter(
+        "tepui_unknown_commits_total",
+        "Commits of unknown outcome that were found to have happened (settled), and those that were not (open).",
+        &[
+            (&[("found", "settled")], unknown_settled.get() as f64),
+            (&[("found", "open")], unknown_open.get() as f64),
+        ],
+    );
 }
 
 fn disk(families: &mut Families, engine: &DiskEngine, extents: &DiskExtents, blobs: &BlobStats) {

@@ -19,7 +19,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 use tepui_storage::stats::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -74,6 +74,8 @@ pub struct Shared {
     /// Half as much again for slow bodies, so that they delay only each other.
     pub(crate) slow_body_memory: Arc<BodyMemory>,
     stage: AtomicU8,
+    /// Still serving, but probes of health are told otherwise.
+    is_draining: AtomicBool,
     /// Backpressure: how many connections have to close.
     excess: AtomicUsize,
     /// Open connections by address.
@@ -104,6 +106,7 @@ impl Shared {
             body_memory: BodyMemory::new(limits.body_memory_bytes),
             slow_body_memory: BodyMemory::new(limits.body_memory_bytes / 2),
             stage: AtomicU8::new(Stage::Serving as u8),
+            is_draining: AtomicBool::new(false),
             excess: AtomicUsize::new(0),
             addresses: Mutex::new(HashMap::new()),
             changes: watch::Sender::new(()),
@@ -124,9 +127,15 @@ impl Shared {
         left
     }
 
-    /// Whether new requests are served.
-    pub(crate) fn is_serving(&self) -> bool {
-        self.stage() == Stage::Serving
+    /// Tells probes of health to send requests elsewhere, and goes on serving for `wait`.
+    pub(crate) async fn drain(&self, wait: Duration) {
+        self.is_draining.store(true, Ordering::Release);
+        tokio::time::sleep(wait).await;
+    }
+
+    /// Whether new requests are served, and welcome.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.stage() == Stage::Serving && !self.is_draining.load(Ordering::Acquire)
     }
 
     /// The number of open connections.
@@ -364,7 +373,7 @@ async fn serve_connection<H: Handler, IO: AsyncRead + AsyncWrite + Unpin>(
                 head.extensions.insert(case);
             }
             let mut reply = if asks_for_health(&head) {
-                health(handler.as_ref()).await
+                health(handler.as_ref(), &state.shared).await
             } else {
                 handler.handle(peer, head, Body::from_wire(incoming, Arc::clone(&state))).await
             };
@@ -392,8 +401,12 @@ fn asks_for_health(head: &request::Parts) -> bool {
         && !head.headers.contains_key(AUTHORIZATION)
 }
 
-async fn health<H: Handler>(handler: &H) -> Response<ReplyBody> {
-    let (status, body) = match handler.health().await {
+async fn health<H: Handler>(handler: &H, shared: &Shared) -> Response<ReplyBody> {
+    let checked = match shared.is_ready() {
+        true => handler.health().await,
+        false => Err("the server is stopping".to_owned()),
+    };
+    let (status, body) = match checked {
         Ok(()) => (
             StatusCode::OK,
             concat!(r#"{"status":"ok","version":""#, env!("CARGO_PKG_VERSION"), "\"}\n").into(),

@@ -14,7 +14,7 @@ const ACCOUNT: &str = "devstoreaccount1";
 
 fn in_memory(config: &Config) -> InMemory {
     let engine = Arc::new(RewindableEngine::off(Arc::new(MemoryEngine::new())));
-    seeder(&engine, &Arc::new(MemoryExtents::new()), config)
+    seeder(&engine, &Arc::new(MemoryExtents::new()), &Node::alone(), config)
 }
 
 /// Files, by their paths, as an archive.

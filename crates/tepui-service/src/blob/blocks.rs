@@ -40,7 +40,14 @@ pub(super) async fn put_block<S: Snapshot>(
     uploaded: &Uploaded,
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let mut writes = WriteSet::new(context.snapshot);
-    let slot = BlobSlot::find(context, &mut writes, &put.blob).await?;
+    let also = |container| {
+        let name = put.blob.blob.as_str();
+        let (marker, consumed) =
+            (keyspace::staged(container, name), keyspace::consumed_blocks(container, name));
+        let rows = [marker, consumed, keyspace::block(container, name, &put.id)];
+        rows.into_iter().chain(uploaded.extent().map(keyspace::free_extent)).collect()
+    };
+    let slot = BlobSlot::find_with(context, &mut writes, &put.blob, also).await?;
     if slot.discard_consumed(&mut writes).await? == Progress::Partial {
         return Ok(writes.finish(NextStep::Continue));
     }

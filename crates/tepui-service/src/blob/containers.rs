@@ -23,7 +23,7 @@ use tepui_model::blob::{
 use tepui_model::cost::Cost;
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_storage::{Key, Snapshot};
+use tepui_storage::{Key, Snapshot, Value};
 
 /// About the size of an entry without its name and metadata.
 const ENTRY_BYTES: usize = 512;
@@ -44,28 +44,50 @@ pub(super) async fn find_in<S: Snapshot>(
 ) -> Result<(Key, StoredContainer), ServiceError> {
     let key = keyspace::container(account, container.as_str());
     let row = context.catalogue.get(context.snapshot, &key).await?;
+    let found = of_row(context, container, row)?;
+    Ok((key, found))
+}
+
+/// The container of a catalogue row.
+fn of_row<S>(
+    context: &Context<'_, S>,
+    container: &ContainerName,
+    row: Option<Value>,
+) -> Result<StoredContainer, ServiceError> {
     match row {
-        Some(row) => Ok((key, StoredContainer::decode(&row)?)),
+        Some(row) => StoredContainer::decode(&row),
         // The first log creates it.
-        None if container.is_logs() && !context.is_server => Ok((key, logs())),
+        None if container.is_logs() && !context.is_server => Ok(logs()),
         None => Err(ErrorCode::ContainerNotFound.into()),
     }
 }
 
-/// Like [`find_in`], as far as the caller may know. Anonymous callers learn only of public containers.
-pub(super) async fn find_allowed<S: Snapshot>(
+/// Like [`find_in`], as far as the caller may know, and what `read` reads of the container: over a network, in one round trip
+/// with the container's version. Anonymous callers learn only of public containers.
+pub(super) async fn find_allowed_with<S: Snapshot, T, F>(
     context: &Context<'_, S>,
     (account, allowed): (&str, Allowed),
     container: &ContainerName,
-) -> Result<(Key, StoredContainer), ServiceError> {
-    let (key, container) = match find_in(context, account, container).await {
-        Err(error) if error.code == ErrorCode::ContainerNotFound && allowed.is_anonymous() => {
-            return Err(ErrorCode::ResourceNotFound.into());
-        }
-        found => found?,
+    read: impl Fn(Incarnation) -> F,
+) -> Result<(Key, StoredContainer, T), ServiceError>
+where
+    F: Future<Output = Result<T, ServiceError>>,
+{
+    let key = keyspace::container(account, container.as_str());
+    let read = &read;
+    let find = |row: Option<Value>| async move {
+        let found = match of_row(context, container, row) {
+            Err(error) if error.code == ErrorCode::ContainerNotFound && allowed.is_anonymous() => {
+                return Err(ErrorCode::ResourceNotFound.into());
+            }
+            found => found?,
+        };
+        require_public(&found, allowed)?;
+        let read = read(found.incarnation).await?;
+        Ok((found, read))
     };
-    require_public(&container, allowed)?;
-    Ok((key, container))
+    let (found, read) = context.catalogue.get_with(context.snapshot, &key, find).await?;
+    Ok((key, found, read))
 }
 
 /// Fails if the caller is anonymous and the container is not public.
@@ -175,7 +197,8 @@ pub(super) async fn get<S: Snapshot>(
     name: &ContainerName,
     preconditions: &Preconditions,
 ) -> Result<StoredContainer, ServiceError> {
-    let (_, container) = find_allowed(context, (context.account, context.allowed), name).await?;
+    let caller = (context.account, context.allowed);
+    let (_, container, ()) = find_allowed_with(context, caller, name, |_| std::future::ready(Ok(()))).await?;
     container.lease.check(preconditions.lease, Leased::Container, Use::Read, context.now)?;
     match preconditions.conditions.check_read(&validators(&container, name, &Tags::default())) {
         Ok(()) => Ok(container),

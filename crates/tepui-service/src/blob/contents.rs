@@ -4,6 +4,7 @@
 //! GC record, which `gc.rs` processes.
 
 use super::cursor::RowCursor;
+use super::volumes;
 use super::write_set::WriteSet;
 use crate::coop::CoopBudget;
 use crate::keyspace::{self, ContentId};
@@ -14,7 +15,7 @@ use crate::transact::storage_error;
 use bytes::Bytes;
 use std::ops::Range;
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_storage::{Extent, Key, ScanLimit, Snapshot};
+use tepui_storage::{Extent, Key, ScanLimit, Snapshot, StoreId};
 
 /// Pieces of a block list in one row.
 const PIECES_IN_ROW: usize = 128;
@@ -59,6 +60,11 @@ pub(super) async fn add_extent<S: Snapshot>(
 ) -> Result<(), ServiceError> {
     // A GC record may be left of an earlier extent at the same location: it must not free this one.
     let gc_record = keyspace::free_extent(extent);
+    if extent.store != StoreId::LOCAL {
+        let volume = keyspace::volume(extent.store, extent.volume);
+        writes.prefetch([gc_record.clone(), volume.clone()]).await?;
+        volumes::require_unswept(writes, volume).await?;
+    }
     if writes.get(&gc_record).await?.is_some() {
         writes.delete(gc_record);
     }
@@ -151,6 +157,16 @@ pub(super) async fn add_reference<S: Snapshot>(
     content: &Content,
 ) -> Result<(), ServiceError> {
     change_references(writes, content, RefChange::Increment).await
+}
+
+/// The row that counts the references to a content, if they are counted.
+pub(super) fn counted_in(content: &Content) -> Option<Key> {
+    match content {
+        Content::Inline(_) => None,
+        Content::Small(content) => Some(keyspace::small_content(*content)),
+        Content::Extent(extent) => Some(keyspace::extent(*extent)),
+        Content::Listed(content) => Some(keyspace::content(*content)),
+    }
 }
 
 /// Releases a reference to a content.

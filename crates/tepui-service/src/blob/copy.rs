@@ -310,7 +310,7 @@ pub(super) async fn put_blob_from_url<S: Snapshot>(
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let mut writes = WriteSet::new(context.snapshot);
     let destination = (&put.blob, &put.new, &put.preconditions);
-    let slot = find_destination(context, &mut writes, destination, BlobType::Block).await?;
+    let slot = find_destination(context, &mut writes, destination, BlobType::Block, None).await?;
     let style = SourceErrorStyle::AsCopySource;
     let content = FoundContent::find(context, content, &put.source, style).await?;
     if let Some(source) = content.source() {

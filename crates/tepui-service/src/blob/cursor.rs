@@ -30,15 +30,29 @@ impl<'s, S: Snapshot> RowCursor<'s, S> {
             if let Some(row) = self.position.read.next() {
                 return Ok(Some(row));
             }
-            let Some(range) = &mut self.position.rest else { return Ok(None) };
-            // If this fails, the position stays.
-            let page = self.snapshot.scan(range, self.position.limit).await.map_err(storage_error)?;
-            self.position.read = page.rows.into_iter();
-            match page.next {
-                Some(start) => range.start = start,
-                None => self.position.rest = None,
+            if self.position.rest.is_none() {
+                return Ok(None);
             }
+            self.fill().await?;
         }
+    }
+
+    /// Whether the next row has to be read first.
+    pub(super) fn is_at_end_of_chunk(&self) -> bool {
+        self.position.read.as_slice().is_empty()
+    }
+
+    /// Reads the next chunk. To be called when all that was read is taken.
+    pub(super) async fn fill(&mut self) -> Result<(), ServiceError> {
+        let Some(range) = &mut self.position.rest else { return Ok(()) };
+        // If this fails, the position stays.
+        let page = self.snapshot.scan(range, self.position.limit).await.map_err(storage_error)?;
+        self.position.read = page.rows.into_iter();
+        match page.next {
+            Some(start) => range.start = start,
+            None => self.position.rest = None,
+        }
+        Ok(())
     }
 
     /// The next rows, at most `count`.

@@ -22,7 +22,8 @@ pub(super) async fn delete_blob<S: Snapshot>(
     delete: &DeleteBlob,
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let mut writes = WriteSet::new(context.snapshot);
-    let slot = BlobSlot::find(context, &mut writes, &delete.blob).await?;
+    let marker = |container| vec![keyspace::staged(container, delete.blob.blob.as_str())];
+    let slot = BlobSlot::find_with(context, &mut writes, &delete.blob, marker).await?;
     match delete.revision {
         // Only what was soft-deleted before can be deleted permanently.
         Revision::Base if delete.permanently => Err(ErrorCode::InvalidQueryParameterValue.into()),
@@ -40,11 +41,24 @@ async fn delete_base<S: Snapshot>(
     let Some(base) = &slot.base else { return delete_uncommitted(writes, slot, delete).await };
     slot.precondition_check(&delete.preconditions, context.now).for_write(base)?;
     check_tier_conditions(base, delete)?;
-    let is_retained = context.versioning_enabled() || context.retained_until(&mut writes).await?.is_some();
-    let reply = Reply::BlobDeleted { permanently: !is_retained };
-    if delete.snapshots.is_none() && has_snapshots(&writes, slot).await? {
+    let has_snapshots =
+        async { Ok::<_, ServiceError>(delete.snapshots.is_none() && has_snapshots(&writes, slot).await?) };
+    let (read, has_snapshots) = match context.versioning_enabled() {
+        true => (None, has_snapshots.await),
+        false => {
+            let read = context.read_for_removal(&writes, &base.content);
+            let (read, has_snapshots) = tokio::join!(biased; read, has_snapshots);
+            (Some(read?), has_snapshots)
+        }
+    };
+    if has_snapshots? {
         return Err(ErrorCode::SnapshotsPresent.into());
     }
+    if let Some(read) = read {
+        writes.add_for_removal(read);
+    }
+    let is_retained = context.versioning_enabled() || context.retained_until(&mut writes).await?.is_some();
+    let reply = Reply::BlobDeleted { permanently: !is_retained };
     let only_snapshots = delete.snapshots == Some(DeleteSnapshots::Only);
     if !only_snapshots {
         // Checked before any snapshot is deleted, so that the request fails as a whole.

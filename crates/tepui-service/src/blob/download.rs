@@ -14,10 +14,16 @@ use std::sync::Arc;
 use tepui_digest::{ChecksumHasher, Crc64};
 use tepui_model::blob::{Checksums, Crc64Sum, CustomerSecret};
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_storage::{Engine, Extent, Extents, PIECE_BYTES, Snapshot, StorageError, StorageErrorKind};
+use tepui_storage::{
+    Engine, Extent, Extents, PIECE_BYTES, Snapshot, StorageError, StorageErrorKind, StoreId,
+};
 
 /// The length of one read, unless the caller wants less.
 pub const READ_BYTES: u64 = 256 * 1024;
+
+/// The length of one read from another store than the local one, where each is a request of its own. What the caller did not
+/// ask for waits in memory.
+const REMOTE_READ_BYTES: u64 = 1024 * 1024;
 
 /// The slices of pages that are read in one transaction, some 100 bytes each: if a blob has more of them and is written
 /// meanwhile, a download can show a part of it from before and a later part from after.
@@ -31,6 +37,8 @@ pub struct Download<E, X: Extents> {
     /// Keeps extents from being freed.
     reading: X::ReadGuard,
     slices: VecDeque<ContentSlice>,
+    /// Bytes before those of the slices that were read already.
+    read_ahead: VecDeque<Bytes>,
     /// The rest of a list of pieces that was not read yet.
     rest: Option<(ContentId, Range<u64>)>,
     layout: Layout,
@@ -67,8 +75,9 @@ impl<E: Engine, X: Extents> Download<E, X> {
         range: Range<u64>,
         secret: Option<CustomerSecret>,
     ) -> Result<Self, ServiceError> {
-        let (slices, rest, decryptor) = (VecDeque::new(), None, None);
-        let mut download = Self { engine, extents, reading, slices, rest, layout, secret, decryptor, stats };
+        let (slices, read_ahead, rest, decryptor) = (VecDeque::new(), VecDeque::new(), None, None);
+        let mut download =
+            Self { engine, extents, reading, slices, read_ahead, rest, layout, secret, decryptor, stats };
         match content {
             _ if range.is_empty() => {}
             // There are no pages yet.
@@ -167,6 +176,9 @@ impl<E: Engine, X: Extents> Download<E, X> {
 
     /// The next bytes, or the length of the next hole. `None` at the end.
     pub async fn next_or_hole(&mut self) -> Result<Option<BytesOrHole>, ServiceError> {
+        if let Some(read) = self.take_read_ahead(READ_BYTES) {
+            return Ok(Some(BytesOrHole::Bytes(read)));
+        }
         if self.slices.is_empty() {
             self.read_next_slices().await?;
         }
@@ -185,6 +197,9 @@ impl<E: Engine, X: Extents> Download<E, X> {
 
     /// The next bytes, at most `bytes`. `None` at the end.
     pub async fn next_up_to(&mut self, bytes: u64) -> Result<Option<Vec<Bytes>>, ServiceError> {
+        if let Some(read) = self.take_read_ahead(bytes) {
+            return Ok(Some(read));
+        }
         if self.slices.is_empty() {
             self.read_next_slices().await?;
         }
@@ -198,9 +213,11 @@ impl<E: Engine, X: Extents> Download<E, X> {
             }
             PieceSource::Inline(_) | PieceSource::Extent(_) | PieceSource::Zeros(_) => (0, PIECE_BYTES),
         };
-        let range = start..read_end(begins + start, begins + end, bytes, whole) - begins;
+        // Who has room for large pieces has room for this.
+        let at_once = if is_remote(&source) && bytes >= READ_BYTES { REMOTE_READ_BYTES } else { bytes };
+        let range = start..read_end(begins + start, begins + end, at_once, whole) - begins;
         let within = begins + range.start..begins + range.end;
-        let bytes = match source {
+        let read = match source {
             PieceSource::Inline(bytes) => {
                 // A piece is as long as its bytes.
                 let within = range.start as usize..(range.end as usize).min(bytes.len());
@@ -219,7 +236,29 @@ impl<E: Engine, X: Extents> Download<E, X> {
                 self.slices.pop_front();
             }
         }
-        Ok(Some(bytes))
+        if at_once == bytes {
+            return Ok(Some(read));
+        }
+        self.read_ahead = read.into();
+        Ok(self.take_read_ahead(bytes))
+    }
+
+    /// The first bytes that were read already, at most so many.
+    fn take_read_ahead(&mut self, bytes: u64) -> Option<Vec<Bytes>> {
+        let (mut taken, mut left) = (Vec::new(), bytes as usize);
+        while left > 0
+            && let Some(first) = self.read_ahead.front_mut()
+        {
+            let piece = first.split_to(first.len().min(left));
+            left -= piece.len();
+            if first.is_empty() {
+                self.read_ahead.pop_front();
+            }
+            if !piece.is_empty() {
+                taken.push(piece);
+            }
+        }
+        (!taken.is_empty()).then_some(taken)
     }
 
     async fn read_encrypted(&mut self, extent: Extent, range: Range<u64>) -> Result<Bytes, ServiceError> {
@@ -252,6 +291,11 @@ impl<E: Engine, X: Extents> Download<E, X> {
         }
         storage_error(error)
     }
+}
+
+/// Whether the bytes of a piece are in another store than the local one.
+fn is_remote(source: &PieceSource) -> bool {
+    contents::extent_of(source).is_some_and(|extent| extent.store != StoreId::LOCAL)
 }
 
 /// The end of a read of at most `bytes`, `end` at the latest. A read that does not reach `end` is aligned to a piece of

@@ -18,7 +18,9 @@ use crate::work_lease::{StoreAccess, Work, WorkLeases};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_storage::{Engine, Extent, Extents, Key, KeyRange, ScanLimit, Snapshot, StorageErrorKind, Value};
+use tepui_storage::{
+    Engine, Extent, Extents, Key, KeyRange, ScanLimit, Snapshot, StorageErrorKind, StoreId, Value,
+};
 use tokio::time::Instant;
 
 /// The time between two scans for GC records.
@@ -28,16 +30,18 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// The lifetime of uncommitted blocks, from the newest one of their blob.
 const UNCOMMITTED_BLOCK_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// About the number of rows of one step.
-const STEP_ROWS: usize = 256;
-/// The records of free extents that are held in memory.
+pub(super) const STEP_ROWS: usize = 256;
+/// How many free extents the readers are waited for at once. Where several nodes share the store, each wait takes a minute.
+const MAX_FREED_AT_ONCE: usize = 64 * 1024;
+/// A page of records of the garbage collector.
 const RECORD_PAGE: ScanLimit = ScanLimit { max_rows: 32 * STEP_ROWS, max_bytes: 4 * 1024 * 1024 };
 /// The pause after a step, as a multiple of the step's time, and the longest pause.
 const PAUSE_FACTOR: u32 = 2;
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 /// A step that is not committed yet.
-struct GcStep<S> {
-    snapshot: S,
+pub(super) struct GcStep<S> {
+    pub(super) snapshot: S,
     began: Instant,
 }
 
@@ -123,15 +127,20 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
 
     async fn sweep_volumes(&self) -> Result<(), ServiceError> {
         for volume in self.extents.sweepable_volumes().await.map_err(storage_error)? {
-            // A container is created before any extent is written. So if there is no row at all, the rows are lost.
+            // A container is created before any extent is written, and it is numbered. So if nothing ever was, the rows are
+            // lost, or they are those of another installation.
             let snapshot = self.begin().await?;
-            if snapshot.first(&keyspace::everything()).await.map_err(storage_error)?.is_none() {
+            let numbered = snapshot.get(&keyspace::incarnation_counter()).await.map_err(storage_error)?;
+            if numbered.is_none() {
                 let why = format!(
-                    "volume {volume} has bytes of blobs, but there is no row at all: nothing is swept"
+                    "volume {volume} has bytes of blobs, but no container was ever created: nothing is swept"
                 );
                 return Err(ServiceError::new(ErrorCode::InternalError).with_cause(why));
             }
             drop(snapshot);
+            if self.extents.store() != StoreId::LOCAL {
+                self.mark_swept(volume).await?;
+            }
             let kept = self.referenced_extents(volume).await?;
             match self.extents.sweep(volume, kept).await {
                 // A damaged volume stays as it is for inspection; the others are swept.
@@ -144,8 +153,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Ok(())
     }
 
-    /// The extents of a volume that something refers to. Nothing is added to the volume any more, so that each page may be
-    /// read on a snapshot of its own.
+    /// The extents of a volume that something refers to. No reference to the volume is added any more, so that each page may
+    /// be read on a snapshot of its own.
     async fn referenced_extents(&self, volume: u64) -> Result<Vec<Extent>, ServiceError> {
         let mut kept = Vec::new();
         let mut left = Some(keyspace::extents_of_volume(self.extents.store(), volume));
@@ -194,13 +203,13 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
         Ok(Some(key))
     }
 
-    async fn begin_step(&self) -> Result<GcStep<CoopSnapshot<E::Transaction>>, ServiceError> {
+    pub(super) async fn begin_step(&self) -> Result<GcStep<CoopSnapshot<E::Transaction>>, ServiceError> {
         let began = Instant::now();
         Ok(GcStep { snapshot: self.begin().await?, began })
     }
 
     /// Commits a step, and pauses to let requests go first. After a conflict the step has to be repeated.
-    async fn commit(
+    pub(super) async fn commit(
         &self,
         step: GcStep<CoopSnapshot<E::Transaction>>,
         changes: Outcome<()>,
@@ -360,22 +369,27 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     /// Frees unreferenced extents.
     async fn free_extents(&self) -> Result<(), ServiceError> {
         let mut left = Some(keyspace::all_free_extents());
-        while let Some(range) = left {
-            // Dropped at once: a transaction keeps files that compaction replaces. One large page, because every page waits for
-            // the readers.
-            let transaction = self.engine.begin().await.map_err(storage_error)?;
-            let page = transaction.scan_some(&range, RECORD_PAGE).await.map_err(storage_error)?;
-            drop(transaction);
-            left = page.next.map(|start| KeyRange { start, end: range.end });
-            if page.rows.is_empty() {
+        while left.is_some() {
+            // Many at once, because each time the readers are waited for.
+            let mut records = Vec::new();
+            while records.len() < MAX_FREED_AT_ONCE
+                && let Some(range) = left.take()
+            {
+                // Dropped at once: a transaction keeps files that compaction replaces.
+                let transaction = self.engine.begin().await.map_err(storage_error)?;
+                let page = transaction.scan_some(&range, RECORD_PAGE).await.map_err(storage_error)?;
+                left = page.next.map(|start| KeyRange { start, end: range.end });
+                records.extend(page.rows);
+            }
+            if records.is_empty() {
                 return Ok(());
             }
             let bytes = |(_, row): &(Key, Value)| record::decode_number(row).unwrap_or(0);
-            let mut backlog: u64 = page.rows.iter().map(bytes).sum();
+            let mut backlog: u64 = records.iter().map(bytes).sum();
             self.stats.free_backlog_bytes.set(backlog);
             // Readers that begin after this cannot reach an extent that has a record.
             self.extents.wait_for_readers().await;
-            for gc_records in page.rows.chunks(STEP_ROWS) {
+            for gc_records in records.chunks(STEP_ROWS) {
                 let step = self.begin_step().await?;
                 let mut writes = WriteSet::new(&step.snapshot);
                 let mut extents = Vec::with_capacity(gc_records.len());
@@ -419,6 +433,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
         }
         self.remove_stale_markers().await?;
+        self.forget_volumes().await?;
         self.drop_expired_containers(now).await
     }
 
@@ -441,7 +456,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let changes = writes.finish(());
             left = match self.commit(step, changes).await? {
                 Attempt::Done(()) => page.next.map(|start| KeyRange { start, end: range.end }),
-                Attempt::Retry(()) => Some(range),
+                Attempt::Retry(()) | Attempt::Continue(()) => Some(range),
             };
         }
         Ok(())

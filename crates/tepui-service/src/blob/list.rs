@@ -39,8 +39,18 @@ pub(super) async fn list_blobs<S: Snapshot>(
     progress: Option<Box<ListProgress>>,
 ) -> Result<Listed, ServiceError> {
     let caller = (context.account, context.allowed);
-    let container = match containers::find_allowed(context, caller, &query.container).await {
-        Ok((_, container)) => container.incarnation,
+    let is_new = progress.is_none();
+    let read = |container: Incarnation| async move {
+        if !is_new {
+            return Ok(None);
+        }
+        let mut blobs = blob_rows(context, container, query);
+        blobs.fill().await?;
+        Ok(Some(blobs.into_position()))
+    };
+    let found = containers::find_allowed_with(context, caller, &query.container, read).await;
+    let (container, first) = match found {
+        Ok((_, container, first)) => (container.incarnation, first),
         Err(error) if error.is_outdated => return Ok(Listed::Outdated(progress)),
         Err(error) => return Err(error),
     };
@@ -48,7 +58,7 @@ pub(super) async fn list_blobs<S: Snapshot>(
         // Deleted and created again.
         return Err(ErrorCode::ContainerNotFound.into());
     }
-    let mut listing = Listing::new(context, container, query, sink, progress);
+    let mut listing = Listing::new(context, container, query, sink, (progress, first));
     loop {
         if context.coop.charge(ROW_COST) && context.coop.yield_if_due().await >= MAX_PAGE_TIME {
             listing.is_late = true;
@@ -65,6 +75,26 @@ pub(super) async fn list_blobs<S: Snapshot>(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// A cursor over the blobs that the query may list.
+fn blob_rows<'s, S: Snapshot>(
+    context: &Context<'s, S>,
+    container: Incarnation,
+    query: &ListBlobs,
+) -> RowCursor<'s, S> {
+    let start = query.from.as_ref().map(|marker| match marker {
+        BlobMarker::AtName(name) => keyspace::blobs_with_prefix(container, name).start,
+        BlobMarker::At(name, revision) => keyspace::blob(container, name.as_str(), *revision),
+        BlobMarker::AfterPrefix(prefix) => keyspace::blobs_with_prefix(container, prefix).end,
+    });
+    let blobs = from(keyspace::blobs_with_prefix(container, &query.prefix), start);
+    RowCursor::new(context.snapshot, blobs, (query.page_size + 1).min(CHUNK))
+}
+
+/// What of a range is not before `start`.
+fn from(range: KeyRange, start: Option<Key>) -> KeyRange {
+    KeyRange { start: start.map_or(range.start.clone(), |start| start.max(range.start)), end: range.end }
 }
 
 fn marker_at(name: &str, revision: Revision) -> BlobMarker {
@@ -127,7 +157,7 @@ impl<'s, S: Snapshot> Listing<'s, S> {
         container: Incarnation,
         query: &'s ListBlobs,
         sink: &'s mut dyn BlobSink,
-        progress: Option<Box<ListProgress>>,
+        (progress, first): (Option<Box<ListProgress>>, Option<CursorPosition>),
     ) -> Self {
         // Anonymous callers see neither uncommitted nor deleted blobs.
         let include = match context.allowed.is_anonymous() {
@@ -140,27 +170,16 @@ impl<'s, S: Snapshot> Listing<'s, S> {
             },
             false => query.include,
         };
-        let from = |range: KeyRange, start: Option<Key>| KeyRange {
-            start: start.map_or(range.start.clone(), |start| start.max(range.start)),
-            end: range.end,
-        };
-        let start = query.from.as_ref().map(|marker| match marker {
-            BlobMarker::AtName(name) => keyspace::blobs_with_prefix(container, name).start,
-            BlobMarker::At(name, revision) => keyspace::blob(container, name.as_str(), *revision),
-            BlobMarker::AfterPrefix(prefix) => keyspace::blobs_with_prefix(container, prefix).end,
-        });
         let block_start = query.from.as_ref().map(|marker| match marker {
             BlobMarker::AtName(name) => keyspace::blocks_with_prefix(container, name).start,
             BlobMarker::At(name, _) => keyspace::blocks(container, name.as_str()).start,
             BlobMarker::AfterPrefix(prefix) => keyspace::blocks_with_prefix(container, prefix).end,
         });
-        let chunk = (query.page_size + 1).min(CHUNK);
-        let blobs = from(keyspace::blobs_with_prefix(container, &query.prefix), start);
         let blocks = from(keyspace::blocks_with_prefix(container, &query.prefix), block_start);
         let begin = || ListProgress {
             container,
             count: 0,
-            blobs: RowCursor::new(context.snapshot, blobs, chunk).into_position(),
+            blobs: first.unwrap_or_else(|| blob_rows(context, container, query).into_position()),
             next_blob: None,
             // Many blocks share one name: reading one row and skipping the others is cheaper.
             blocks: include.uncommitted.then(|| RowCursor::new(context.snapshot, blocks, 1).into_position()),
@@ -294,6 +313,10 @@ impl<'s, S: Snapshot> Listing<'s, S> {
     /// Reads the next row of each kind.
     async fn fill(&mut self) -> Result<(), ServiceError> {
         if self.next_blob.is_none() {
+            // Reads may take long, and a list by a delimiter may need one for each entry.
+            if self.blobs.is_at_end_of_chunk() && self.context.coop.elapsed() >= MAX_PAGE_TIME {
+                self.is_late = true;
+            }
             self.next_blob = self.blobs.next().await?;
             if let Some((key, row)) = &self.next_blob {
                 self.cost.look_at(key.len() + row.len());

@@ -19,6 +19,7 @@
 //! | `encryption.rs` | customer-provided keys |
 //! | `capacity.rs` | how much an account stores |
 //! | `gc.rs` | garbage collection and expiry |
+//! | `volumes.rs` | what keeps references from volumes of shared stores that were swept |
 //! | `write_set.rs`, `cursor.rs` | writes of an operation; iteration over rows |
 
 mod append;
@@ -49,6 +50,7 @@ mod slot;
 mod staged;
 mod tier;
 mod upload;
+mod volumes;
 mod write_set;
 
 pub use capacity::{AccountCapacity, Capacity};

@@ -9,7 +9,7 @@ use super::tier;
 use super::upload::{UploadLocation, Uploaded};
 use super::write_set::WriteSet;
 use crate::coop::CoopBudget;
-use crate::keyspace::ContentId;
+use crate::keyspace::{self, ContentId};
 use crate::record::{Content, StoredBlob, StoredPiece};
 use crate::transact::Outcome;
 use tepui_model::ServiceError;
@@ -17,7 +17,7 @@ use tepui_model::blob::{
     BlobPath, BlobState, BlobType, Checksums, ContentMd5, EmptyContent, NewBlob, OfType, Preconditions,
     PutBlob, PutEmptyBlob, Reply,
 };
-use tepui_storage::Snapshot;
+use tepui_storage::{Extent, Snapshot};
 
 /// Put Blob of a block blob.
 pub(super) async fn put_blob<S: Snapshot>(
@@ -27,7 +27,8 @@ pub(super) async fn put_blob<S: Snapshot>(
 ) -> Result<Outcome<NextStep>, ServiceError> {
     let mut writes = WriteSet::new(context.snapshot);
     let destination = (&put.blob, &put.new, &put.preconditions);
-    let slot = find_destination(context, &mut writes, destination, BlobType::Block).await?;
+    let slot =
+        find_destination(context, &mut writes, destination, BlobType::Block, uploaded.extent()).await?;
     let checksums = uploaded.check(&put.upload.checksums)?;
     uploaded.check(&Checksums {
         md5: put.new.http.content_md5.as_ref().and_then(ContentMd5::sum),
@@ -58,7 +59,7 @@ pub(super) async fn put_empty_blob<S: Snapshot>(
     };
     let mut writes = WriteSet::new(context.snapshot);
     let destination = (&put.blob, &put.new, &put.preconditions);
-    let slot = find_destination(context, &mut writes, destination, of_type.blob_type()).await?;
+    let slot = find_destination(context, &mut writes, destination, of_type.blob_type(), None).await?;
     if slot.discard_blocks(&mut writes).await? == Progress::Partial {
         return Ok(writes.finish(NextStep::Continue));
     }
@@ -70,14 +71,19 @@ pub(super) async fn put_empty_blob<S: Snapshot>(
     Ok(writes.finish(Reply::BlobPut { written: written(&new), checksums }.into()))
 }
 
-/// Where a new blob goes, if it may.
+/// Where a new blob goes, if it may. `extent` has the received bytes.
 pub(super) async fn find_destination<'a, S: Snapshot>(
     context: &Context<'a, S>,
     writes: &mut WriteSet<'_, S>,
     (path, new, preconditions): (&'a BlobPath, &NewBlob, &Preconditions),
     blob_type: BlobType,
+    extent: Option<Extent>,
 ) -> Result<BlobSlot<'a>, ServiceError> {
-    let slot = BlobSlot::find(context, writes, path).await?;
+    let also = |container| {
+        let marker = keyspace::staged(container, path.blob.as_str());
+        [marker].into_iter().chain(extent.map(keyspace::free_extent)).collect()
+    };
+    let slot = BlobSlot::find_with(context, writes, path, also).await?;
     let check = slot.precondition_check(preconditions, context.now);
     check.for_create(slot.base.as_ref(), blob_type, context.allowed)?;
     tier::check_new(new.tier, blob_type)?;

@@ -386,11 +386,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     Answer { reply: self.with_crc64(reply, located, reading).await, content: None }
                 }
                 Attempt::Done(NextStep::MergeLayers(content)) => {
-                    return Ok(Attempt::Retry(self.merge(content).await?));
+                    return Ok(Attempt::Continue(self.merge(content).await?));
                 }
-                Attempt::Done(NextStep::Continue | NextStep::Content(..)) | Attempt::Retry(()) => {
-                    return Ok(Attempt::Retry(merged));
+                Attempt::Done(NextStep::Continue | NextStep::Content(..)) | Attempt::Continue(()) => {
+                    return Ok(Attempt::Continue(merged));
                 }
+                Attempt::Retry(()) => return Ok(Attempt::Retry(merged)),
             };
             Ok(Attempt::Done(answer))
         })

@@ -8,16 +8,17 @@ use super::precondition::PreconditionCheck;
 use super::service::Context;
 use super::staged;
 use super::tier;
-use super::write_set::WriteSet;
+use super::write_set::{ForRemoval, WriteSet};
 use crate::keyspace::{self, Incarnation};
-use crate::record::{self, BlockContent, SoftDelete, StoredBlob, StoredBlock, StoredContainer};
+use crate::record::{self, BlockContent, Content, SoftDelete, StoredBlob, StoredBlock, StoredContainer};
+use crate::transact::storage_error;
 use std::time::Duration;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     BlobPath, BlobProperties, Changed, DeleteRetention, Preconditions, Revision, Tags, VersionView, Written,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_storage::{Key, KeyRange, Snapshot};
+use tepui_storage::{Key, KeyRange, Snapshot, Value};
 
 /// Blocks that are discarded in one commit.
 const DISCARDED_AT_ONCE: usize = 1000;
@@ -51,6 +52,28 @@ impl<'a> BlobSlot<'a> {
         Self::find_in(context, writes, (context.account, context.allowed), path).await
     }
 
+    /// Like [`BlobSlot::find`], for an operation that needs more rows of the container: they are read together.
+    pub(super) async fn find_with<S: Snapshot>(
+        context: &Context<'_, S>,
+        writes: &mut WriteSet<'_, S>,
+        path: &'a BlobPath,
+        also: impl Fn(Incarnation) -> Vec<Key>,
+    ) -> Result<Self, ServiceError> {
+        let (snapshot, also) = (context.snapshot, &also);
+        let read = |container: Incarnation| async move {
+            let mut keys = also(container);
+            keys.push(base_key(container, path));
+            let mut rows = snapshot.get_many(&keys).await.map_err(storage_error)?;
+            let row = rows.pop().flatten();
+            Ok((row, (keys, rows)))
+        };
+        let caller = (context.account, context.allowed);
+        let (key, stored, (row, (keys, rows))) =
+            containers::find_allowed_with(context, caller, &path.container, read).await?;
+        writes.add_prefetched(keys, rows);
+        Self::new(writes, path, (key, stored), row)
+    }
+
     /// Finds a blob of any account, as far as the caller may read it.
     pub(super) async fn find_in<S: Snapshot>(
         context: &Context<'_, S>,
@@ -58,10 +81,23 @@ impl<'a> BlobSlot<'a> {
         (account, allowed): (&str, Allowed),
         path: &'a BlobPath,
     ) -> Result<Self, ServiceError> {
-        let container_row = containers::find_allowed(context, (account, allowed), &path.container).await?;
+        let snapshot = context.snapshot;
+        let read = |container: Incarnation| async move {
+            snapshot.get(&base_key(container, path)).await.map_err(storage_error)
+        };
+        let (key, stored, row) =
+            containers::find_allowed_with(context, (account, allowed), &path.container, read).await?;
+        Self::new(writes, path, (key, stored), row)
+    }
+
+    fn new<S: Snapshot>(
+        writes: &mut WriteSet<'_, S>,
+        path: &'a BlobPath,
+        container_row: (Key, StoredContainer),
+        row: Option<Value>,
+    ) -> Result<Self, ServiceError> {
         writes.guard_shared(container_row.0.clone());
         let container = container_row.1.incarnation;
-        let row = writes.get(&keyspace::blob(container, path.blob.as_str(), Revision::Base)).await?;
         let found = row.map(|row| StoredBlob::decode(&row)).transpose()?;
         let (base, soft_deleted) = match found {
             Some(blob) if blob.deleted.is_some() => (None, Some(blob)),
@@ -181,6 +217,10 @@ impl<'a> BlobSlot<'a> {
     ) -> Result<(), ServiceError> {
         if let Some(old) = &self.base {
             let versioned = context.versioning_enabled() || old.version.is_some();
+            if !versioned {
+                let read = context.read_for_removal(writes, &old.content).await?;
+                writes.add_for_removal(read);
+            }
             if versioned {
                 self.save_version(writes, old);
             } else if let Some(until) = context.retained_until(writes).await? {
@@ -279,6 +319,11 @@ impl<'a> BlobSlot<'a> {
     ) -> Result<Progress, ServiceError> {
         discard_consumed(writes, self.container, self.name()).await
     }
+}
+
+/// The row of the current blob.
+fn base_key(container: Incarnation, path: &BlobPath) -> Key {
+    keyspace::blob(container, path.blob.as_str(), Revision::Base)
 }
 
 /// Discards some of the blocks that were consumed by a block list and were too many to be discarded with it.
@@ -388,9 +433,32 @@ impl<S: Snapshot> Context<'_, S> {
         &self,
         writes: &mut WriteSet<'_, S>,
     ) -> Result<DeleteRetention, ServiceError> {
+        if let Some(known) = writes.delete_retention() {
+            return Ok(known);
+        }
         let (key, settings) = self.settings.read_guarded(self.catalogue, self.snapshot, self.account).await?;
         writes.guard_shared(key);
         Ok(settings.delete_retention)
+    }
+
+    /// Reads what the removal of a blob with this content needs, together: what service properties say about deleted blobs,
+    /// and the row that counts the references to the content.
+    pub(super) async fn read_for_removal(
+        &self,
+        writes: &WriteSet<'_, S>,
+        content: &Content,
+    ) -> Result<ForRemoval, ServiceError> {
+        let row = async {
+            let Some(key) = contents::counted_in(content) else { return Ok::<_, ServiceError>(None) };
+            Ok(Some((key.clone(), writes.get(&key).await?)))
+        };
+        if self.is_server {
+            return Ok(ForRemoval { settings: None, row: row.await? });
+        }
+        let settings = self.settings.read_guarded(self.catalogue, self.snapshot, self.account);
+        let (settings, row) = tokio::join!(biased; settings, row);
+        let (key, settings) = settings?;
+        Ok(ForRemoval { settings: Some((key, settings.delete_retention)), row: row? })
     }
 
     /// Until when a blob that is deleted now can be restored. `None`: soft delete is disabled.

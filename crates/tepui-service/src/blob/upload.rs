@@ -13,7 +13,7 @@ use tepui_model::blob::{
     AppendBlock, Checksums, CopyPace, Crc64Sum, CustomerSecret, Md5Sum, PutBlock, PutPages, UploadOperation,
 };
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_storage::{Extent, ExtentWriter, Extents, Snapshot};
+use tepui_storage::{Extent, ExtentWriter, Extents, Snapshot, StoreId};
 
 /// The longest blob that is fetched from another server synchronously.
 const MAX_FETCHED_BYTES: u64 = 5000 * 1024 * 1024;
@@ -21,6 +21,9 @@ const MAX_FETCHED_BYTES: u64 = 5000 * 1024 * 1024;
 const MAX_BLOB_BYTES: u64 = 50_000 * 4000 * 1024 * 1024;
 /// Up to this length, bytes are stored in rows of the engine, and not as an extent.
 const MAX_IN_MEMORY_BYTES: usize = 16 * 1024;
+/// The same for whole contents whose extents would be in another store than the local one: each is a request there, and an
+/// object that is paid for, and takes longer than a row.
+const MAX_IN_MEMORY_BYTES_OF_REMOTE: usize = 64 * 1024;
 /// The unit of computing a checksum and then copying: it stays in the cache of a core.
 const PART_BYTES: usize = 64 * 1024;
 
@@ -101,7 +104,13 @@ impl<X: Extents> Upload<X> {
         };
         let is_block = matches!(operation, UploadOperation::PutBlock(_));
         // A list of very many blocks could not be committed with their bytes in it.
-        let max_buffered = if is_block { 0 } else { MAX_IN_MEMORY_BYTES };
+        let is_piece = operation_is_piece(operation);
+        let max_buffered = match is_block {
+            true => 0,
+            // Rows have several pieces, which are not to become too large together.
+            false if is_piece || extents.store() == StoreId::LOCAL => MAX_IN_MEMORY_BYTES,
+            false => MAX_IN_MEMORY_BYTES_OF_REMOTE,
+        };
         let of_pieces = is_block || matches!(operation, UploadOperation::AppendBlock(_));
         let (md5, crc64) = (with_md5.then(|| digester.begin()), Crc64::new());
         Self {
@@ -222,6 +231,16 @@ impl<X: Extents> Upload<X> {
     }
 }
 
+/// Whether an operation adds a piece to a blob.
+fn operation_is_piece(operation: &UploadOperation) -> bool {
+    match operation {
+        UploadOperation::PutBlock(_) | UploadOperation::AppendBlock(_) | UploadOperation::PutPages(_) => true,
+        UploadOperation::PutBlob(_) | UploadOperation::PutBlobFromUrl(_) | UploadOperation::CopyBlob(_) => {
+            false
+        }
+    }
+}
+
 fn too_long(max_bytes: u64) -> ServiceError {
     ServiceError::new(ErrorCode::RequestBodyTooLarge).with_detail("MaxLimit", max_bytes.to_string())
 }
@@ -230,6 +249,14 @@ impl Uploaded {
     /// Whether the bytes are in an extent, until they are referenced or discarded.
     pub fn is_stored(&self) -> bool {
         matches!(self.location, UploadLocation::Extent(_))
+    }
+
+    /// The extent that the bytes are in, if they are in one.
+    pub(super) fn extent(&self) -> Option<Extent> {
+        match self.location {
+            UploadLocation::Extent(extent) => Some(extent),
+            UploadLocation::InMemory(_) | UploadLocation::Zeros(_) => None,
+        }
     }
 
     /// For decisions before the bytes are received: as if they were zeros.

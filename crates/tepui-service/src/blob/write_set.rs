@@ -3,6 +3,7 @@
 use crate::transact::{Outcome, storage_error};
 use std::collections::{BTreeMap, HashMap};
 use tepui_model::ServiceError;
+use tepui_model::blob::DeleteRetention;
 use tepui_storage::{Guard, Key, Snapshot, Value, Write};
 
 /// A snapshot and the writes to be committed on it, which reads through it see.
@@ -15,12 +16,22 @@ pub(super) struct WriteSet<'s, S> {
     writes: BTreeMap<Key, Option<Value>>,
     /// The key whose value no other commit writes: it resolves commits of unknown outcome.
     proof: Option<Key>,
+    delete_retention: Option<DeleteRetention>,
+}
+
+/// What is read before a blob is removed.
+pub(super) struct ForRemoval {
+    /// The key of the service properties, and what they say about deleted blobs.
+    pub(super) settings: Option<(Key, DeleteRetention)>,
+    /// The row that counts the references to the blob's content.
+    pub(super) row: Option<(Key, Option<Value>)>,
 }
 
 impl<'s, S: Snapshot> WriteSet<'s, S> {
     pub(super) fn new(snapshot: &'s S) -> Self {
         let (guards, prefetched) = (Vec::new(), HashMap::new());
-        Self { snapshot, guards, prefetched, writes: BTreeMap::new(), proof: None }
+        let writes = BTreeMap::new();
+        Self { snapshot, guards, prefetched, writes, proof: None, delete_retention: None }
     }
 
     /// The value under a key, with the writes so far applied.
@@ -41,6 +52,25 @@ impl<'s, S: Snapshot> WriteSet<'s, S> {
         let values = self.snapshot.get_many(&keys).await.map_err(storage_error)?;
         self.prefetched.extend(keys.into_iter().zip(values));
         Ok(())
+    }
+
+    /// Adds rows that were read of the snapshot before they are needed.
+    pub(super) fn add_prefetched(&mut self, keys: Vec<Key>, rows: Vec<Option<Value>>) {
+        self.prefetched.extend(keys.into_iter().zip(rows));
+    }
+
+    /// Adds what was read for the removal of a blob. What rests on service properties fails if they change.
+    pub(super) fn add_for_removal(&mut self, ForRemoval { settings, row }: ForRemoval) {
+        if let Some((key, retention)) = settings {
+            self.guard_shared(key);
+            self.delete_retention = Some(retention);
+        }
+        self.prefetched.extend(row);
+    }
+
+    /// What service properties say about deleted blobs, if it was read before. They are a guard then.
+    pub(super) fn delete_retention(&self) -> Option<DeleteRetention> {
+        self.delete_retention
     }
 
     /// The commit conflicts if the key has changed since the snapshot.

@@ -128,6 +128,16 @@ pub(crate) fn extents_of_volume(store: StoreId, volume: u64) -> KeyRange {
     whole(in_store(store, space::EXTENT, space::EXTENT_IN_STORE).number(volume))
 }
 
+/// The row that the first references to extents of a volume guard. Only of other stores than the local one.
+pub(crate) fn volume(store: StoreId, volume: u64) -> Key {
+    KeyWriter::with_capacity(space::VOLUME, 17).number(store.0).number(volume).finish()
+}
+
+/// The rows of all volumes.
+pub(crate) fn all_volumes() -> KeyRange {
+    whole(KeyWriter::new(space::VOLUME))
+}
+
 /// Keys of the local store have a space of their own, and do not name it.
 fn in_store(store: StoreId, local: u8, other: u8) -> KeyWriter {
     match store {

@@ -2,6 +2,7 @@
 
 use super::{Incarnation, KeyWriter, read_text, space, two_texts};
 use std::borrow::Cow;
+use tepui_model::time::NodeNumber;
 use tepui_storage::{Key, KeyRange};
 
 /// The position of a message in the order of its queue: ticks at which it is visible (or expires), sequence.
@@ -42,6 +43,17 @@ pub(crate) fn reserved_queue_name(account: &str, name: &str) -> Key {
 /// The state of a queue.
 pub(crate) fn queue_state(queue: Incarnation) -> Key {
     KeyWriter::new(space::QUEUE_STATE).number(queue.0).finish()
+}
+
+/// What a node adds to the state of a queue.
+pub(crate) fn queue_node_state(queue: Incarnation, node: NodeNumber) -> Key {
+    KeyWriter::new(space::QUEUE_NODE_STATE).number(queue.0).byte(node.get() as u8).finish()
+}
+
+/// What all nodes add to the state of a queue.
+pub(crate) fn queue_node_states(queue: Incarnation) -> KeyRange {
+    let prefix = || KeyWriter::new(space::QUEUE_NODE_STATE).number(queue.0);
+    KeyRange { start: prefix().finish(), end: prefix().after_all() }
 }
 
 /// A message by the time at which it is visible.

@@ -3,7 +3,8 @@
 
 use super::id::{id_of, message_of};
 use super::read;
-use super::sequencer::{Command, CommandReply, QueueId};
+use super::sequencer::{Command, CommandReply, QueueId, WaitingSteps};
+use crate::MAX_CLOCK_SKEW;
 use crate::catalogue::{next_incarnation, next_version};
 use crate::coop::{CoopBudget, ROW_COST};
 use crate::keyspace::{self, Incarnation, QueuePosition};
@@ -11,8 +12,10 @@ use crate::record::{self, QueueState, StoredMessage};
 use crate::transact::storage_error;
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 use tepui_model::queue::{Claimed, MessageId, PopReceipt, Reply, SequencedOperation, Stamp};
+use tepui_model::time::NodeNumber;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_storage::{Guard, Key, ScanLimit, Snapshot, Value, Write};
 
@@ -24,6 +27,13 @@ const MAX_EXPIRED: usize = 512;
 const SWEEP_STEP: usize = 128;
 /// How far the low-water marks may lag before a commit is made only to move them.
 const HEAD_LAG: Duration = Duration::from_secs(2);
+/// How far the low-water marks stay behind the last write of the queue's state where several nodes share it: see [`SharedState`].
+const SHARED_MARGIN: Duration = MAX_CLOCK_SKEW.saturating_mul(2);
+/// The last time of expiry is rounded up to this where several nodes share the queue, so that it seldom changes.
+const SHARED_EXPIRY_STEP: Duration = Duration::from_secs(3600);
+/// Marks the sequences of messages that are numbered by a node on its own. The node follows, in six bits.
+const NODE_SEQUENCES: u64 = 1 << 63;
+const NODE_SHIFT: u32 = 56;
 pub(super) const SWEEP_LAG: Duration = Duration::from_secs(600);
 
 /// Why a step was not decided.
@@ -58,11 +68,72 @@ pub(super) struct QueueTarget {
     pub(super) clock_skew: Duration,
 }
 
+/// Where nodes share a queue, each of them changes a row of its own with every message, and has the queue's state as a guard
+/// that all share. So their changes do not conflict unless they are of the same message.
+///
+/// The state has the low-water marks. Whoever writes it conflicts with all changes that were decided before and are not
+/// committed yet. But a message may be committed before that and after the snapshot, which does not show it. It must not be
+/// before a mark. It is not, if the marks stay behind the last write of the state that the snapshot shows: what was committed before
+/// that write is in the snapshot, and what was committed after it was decided after it, by a clock that differs by
+/// [`MAX_CLOCK_SKEW`] at most.
+struct SharedState {
+    node: NodeNumber,
+    /// The queue's state as it is stored, or as this view has written it. The stamp is of the last write in the snapshot.
+    stored: QueueState,
+    /// Whether it has to be written though it is the same: it is not there yet, or is written by this view.
+    is_written: bool,
+    /// Whether this step writes it only for its stamp.
+    is_touched: bool,
+}
+
+impl SharedState {
+    /// The highest low-water mark that is safe.
+    fn safe_mark(&self) -> u64 {
+        self.stored.stamp.saturating_sub(ticks(SHARED_MARGIN))
+    }
+}
+
+fn ticks(time: Duration) -> u64 {
+    (time.as_nanos() / 100) as u64
+}
+
+/// What is read of a queue before its first message.
+pub(super) struct StoredStates {
+    pub(super) state: Option<Value>,
+    /// What this node has added, if several share the store.
+    pub(super) node: Option<(NodeNumber, Option<Value>)>,
+    /// Rows that steps have announced to need.
+    pub(super) ahead: HashMap<Key, Option<Value>>,
+}
+
+impl StoredStates {
+    pub(super) async fn read<S: Snapshot>(
+        snapshot: &S,
+        queue: Incarnation,
+        node: Option<NodeNumber>,
+        ahead: &[Key],
+    ) -> Result<Self, ServiceError> {
+        let state = keyspace::queue_state(queue);
+        let Some(node) = node else {
+            let state = snapshot.get(&state).await.map_err(storage_error)?;
+            return Ok(Self { state, node: None, ahead: HashMap::new() });
+        };
+        let mut keys = vec![state, keyspace::queue_node_state(queue, node)];
+        keys.extend_from_slice(ahead);
+        let mut values = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
+        let mut value = || values.next().flatten();
+        let (state, node) = (value(), Some((node, value())));
+        Ok(Self { state, node, ahead: ahead.iter().cloned().zip(values).collect() })
+    }
+}
+
 pub(super) struct PendingView<S> {
     snapshot: S,
     queue: QueueTarget,
     now: Timestamp,
+    /// The queue's state. Where nodes share it, counts and sequences are those of this node.
     state: QueueState,
+    shared: Option<SharedState>,
     /// The state before this step.
     state_before: QueueState,
     /// Values that differ from the snapshot, `None` for a deletion. Without the state.
@@ -73,6 +144,14 @@ pub(super) struct PendingView<S> {
     moved: BTreeSet<QueuePosition>,
     /// Messages of the snapshot that were read and not dequeued yet.
     prefetched: VecDeque<(Key, Value)>,
+    /// Which of them is dequeued next. Not the first one if other nodes take messages, too.
+    next_prefetched: usize,
+    /// In which part of the messages that were read this view begins.
+    spread: Spread,
+    /// Rows of the snapshot that were read before they are needed.
+    ahead: HashMap<Key, Option<Value>>,
+    /// The steps that wait for their turn, if what they need is read ahead.
+    waiting: Option<Arc<WaitingSteps>>,
     /// Where the next scan starts; `None`: every visible message was read.
     unread: Option<Key>,
     /// Messages that are visible at this time were read.
@@ -85,13 +164,47 @@ pub(super) struct PendingView<S> {
     deleted: bool,
 }
 
+/// In which part of the visible messages a view begins to take them, as a fraction. Nodes that take messages of one queue at
+/// the same time begin at different ones, so that not all but one of them fail.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Spread {
+    pub(super) part: usize,
+    pub(super) parts: usize,
+}
+
 impl<S: Snapshot> PendingView<S> {
-    pub(super) async fn new(snapshot: S, queue: QueueTarget, now: Timestamp) -> Result<Self, ServiceError> {
-        let state = read::state(&snapshot, queue.incarnation).await?;
+    pub(super) fn new(
+        snapshot: S,
+        queue: QueueTarget,
+        stored: StoredStates,
+        (spread, waiting): (Spread, Option<Arc<WaitingSteps>>),
+        now: Timestamp,
+    ) -> Result<Self, ServiceError> {
+        let is_stored = stored.state.is_some();
+        let mut state = read::decode_state(queue.incarnation, stored.state)?;
+        let shared = match stored.node {
+            None => None,
+            Some((node, row)) => {
+                let of_queue = state.clone();
+                let own = row.map(|row| QueueState::decode(&row)).transpose()?;
+                // What it has added to messages that were cleared since does not count.
+                let own = own.filter(|own| own.messages == state.messages);
+                let own = own.unwrap_or_else(|| QueueState::empty(state.messages));
+                state.count = own.count;
+                state.next_sequence = own.next_sequence;
+                state.last_visible = own.last_visible.max(state.last_visible);
+                Some(SharedState { node, stored: of_queue, is_written: !is_stored, is_touched: false })
+            }
+        };
         Ok(Self {
             snapshot,
             queue,
             now,
+            shared,
+            next_prefetched: 0,
+            spread,
+            ahead: stored.ahead,
+            waiting,
             state_before: state.clone(),
             changed: HashMap::new(),
             changed_now: Vec::new(),
@@ -119,7 +232,8 @@ impl<S: Snapshot> PendingView<S> {
 
     /// Whether the last step has changed nothing, so that no commit checks that the snapshot was recent enough.
     pub(super) fn is_unchanged(&self) -> bool {
-        self.changed_now.is_empty() && self.state == self.state_before
+        let is_touched = self.shared.as_ref().is_some_and(|shared| shared.is_touched);
+        self.changed_now.is_empty() && self.state == self.state_before && !is_touched
     }
 
     /// How many expired messages the last step has removed.
@@ -179,18 +293,14 @@ impl<S: Snapshot> PendingView<S> {
 
     /// Guards and writes of the commit that makes the reply of the last step true.
     pub(super) fn take_changes(&mut self) -> (Vec<Guard>, Vec<Write>) {
-        let mut keys = std::mem::take(&mut self.changed_now);
-        if keys.is_empty() && self.state == self.state_before {
+        if self.is_unchanged() {
             return (Vec::new(), Vec::new());
         }
-        let mut writes = Vec::with_capacity(keys.len() + 1);
-        let state_key = keyspace::queue_state(self.queue.incarnation);
-        writes.push(if self.deleted {
-            Write::Delete(state_key)
-        } else {
-            self.state.stamp = self.now.ticks();
-            Write::Put(state_key, self.state.encode())
-        });
+        let mut keys = std::mem::take(&mut self.changed_now);
+        let mut writes = Vec::with_capacity(keys.len() + 2);
+        // The catalogue row is a guard: a deleted queue cannot gain messages.
+        let mut guards = vec![Guard::Shared(self.queue.key.clone())];
+        self.write_state(&mut guards, &mut writes);
         self.state_before = self.state.clone();
         keys.sort_unstable();
         keys.dedup();
@@ -198,8 +308,41 @@ impl<S: Snapshot> PendingView<S> {
             Some(Some(value)) => Write::Put(key, value.clone()),
             _ => Write::Delete(key),
         }));
-        // The catalogue row is a guard: a deleted queue cannot gain messages.
-        (vec![Guard::Shared(self.queue.key.clone())], writes)
+        (guards, writes)
+    }
+
+    /// Writes the state of the queue, or what this node adds to it.
+    fn write_state(&mut self, guards: &mut Vec<Guard>, writes: &mut Vec<Write>) {
+        self.state.stamp = self.now.ticks();
+        let put = |key, state: &QueueState| Write::Put(key, state.encode());
+        let key = keyspace::queue_state(self.queue.incarnation);
+        let Some(shared) = &mut self.shared else {
+            writes.push(if self.deleted { Write::Delete(key) } else { put(key, &self.state) });
+            return;
+        };
+        let own_key = keyspace::queue_node_state(self.queue.incarnation, shared.node);
+        if self.deleted {
+            writes.extend([Write::Delete(key), Write::Delete(own_key)]);
+            return;
+        }
+        // Marks of the queue are in its own state.
+        let (head, swept, last_expiry) = ((0, 0), 0, 0);
+        writes.push(put(own_key, &QueueState { head, swept, last_expiry, ..self.state.clone() }));
+        let QueueState { messages, head, swept, last_expiry, stamp, .. } = self.state;
+        let before = match shared.stored.messages == messages {
+            true => shared.stored.clone(),
+            false => QueueState::empty(messages),
+        };
+        let of_queue = QueueState { head, swept, last_expiry, ..before };
+        shared.is_written |= std::mem::take(&mut shared.is_touched);
+        if shared.is_written || of_queue != shared.stored {
+            shared.is_written = true;
+            shared.stored = of_queue;
+            writes.push(put(key, &QueueState { stamp, ..shared.stored.clone() }));
+        } else {
+            // Others that add to the queue have the same guard.
+            guards.push(Guard::Shared(key));
+        }
     }
 
     fn change(&mut self, key: Key, value: Option<Value>) {
@@ -210,9 +353,13 @@ impl<S: Snapshot> PendingView<S> {
     fn put(&mut self, text: &Bytes, visibility: Duration, lifetime: Option<Duration>) -> Reply {
         let visible = self.now.saturating_add(visibility);
         let expires = lifetime.map_or(Timestamp::MAX, |lifetime| self.now.saturating_add(lifetime));
-        let sequence = self.state.next_sequence;
+        let number = self.state.next_sequence;
+        let sequence = match &self.shared {
+            Some(shared) => NODE_SEQUENCES | shared.node.get() << NODE_SHIFT | number,
+            None => number,
+        };
         self.state.next_sequence += 1;
-        self.state.count += 1;
+        self.state.count = self.state.count.wrapping_add(1);
         let message = StoredMessage { inserted: self.now, expires, dequeue_count: 0, changes: 0 };
         self.write_text(sequence, text);
         Reply::Put(self.schedule(visible, sequence, &message, Bytes::new()))
@@ -245,7 +392,7 @@ impl<S: Snapshot> PendingView<S> {
 
     /// The message that a pop receipt is valid for.
     async fn claimed_message(
-        &self,
+        &mut self,
         id: Option<MessageId>,
         receipt: Option<PopReceipt>,
     ) -> Result<(QueuePosition, StoredMessage), StepError> {
@@ -264,7 +411,9 @@ impl<S: Snapshot> PendingView<S> {
             ));
         };
         let position = (receipt.visible.ticks(), sequence);
-        let value = self.get(&keyspace::message(messages, position)).await?;
+        let key = keyspace::message(messages, position);
+        self.read_messages_ahead(&key).await?;
+        let value = self.get(&key).await?;
         let message = StoredMessage::decode(&value.ok_or(ErrorCode::MessageNotFound)?)?;
         let is_current = receipt.sequence == sequence && receipt.changes == message.changes;
         if !is_current || message.expires <= self.now {
@@ -284,7 +433,9 @@ impl<S: Snapshot> PendingView<S> {
         }
         self.move_head(taken.is_empty());
         let texts = taken.iter().map(|(sequence, _)| keyspace::message_text(self.state.messages, *sequence));
-        let texts = self.get_many(&texts.collect::<Vec<Key>>()).await?;
+        let texts: Vec<Key> = texts.collect();
+        self.read_texts_ahead(&texts).await?;
+        let texts = self.get_many(&texts).await?;
         let mut claimed = Vec::with_capacity(taken.len());
         for ((sequence, mut message), text) in taken.into_iter().zip(texts) {
             message.dequeue_count = message.dequeue_count.saturating_add(1);
@@ -295,11 +446,41 @@ impl<S: Snapshot> PendingView<S> {
         Ok(claimed)
     }
 
+    /// Reads the row of a message, and with it those that the next steps need.
+    async fn read_messages_ahead(&mut self, key: &Key) -> Result<(), StepError> {
+        let Some(waiting) = &self.waiting else { return Ok(()) };
+        if self.changed.contains_key(key) || self.ahead.contains_key(key) {
+            return Ok(());
+        }
+        let mut keys = waiting.take_messages();
+        keys.push(key.clone());
+        let values = self.snapshot.get_many(&keys).await.map_err(storage_error)?;
+        self.ahead.extend(keys.into_iter().zip(values));
+        Ok(())
+    }
+
+    /// Reads these texts, and with them those of the messages that the next steps will take.
+    async fn read_texts_ahead(&mut self, texts: &[Key]) -> Result<(), StepError> {
+        let is_known = |key: &Key| self.changed.contains_key(key) || self.ahead.contains_key(key);
+        let claims_ahead = self.waiting.as_ref().map_or(0, |waiting| waiting.claims());
+        if claims_ahead == 0 || texts.iter().all(is_known) {
+            return Ok(());
+        }
+        let next = self.prefetched.iter().skip(self.next_prefetched).take(claims_ahead);
+        let next = next.filter_map(|(key, _)| keyspace::position_of(key));
+        let next = next.map(|(_, sequence)| keyspace::message_text(self.state.messages, sequence));
+        let keys: Vec<Key> = texts.iter().cloned().chain(next).filter(|key| !is_known(key)).collect();
+        let values = self.snapshot.get_many(&keys).await.map_err(storage_error)?;
+        self.ahead.extend(keys.into_iter().zip(values));
+        Ok(())
+    }
+
     /// The first message that is visible and not expired. Removes expired ones before it.
     async fn next_visible(&mut self) -> Result<Option<(QueuePosition, StoredMessage)>, StepError> {
         loop {
             self.prefetch().await?;
-            let stored = self.prefetched.front().and_then(|(key, _)| keyspace::position_of(key));
+            let next = self.prefetched.get(self.next_prefetched);
+            let stored = next.and_then(|(key, _)| keyspace::position_of(key));
             let moved = self.first_moved();
             let position = match (stored, moved) {
                 (Some(stored), Some(moved)) => stored.min(moved),
@@ -307,7 +488,7 @@ impl<S: Snapshot> PendingView<S> {
                 (None, None) => return Ok(None),
             };
             let value = if Some(position) == stored {
-                self.prefetched.pop_front().map(|(_, value)| value)
+                self.prefetched.remove(self.next_prefetched).map(|(_, value)| value)
             } else {
                 self.get(&keyspace::message(self.state.messages, position)).await?
             };
@@ -332,14 +513,19 @@ impl<S: Snapshot> PendingView<S> {
         self.moved.first().copied().filter(|(visible, _)| *visible <= self.now.ticks())
     }
 
-    /// Makes the front of `prefetched` the next message of the snapshot, if any is left.
+    /// Makes `next_prefetched` the next message of the snapshot, if any is left.
     async fn prefetch(&mut self) -> Result<(), StepError> {
         loop {
-            while self.prefetched.front().is_some_and(|(key, _)| self.changed.contains_key(key)) {
-                self.prefetched.pop_front();
+            let is_changed = |(key, _): &(Key, Value)| self.changed.contains_key(key);
+            while self.prefetched.get(self.next_prefetched).is_some_and(is_changed) {
+                self.prefetched.remove(self.next_prefetched);
+            }
+            if self.next_prefetched < self.prefetched.len() {
+                return Ok(());
             }
             if !self.prefetched.is_empty() {
-                return Ok(());
+                self.next_prefetched = 0;
+                continue;
             }
             let Some(start) = self.unread.take() else { return Ok(()) };
             let range = keyspace::messages_between(self.state.messages, (0, 0), self.now.ticks());
@@ -347,6 +533,8 @@ impl<S: Snapshot> PendingView<S> {
             let range = tepui_storage::KeyRange { start, end: range.end };
             let page = self.snapshot.scan(&range, limit).await.map_err(storage_error)?;
             self.prefetched = page.rows.into();
+            let Spread { part, parts } = self.spread;
+            self.next_prefetched = self.prefetched.len() * part / parts.max(1);
             self.unread = page.next;
             self.read_until = self.now;
         }
@@ -361,6 +549,16 @@ impl<S: Snapshot> PendingView<S> {
         let read = (self.read_until.ticks(), 0);
         let head = [left, self.moved.first().copied(), self.first_skipped, Some(read)];
         let Some(head) = head.into_iter().flatten().min() else { return };
+        if let Some(shared) = &mut self.shared {
+            let lag = head.0.saturating_sub(self.state.head.0);
+            let age = self.now.ticks().saturating_sub(shared.stored.stamp);
+            if lag.min(age) >= ticks(HEAD_LAG) && self.state.head.0 <= self.state.last_visible {
+                let safe = (shared.safe_mark(), 0);
+                self.state.head = self.state.head.max(head.min(safe));
+                shared.is_touched = true;
+            }
+            return;
+        }
         let lag = Duration::from_nanos(head.0.saturating_sub(self.state.head.0).saturating_mul(100));
         let worth_it = self.state.head.0 <= self.state.last_visible && lag >= HEAD_LAG;
         let commits_anyway = !found_nothing || !self.changed_now.is_empty();
@@ -394,8 +592,12 @@ impl<S: Snapshot> PendingView<S> {
         let next = page.next.as_deref().and_then(keyspace::position_of);
         let swept = next.map_or(self.now.ticks(), |(expires, _)| expires);
         let lags = swept.saturating_sub(self.state.swept) as u128 * 100 >= SWEEP_LAG.as_nanos();
+        let swept = self.shared.as_ref().map_or(swept, |shared| swept.min(shared.safe_mark()));
         if !page.rows.is_empty() || lags {
             self.state.swept = self.state.swept.max(swept);
+            if let Some(shared) = &mut self.shared {
+                shared.is_touched = true;
+            }
         }
         Ok(CommandReply::Expired { more: next.is_some() })
     }
@@ -424,6 +626,9 @@ impl<S: Snapshot> PendingView<S> {
             self.change(version, Some(value));
         }
         self.drop_messages();
+        // For what nodes have added to its state. To delete that here would conflict with whatever they do meanwhile.
+        let Incarnation(number) = self.queue.incarnation;
+        self.change(keyspace::dropped(self.queue.incarnation), Some(record::encode_number(number)));
         self.change(self.queue.key.clone(), None);
         if !self.queue.name_reserved_for.is_zero() {
             let until = self.now.saturating_add(self.queue.name_reserved_for);
@@ -467,7 +672,13 @@ impl<S: Snapshot> PendingView<S> {
             let key = keyspace::message_expiry(messages, (expires, sequence));
             self.change(key, Some(record::encode_number(position.0)));
             self.state.swept = self.state.swept.min(expires);
-            self.state.last_expiry = self.state.last_expiry.max(expires);
+            if expires > self.state.last_expiry {
+                let step = match self.shared {
+                    Some(_) => SHARED_EXPIRY_STEP,
+                    None => Duration::ZERO,
+                };
+                self.state.last_expiry = message.expires.saturating_add(step).ticks();
+            }
         }
         let StoredMessage { inserted, expires, dequeue_count, changes } = *message;
         Claimed {
@@ -492,7 +703,7 @@ impl<S: Snapshot> PendingView<S> {
             let key = keyspace::message_expiry(messages, (message.expires.ticks(), position.1));
             self.change(key, None);
         }
-        self.state.count = self.state.count.saturating_sub(1);
+        self.state.count = self.state.count.wrapping_sub(1);
     }
 
     fn write_text(&mut self, sequence: u64, text: &Bytes) {
@@ -503,16 +714,24 @@ impl<S: Snapshot> PendingView<S> {
     async fn get(&self, key: &Key) -> Result<Option<Value>, ServiceError> {
         match self.changed.get(key) {
             Some(changed) => Ok(changed.clone()),
-            None => self.snapshot.get(key).await.map_err(storage_error),
+            None => match self.ahead.get(key) {
+                Some(value) => Ok(value.clone()),
+                None => self.snapshot.get(key).await.map_err(storage_error),
+            },
         }
     }
 
     /// The values of keys, in their order.
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Value>>, ServiceError> {
-        let stored: Vec<Key> = keys.iter().filter(|key| !self.changed.contains_key(*key)).cloned().collect();
-        let mut stored = self.snapshot.get_many(&stored).await.map_err(storage_error)?.into_iter();
-        let mut value = |key: &Key| match self.changed.get(key) {
-            Some(changed) => changed.clone(),
+        let known = |key: &Key| self.changed.get(key).or_else(|| self.ahead.get(key));
+        let stored: Vec<Key> = keys.iter().filter(|key| known(key).is_none()).cloned().collect();
+        let mut stored = match stored.is_empty() {
+            true => Vec::new(),
+            false => self.snapshot.get_many(&stored).await.map_err(storage_error)?,
+        }
+        .into_iter();
+        let mut value = |key: &Key| match known(key) {
+            Some(value) => value.clone(),
             None => stored.next().flatten(),
         };
         Ok(keys.iter().map(&mut value).collect())

@@ -1,7 +1,7 @@
 //! Queues themselves: the catalogue, metadata and access policies.
 
 use crate::MAX_PAGE_BYTES;
-use crate::catalogue::{CatalogueCache, next_incarnation};
+use crate::catalogue::{CatalogueCache, incarnation_after};
 use crate::keyspace;
 use crate::record::{self, StoredQueue};
 use crate::transact::{Outcome, storage_error};
@@ -30,22 +30,23 @@ pub(super) async fn create<S: Snapshot>(
     metadata: &Metadata,
     now: Timestamp,
 ) -> Result<Outcome<Reply>, ServiceError> {
-    let key = keyspace::queue(account, name);
-    if let Some(value) = snapshot.get(&key).await.map_err(storage_error)? {
+    let (key, reserved) = (keyspace::queue(account, name), keyspace::reserved_queue_name(account, name));
+    let keys = [key.clone(), reserved.clone(), keyspace::incarnation_counter()];
+    let mut stored = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
+    if let Some(value) = stored.next().flatten() {
         return match StoredQueue::decode(&value)?.metadata.says_the_same_as(metadata) {
             true => Ok(Outcome::read(Reply::QueueExists)),
             false => Err(ErrorCode::QueueAlreadyExists.into()),
         };
     }
-    let mut writes = Vec::with_capacity(3);
-    let reserved = keyspace::reserved_queue_name(account, name);
-    if let Some(until) = snapshot.get(&reserved).await.map_err(storage_error)? {
+    let mut writes = Vec::with_capacity(4);
+    if let Some(until) = stored.next().flatten() {
         if now.ticks() < record::decode_number(&until)? {
             return Err(ErrorCode::QueueBeingDeleted.into());
         }
         writes.push(Write::Delete(reserved));
     }
-    let (incarnation, numbered) = next_incarnation(snapshot).await?;
+    let (incarnation, numbered) = incarnation_after(stored.next().flatten().as_ref())?;
     let queue = StoredQueue { incarnation, created: now, metadata: metadata.clone(), acl: Vec::new() };
     writes.push(numbered);
     writes.push(Write::Put(key, queue.encode()));

@@ -6,6 +6,7 @@ use crate::record::{self, QueueState, StoredMessage};
 use crate::transact::storage_error;
 use bytes::Bytes;
 use tepui_model::queue::{Peeked, Stamp};
+use tepui_model::time::MAX_NODES;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_storage::{Key, ScanLimit, Snapshot, Value};
 
@@ -15,7 +16,22 @@ pub(super) async fn state<S: Snapshot>(snapshot: &S, queue: Incarnation) -> Resu
     decode_state(queue, value)
 }
 
-/// The states of queues, in their order.
+/// What nodes have added to the state of a queue, or to that of messages that were cleared.
+async fn node_states<S: Snapshot>(snapshot: &S, queue: Incarnation) -> Result<Vec<QueueState>, ServiceError> {
+    let limit = ScanLimit { max_rows: MAX_NODES as usize, max_bytes: 1024 * 1024 };
+    let mut range = keyspace::queue_node_states(queue);
+    let mut states = Vec::new();
+    loop {
+        let page = snapshot.scan(&range, limit).await.map_err(storage_error)?;
+        for (_, value) in &page.rows {
+            states.push(QueueState::decode(value)?);
+        }
+        let Some(next) = page.next else { return Ok(states) };
+        range.start = next;
+    }
+}
+
+/// The states of queues, in their order, without what nodes have added.
 pub(crate) async fn states<S: Snapshot>(
     snapshot: &S,
     queues: &[Incarnation],
@@ -25,7 +41,7 @@ pub(crate) async fn states<S: Snapshot>(
     queues.iter().zip(values).map(|(queue, value)| decode_state(*queue, value)).collect()
 }
 
-fn decode_state(queue: Incarnation, value: Option<Value>) -> Result<QueueState, ServiceError> {
+pub(super) fn decode_state(queue: Incarnation, value: Option<Value>) -> Result<QueueState, ServiceError> {
     value.map_or_else(|| Ok(QueueState::empty(queue)), |value| QueueState::decode(&value))
 }
 
@@ -80,8 +96,13 @@ pub(super) async fn count<S: Snapshot>(
     queue: Incarnation,
     now: Timestamp,
 ) -> Result<u64, ServiceError> {
-    let state = state(snapshot, queue).await?;
-    if state.count == 0 {
+    let (state, nodes) = tokio::join!(biased; state(snapshot, queue), node_states(snapshot, queue));
+    let state = state?;
+    let nodes = nodes?.into_iter().filter(|node| node.messages == state.messages);
+    // What one node has put another may have deleted, so that a part of the sum can be negative.
+    let count = nodes.fold(state.count, |count, node| count.wrapping_add(node.count));
+    let count = u64::try_from(count.cast_signed()).unwrap_or(0);
+    if count == 0 {
         return Ok(0);
     }
     let mut expired = 0;
@@ -93,5 +114,5 @@ pub(super) async fn count<S: Snapshot>(
         let Some(next) = page.next.filter(|_| expired < MAX_EXPIRED) else { break };
         range.start = next;
     }
-    Ok(state.count.saturating_sub(expired))
+    Ok(count.saturating_sub(expired))
 }

@@ -3,9 +3,14 @@
 //! Each change is one step. A step is decided on the state that the steps before it leave behind, its writes are
 //! submitted as the next commit of a pipeline, and the next step begins before they are durable. Many callers so
 //! share one sync of the disk, and no commit of a queue conflicts with another of the same process.
+//!
+//! Commits of other nodes do conflict if they take the same messages. Steps then gather while the next pipeline waits, and begin at
+//! different messages.
 
-use super::pending_view::PendingView;
-use crate::transact::{SpaceUse, proof};
+use super::id::message_of;
+use super::pending_view::{PendingView, Spread};
+use crate::keyspace;
+use crate::transact::{Contention, SpaceUse, proof, random_below};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -14,7 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tepui_model::Timestamp;
 use tepui_model::queue::{Reply, SequencedOperation};
-use tepui_storage::{Commit, CommitError, CommitPipeline, Write};
+use tepui_storage::{Commit, CommitError, CommitPipeline, Key, Write};
+use tokio::time::Instant;
 
 /// Limits on what is decided on one state: steps, age, and bytes changed, which are held in memory meanwhile.
 const MAX_STEPS: u64 = 1024;
@@ -63,6 +69,129 @@ pub(super) struct QueueSequencer<P> {
     pub(super) id: QueueId,
     /// Locked while a step is decided. `None`: no commit is pending.
     pub(super) pending: tokio::sync::Mutex<Option<PendingCommits<P>>>,
+    conflicts: Mutex<Conflicts>,
+    pub(super) waiting: Arc<WaitingSteps>,
+}
+
+/// What the steps that wait for their turn will read, so that it is read together. For stores behind a network.
+#[derive(Default)]
+pub(super) struct WaitingSteps(Mutex<Needs>);
+
+/// What steps will read.
+#[derive(Default)]
+struct Needs {
+    /// Rows of messages.
+    messages: Vec<Key>,
+    /// How many messages are taken.
+    claims: usize,
+}
+
+/// The most messages whose texts are read before their turn.
+const MAX_CLAIMS_AHEAD: usize = 64;
+
+impl WaitingSteps {
+    /// A step waits for its turn until this is dropped.
+    pub(super) fn announce(&self, command: Command<'_>) -> WaitingStep<'_> {
+        let mut step = WaitingStep { waiting: self, message: None, claims: 0 };
+        match command {
+            Command::Operation(SequencedOperation::GetMessages { count, .. }) => step.claims = *count,
+            Command::Operation(
+                SequencedOperation::UpdateMessage { id: Some(id), receipt: Some(receipt), .. }
+                | SequencedOperation::DeleteMessage { id: Some(id), receipt: Some(receipt), .. },
+            ) => {
+                let (messages, sequence) = message_of(*id);
+                step.message = Some(keyspace::message(messages, (receipt.visible.ticks(), sequence)));
+            }
+            Command::Operation(_) | Command::Expire => {}
+        }
+        let mut needs = self.0.lock();
+        needs.messages.extend(step.message.clone());
+        needs.claims += step.claims;
+        step
+    }
+
+    /// The rows of messages that steps need. Nobody else reads them then.
+    pub(super) fn take_messages(&self) -> Vec<Key> {
+        std::mem::take(&mut self.0.lock().messages)
+    }
+
+    /// How many messages steps will take.
+    pub(super) fn claims(&self) -> usize {
+        self.0.lock().claims.min(MAX_CLAIMS_AHEAD)
+    }
+}
+
+/// A step that waits for its turn.
+pub(super) struct WaitingStep<'a> {
+    waiting: &'a WaitingSteps,
+    message: Option<Key>,
+    claims: usize,
+}
+
+impl Drop for WaitingStep<'_> {
+    fn drop(&mut self) {
+        let mut needs = self.waiting.0.lock();
+        if let Some(key) = &self.message {
+            needs.messages.retain(|message| message != key);
+        }
+        needs.claims -= self.claims;
+    }
+}
+
+/// The conflicts of this queue's pipelines with what other nodes have committed.
+#[derive(Default)]
+struct Conflicts {
+    contention: Contention,
+    /// When the last pipeline began that failed.
+    last: Option<Timestamp>,
+    /// How long to wait before the next pipeline, so that the nodes do not meet again.
+    wait: Duration,
+    /// Until when it is likely that others take messages.
+    contended_until: Option<Instant>,
+}
+
+/// How long after a conflict a node does not begin with the first message.
+const CONTENDED: Duration = Duration::from_secs(1);
+/// Into how many parts the visible messages are divided among nodes.
+const PARTS: u32 = 4;
+
+impl<P> QueueSequencer<P> {
+    /// To be called when a commit of the pipeline that began at this time has met a conflict. All steps of a pipeline do so
+    /// together. Returns whether to go on.
+    pub(super) fn conflict(&self, pipeline: Timestamp) -> bool {
+        let mut conflicts = self.conflicts.lock();
+        if conflicts.last.replace(pipeline) == Some(pipeline) {
+            return true;
+        }
+        conflicts.contended_until = Some(Instant::now() + CONTENDED);
+        let wait = conflicts.contention.conflict();
+        conflicts.wait = wait.unwrap_or_default();
+        if wait.is_none() {
+            conflicts.contention = Contention::default();
+        }
+        wait.is_some()
+    }
+
+    /// To be called when a commit has succeeded.
+    pub(super) fn no_conflict(&self) {
+        let mut conflicts = self.conflicts.lock();
+        if conflicts.last.take().is_some() {
+            conflicts.contention = Contention::default();
+            conflicts.wait = Duration::ZERO;
+        }
+    }
+
+    /// How long to wait before the next pipeline, and where it begins to take messages.
+    pub(super) fn before_pipeline(&self) -> (Duration, Spread) {
+        let mut conflicts = self.conflicts.lock();
+        let is_contended = conflicts.contended_until.is_some_and(|until| Instant::now() < until);
+        let spread = match is_contended {
+            // Any part, the first one among them: no message is passed over for long.
+            true => Spread { part: random_below(PARTS) as usize, parts: PARTS as usize },
+            false => Spread::default(),
+        };
+        (std::mem::take(&mut conflicts.wait), spread)
+    }
 }
 
 /// A reference to a sequencer, which is dropped with its last one.
@@ -83,7 +212,9 @@ impl<P> QueueSequencers<P> {
         if let Some(sequencer) = by_queue.get(&id) {
             return SequencerHandle { sequencers: self, sequencer: Arc::clone(sequencer) };
         }
-        let sequencer = Arc::new(QueueSequencer { id: id.clone(), pending: tokio::sync::Mutex::new(None) });
+        let pending = tokio::sync::Mutex::new(None);
+        let (conflicts, waiting) = (Mutex::default(), Arc::default());
+        let sequencer = Arc::new(QueueSequencer { id: id.clone(), pending, conflicts, waiting });
         by_queue.insert(id, Arc::clone(&sequencer));
         SequencerHandle { sequencers: self, sequencer }
     }
@@ -110,7 +241,7 @@ impl<P> Drop for SequencerHandle<'_, P> {
 /// The steps that were decided on one state, and the pipeline of their commits.
 pub(super) struct PendingCommits<P> {
     pub(super) view: PendingView<P>,
-    began: Timestamp,
+    pub(super) began: Timestamp,
     bytes: usize,
     submitted: u64,
     committed: Arc<AtomicU64>,
@@ -127,7 +258,7 @@ impl<P: CommitPipeline> PendingCommits<P> {
         // A view cannot go back if the clock was.
         now > self.view.now()
             && !self.view.is_deleted()
-            && !self.view.base().is_poisoned()
+            && !self.view.base().is_ended()
             && age < MAX_AGE
             && self.submitted < MAX_STEPS
             && self.bytes < MAX_BYTES

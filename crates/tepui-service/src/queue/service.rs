@@ -1,7 +1,7 @@
 //! The Queue service of all accounts of a server.
 
 use super::inspect::{self, MessageCursor, MessagePage};
-use super::pending_view::{PendingView, QueueTarget, SWEEP_LAG, StepError};
+use super::pending_view::{PendingView, QueueTarget, SWEEP_LAG, Spread, StepError, StoredStates};
 use super::sequencer::{Command, CommandReply, PendingCommits, QueueId, QueueSequencer, QueueSequencers};
 use super::{queues, read};
 use crate::catalogue::CatalogueCache;
@@ -12,14 +12,14 @@ use crate::phase::{self, Phase};
 use crate::record::{QueueState, StoredQueue};
 use crate::settings::Settings;
 use crate::stats::QueueStats;
-use crate::transact::{Attempt, Outcome, SpaceUse, attempt, commit, restart, retry, storage_error};
+use crate::transact::{Attempt, Outcome, SpaceUse, attempt, commit, restart, retry, storage_error, wait};
 use crate::work_lease::{Work, WorkLeases};
 use std::sync::Arc;
 use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::queue::{Call, Operation, QueueName, Reply, SequencedOperation};
 use tepui_model::service_properties::ServiceProperties;
-use tepui_model::{Clock, ErrorCode, ServiceError};
+use tepui_model::{Clock, ErrorCode, ServiceError, Throttle};
 use tepui_storage::{Engine, Key, KeyRange, ScanLimit, Snapshot, StorageError, Value};
 
 /// How the Queue service behaves where there is a choice.
@@ -125,9 +125,13 @@ impl<E: Engine> QueueService<E> {
                 queues::create(snapshot, account, queue.as_str(), metadata, self.clock.now()).await
             }
             Operation::GetMetadata { queue } => {
-                let StoredQueue { incarnation, metadata, .. } = self.queue(snapshot, account, queue).await?;
-                let messages = read::count(snapshot, incarnation, self.clock.tick()).await?;
-                Ok(Outcome::read(Reply::Metadata { metadata, messages }))
+                let (key, now) = (keyspace::queue(account, queue.as_str()), self.clock.tick());
+                let read = |row: Option<Value>| async move {
+                    let queue = StoredQueue::decode(&row.ok_or(ErrorCode::QueueNotFound)?)?;
+                    let messages = read::count(snapshot, queue.incarnation, now).await?;
+                    Ok(Reply::Metadata { metadata: queue.metadata, messages })
+                };
+                catalogue.get_with(snapshot, &key, read).await.map(Outcome::read)
             }
             Operation::SetMetadata { queue, metadata } => {
                 let set = |stored: &mut StoredQueue| stored.metadata = metadata.clone();
@@ -142,9 +146,12 @@ impl<E: Engine> QueueService<E> {
                 queues::change(catalogue, snapshot, account, queue.as_str(), Reply::AclSet, set).await
             }
             Operation::PeekMessages { queue, count } => {
-                let (_, row) = queues::find(catalogue, snapshot, account, queue.as_str()).await?;
-                let queue = StoredQueue::incarnation_of(&row)?;
-                let peeked = read::peek(snapshot, queue, *count, self.clock.tick()).await?;
+                let (key, now) = (keyspace::queue(account, queue.as_str()), self.clock.tick());
+                let read = |row: Option<Value>| async move {
+                    let queue = StoredQueue::incarnation_of(&row.ok_or(ErrorCode::QueueNotFound)?)?;
+                    read::peek(snapshot, queue, *count, now).await
+                };
+                let peeked = catalogue.get_with(snapshot, &key, read).await?;
                 Ok(Outcome::read(Reply::Peeked(peeked)))
             }
             Operation::GetServiceProperties => {
@@ -186,27 +193,38 @@ impl<E: Engine> QueueService<E> {
         command: Command<'_>,
     ) -> Result<Attempt<Result<CommandReply, ServiceError>>, ServiceError> {
         phase::enter(Phase::Read);
+        let is_shared = self.clock.node().is_some();
+        let waiting = is_shared.then(|| sequencer.waiting.announce(command));
         let mut pending = sequencer.pending.lock().await;
         let now = self.clock.tick();
         // Taken out while the step is decided, so that one that is cancelled half-way is never continued.
         let (mut commits, mut is_new) = match pending.take() {
             Some(commits) if commits.can_continue(now) => (commits, false),
-            before => (self.begin_pipeline(&sequencer.id, before).await?, true),
+            before => (self.begin_pipeline(sequencer, before).await?, true),
         };
+        drop(waiting);
         let reply = loop {
             let reply = match commits.view.decide(command, self.clock.tick()).await {
                 Ok(reply) => Ok(reply),
                 Err(StepError::Rejected(error)) => Err(error),
+                // The engine has ended the pipeline while this step was decided.
+                Err(StepError::Failed(error)) if error.is_outdated && !is_new => {
+                    commits = self.begin_pipeline(sequencer, Some(commits)).await?;
+                    is_new = true;
+                    continue;
+                }
                 Err(StepError::Failed(error)) => return Err(error),
             };
-            // Nothing is committed that would conflict with what another node has written since the snapshot.
-            if is_new || !commits.view.is_unchanged() {
+            // Nothing is committed that would conflict with what another node has written since the snapshot, or nothing
+            // that would conflict with a message that it has put.
+            let may_be_outdated = commits.view.is_unchanged() || is_shared && is_short(command, &reply);
+            if is_new || !may_be_outdated {
                 break reply;
             }
-            commits = self.begin_pipeline(&sequencer.id, Some(commits)).await?;
+            commits = self.begin_pipeline(sequencer, Some(commits)).await?;
             is_new = true;
         };
-        let expired = commits.view.expired();
+        let (expired, began) = (commits.view.expired(), commits.began);
         let (outcome, proof) = commits.submit(command.space());
         *pending = Some(commits);
         drop(pending);
@@ -214,8 +232,16 @@ impl<E: Engine> QueueService<E> {
         let outcome = outcome.await;
         phase::enter(Phase::Read);
         let attempt = attempt(&*self.engine, outcome, proof, reply).await?;
-        if expired > 0 && matches!(attempt, Attempt::Done(_)) {
-            self.stats.expired.add(expired as u64);
+        match &attempt {
+            Attempt::Done(_) => {
+                sequencer.no_conflict();
+                self.stats.expired.add(expired as u64);
+            }
+            // The next pipeline waits, for all its steps, so this one need not.
+            Attempt::Retry(()) if sequencer.conflict(began) => return Ok(Attempt::Continue(())),
+            Attempt::Retry(()) | Attempt::Continue(()) => {
+                return Err(ServiceError::new(ErrorCode::ServerBusy).with_throttle(Throttle::Conflicts));
+            }
         }
         Ok(attempt)
     }
@@ -223,20 +249,32 @@ impl<E: Engine> QueueService<E> {
     /// Begins a new pipeline, whose state contains all that was decided before.
     async fn begin_pipeline(
         &self,
-        id: &QueueId,
+        sequencer: &QueueSequencer<E::Pipeline>,
         before: Option<PendingCommits<E::Pipeline>>,
     ) -> Result<PendingCommits<E::Pipeline>, ServiceError> {
         if let Some(before) = before {
             before.drain().await;
         }
+        let (time, spread) = sequencer.before_pipeline();
+        wait(time).await;
+        let id = &sequencer.id;
         let pipeline = self.engine.begin_pipeline().await.map_err(storage_error)?;
-        let (key, row) = queues::find(&self.catalogue, &pipeline, &id.account, &id.queue).await?;
-        let incarnation = StoredQueue::incarnation_of(&row)?;
+        let (key, node) = (keyspace::queue(&id.account, &id.queue), self.clock.node());
+        // A node that is alone keeps the order.
+        let spread = if node.is_some() { spread } else { Spread::default() };
+        let waiting = node.map(|_| Arc::clone(&sequencer.waiting));
+        let messages = waiting.as_ref().map(|waiting| waiting.take_messages()).unwrap_or_default();
+        let (base, messages) = (&pipeline, &messages);
+        let read = |row: Option<Value>| async move {
+            let incarnation = StoredQueue::incarnation_of(&row.ok_or(ErrorCode::QueueNotFound)?)?;
+            Ok((incarnation, StoredStates::read(base, incarnation, node, messages).await?))
+        };
+        let (incarnation, stored) = self.catalogue.get_with(&pipeline, &key, read).await?;
         let name_reserved_for = self.options.deleted_name_reserved_for;
         let clock_skew = self.options.clock_skew;
         let queue = QueueTarget { id: id.clone(), key, incarnation, name_reserved_for, clock_skew };
         let now = self.clock.tick();
-        Ok(PendingCommits::new(PendingView::new(pipeline, queue, now).await?, now))
+        Ok(PendingCommits::new(PendingView::new(pipeline, queue, stored, (spread, waiting), now)?, now))
     }
 
     /// The catalogue row of a queue.
@@ -378,5 +416,16 @@ impl<E: Engine> QueueService<E> {
         }
         let range = keyspace::expiring_between(state.messages, state.swept, now.ticks());
         Ok(snapshot.first(&range).await.map_err(storage_error)?.is_some())
+    }
+}
+
+/// Whether a command has found fewer messages than it wanted.
+fn is_short(command: Command<'_>, reply: &Result<CommandReply, ServiceError>) -> bool {
+    match (command, reply) {
+        (
+            Command::Operation(SequencedOperation::GetMessages { count, .. }),
+            Ok(CommandReply::Reply(Reply::Messages(messages))),
+        ) => messages.len() < *count,
+        _ => false,
     }
 }

@@ -239,6 +239,22 @@ fn contents_of_blobs() {
     assert_eq!(PendingCopy::decode(&unhex(PENDING_COPY_1)), Ok(copy_1));
     let lease = WorkLease { owner: 7, until: time() };
     check(Kind::WorkLease, WORK_LEASE, lease, WorkLease::encode, |bytes| WorkLease::decode(bytes));
+    let extent = Extent { store: StoreId(9), ..EXTENT };
+    let copied = CopiedExtent { extent, sha256: [8; 32] };
+    let decode = |bytes: &Bytes| CopiedExtent::decode(bytes);
+    check(Kind::CopiedExtent, COPIED_EXTENT, copied, CopiedExtent::encode, decode);
+    let state = StorageCopy {
+        source: [8; 32],
+        run: 7,
+        commits: 1,
+        phase: StorageCopyPhase::Verify,
+        next: Bytes::from_static(b"key"),
+        rows: 3,
+        row_bytes: 4,
+        extents: 5,
+        extent_bytes: 6,
+    };
+    check(Kind::StorageCopy, STORAGE_COPY, state, StorageCopy::encode, |bytes| StorageCopy::decode(bytes));
     let extent = StoredExtent { bytes: 3, references: 4 };
     check(Kind::Extent, STORED_EXTENT, extent, StoredExtent::encode, |bytes| StoredExtent::decode(bytes));
     let small = SmallContent { references: 2, bytes: Bytes::from_static(b"Hello") };
@@ -348,6 +364,15 @@ const PENDING_COPY: &str = "02 2a00000000000000 0300000000000000 612f62 87d39731
 /// Version 1, without the end of its lease.
 const PENDING_COPY_1: &str = "01 2a00000000000000 0300000000000000 612f62";
 const WORK_LEASE: &str = "01 07000000000000000000000000000000 87d397317d7ede08";
+const COPIED_EXTENT: &str = "
+    01 0900000000000000 0100000000000000 0010000000000000 0300000000000000 2000000000000000
+    0808080808080808 0808080808080808 0808080808080808 0808080808080808
+";
+const STORAGE_COPY: &str = "
+    01 2000000000000000 0808080808080808 0808080808080808 0808080808080808 0808080808080808
+    07000000000000000000000000000000 0100000000000000 0200000000000000 0300000000000000 6b6579
+    0300000000000000 0400000000000000 0500000000000000 0600000000000000
+";
 const STORED_EXTENT: &str = "01 0300000000000000 0400000000000000";
 const SMALL_CONTENT: &str = "01 0200000000000000 48656c6c6f";
 const CONTENT_HEAD: &str =

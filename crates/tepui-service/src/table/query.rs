@@ -41,6 +41,8 @@ const MAX_STEP_BYTES: usize = 2 * 1024 * 1024;
 pub(super) struct PageQuery<'a> {
     /// What was not read yet.
     ranges: VecDeque<KeyRange>,
+    /// The first rows of the first range, if they were read before their turn.
+    ahead: Option<ScanPage>,
     step_rows: usize,
     work_per_row: usize,
     max_time: Duration,
@@ -67,12 +69,21 @@ impl<'a> PageQuery<'a> {
         };
         Self {
             ranges: plan.ranges.into_iter().filter_map(unread).filter(|_| page_size > 0).collect(),
+            ahead: None,
             step_rows: (page_size + 1).min(MAX_STEP_ROWS),
             work_per_row: ROW_COST + filter.map_or(0, Filter::comparisons),
             max_time: budget.max_time,
             coop: CoopBudget::default(),
             page: PageCutter { filter, page_size, max_bytes: budget.max_bytes, sink, cost, last: None },
         }
+    }
+
+    /// Reads the first rows, and leaves them to [`PageQuery::run`].
+    pub(super) async fn read_ahead<S: Snapshot>(&mut self, snapshot: &S) -> Result<(), ServiceError> {
+        if let Some(range) = self.ranges.front() {
+            self.ahead = Some(read_step(snapshot, range, self.step_rows).await?);
+        }
+        Ok(())
     }
 
     /// Reads the page, or what is left of it after a failure.
@@ -86,7 +97,10 @@ impl<'a> PageQuery<'a> {
 
     async fn read<S: Snapshot>(&mut self, snapshot: &S) -> Result<Option<Continuation>, ServiceError> {
         while let Some(range) = self.ranges.front() {
-            let rows = read_step(snapshot, range, self.step_rows).await?;
+            let rows = match self.ahead.take() {
+                Some(rows) => rows,
+                None => read_step(snapshot, range, self.step_rows).await?,
+            };
             for (key, value) in rows.rows {
                 if let Some(next) = self.page.take(key, &value)? {
                     return Ok(Some(next));

@@ -78,8 +78,25 @@ impl<E: Engine> TableService<E> {
     ) -> Result<Entity, ServiceError> {
         restart(|| async move {
             phase::enter(Phase::Read);
+            let table_key = tables::catalogue_key(account, table);
+            if let Some(cached) = self.catalogue.cached(&table_key)
+                && let Some(row) = &cached.row
+            {
+                // Without a transaction, and at once: over a network that is one round trip.
+                let keys = [cached.version_key(), keyspace::of(StoredTable::incarnation_of(row)?, key)];
+                let values = self.engine.get_many(&keys).await.map_err(storage_error)?;
+                if let Ok([version, stored]) = <[_; 2]>::try_from(values)
+                    && cached.is_of(version.as_ref())?
+                {
+                    within(bounds, key)?;
+                    return entity_of(key, stored);
+                }
+            }
             let transaction = self.begin().await?;
-            self.read_entity(&transaction, account, table, key, bounds).await
+            let row = self.catalogue.refresh(&transaction, &table_key).await?;
+            let table = StoredTable::incarnation_of(&row.ok_or(ErrorCode::TableNotFound)?)?;
+            within(bounds, key)?;
+            entity_of(key, transaction.get(&keyspace::of(table, key)).await.map_err(storage_error)?)
         })
         .await
     }
@@ -192,18 +209,42 @@ impl<E: Engine> TableService<E> {
     ) -> Result<EntityPage, ServiceError> {
         let budget = self.options.budget.within(time);
         phase::enter(Phase::Read);
+        let table_key = tables::catalogue_key(account, &query.table);
         let find = || async {
             let transaction = self.begin().await?;
-            let (_, table) = self.table(&transaction, account, &query.table).await?;
-            Ok((transaction, table))
+            let row = self.catalogue.refresh(&transaction, &table_key).await?;
+            Ok((transaction, StoredTable::incarnation_of(&row.ok_or(ErrorCode::TableNotFound)?)?))
         };
-        let (mut transaction, table) = restart(find).await?;
-        phase::enter(Phase::Plan);
-        let plan = plan::entities(table, query.filter.as_ref(), bounds);
-        phase::enter(Phase::Read);
-        let from = query.from.as_ref().map(|from| keyspace::continued_at(table, from));
-        let page_size = query.page_size.get();
-        let mut page = PageQuery::new(plan, query.filter.as_ref(), page_size, from, budget, sink);
+        let mut guess = self.catalogue.cached(&table_key);
+        let (mut page, mut transaction, table) = loop {
+            let guessed = guess.take().and_then(|cached| cached.row.clone().map(|row| (cached, row)));
+            let (transaction, table, cached) = match guessed {
+                Some((cached, row)) => {
+                    (self.begin().await?, StoredTable::incarnation_of(&row)?, Some(cached))
+                }
+                None => {
+                    let (transaction, table) = restart(find).await?;
+                    (transaction, table, None)
+                }
+            };
+            phase::enter(Phase::Plan);
+            let plan = plan::entities(table, query.filter.as_ref(), bounds);
+            phase::enter(Phase::Read);
+            let from = query.from.as_ref().map(|from| keyspace::continued_at(table, from));
+            let page_size = query.page_size.get();
+            let mut page = PageQuery::new(plan, query.filter.as_ref(), page_size, from, budget, &mut *sink);
+            let Some(cached) = cached else { break (page, transaction, table) };
+            // The first rows are read while the version is looked up: over a network that is one round trip.
+            let version = async { transaction.get(&cached.version_key()).await.map_err(storage_error) };
+            match tokio::join!(biased; version, page.read_ahead(&transaction)) {
+                (Ok(version), read) if cached.is_of(version.as_ref())? => match read {
+                    Err(error) if !error.is_outdated => return Err(error),
+                    _ => break (page, transaction, table),
+                },
+                (Err(error), _) if !error.is_outdated => return Err(error),
+                _ => {}
+            }
+        };
         for _ in 0..MAX_RESTARTS {
             match page.run(&transaction).await {
                 Err(error) if error.is_outdated => {}
@@ -227,12 +268,13 @@ impl<E: Engine> TableService<E> {
         key: &EntityKey,
         bounds: &KeyBounds,
     ) -> Result<Entity, ServiceError> {
-        let (_, table) = self.table(snapshot, account, table).await?;
-        within(bounds, key)?;
-        let value = snapshot.get(&keyspace::of(table, key)).await.map_err(storage_error)?;
-        let StoredEntity { timestamp, properties } =
-            StoredEntity::decode(&value.ok_or(ErrorCode::ResourceNotFound)?)?;
-        Ok(Entity { key: key.clone(), timestamp, properties })
+        let table_key = tables::catalogue_key(account, table);
+        let read = |row: Option<Value>| async move {
+            let table = StoredTable::incarnation_of(&row.ok_or(ErrorCode::TableNotFound)?)?;
+            within(bounds, key)?;
+            snapshot.get(&keyspace::of(table, key)).await.map_err(storage_error)
+        };
+        entity_of(key, self.catalogue.get_with(snapshot, &table_key, read).await?)
     }
 
     async fn change(
@@ -244,10 +286,15 @@ impl<E: Engine> TableService<E> {
         bounds: &KeyBounds,
     ) -> Result<Outcome<Written>, ServiceError> {
         metrics::check_change(table, &change.action)?;
-        let (table_key, table) = self.table(snapshot, account, table).await?;
-        within(bounds, &change.key)?;
-        let key = keyspace::of(table, &change.key);
-        let stored = snapshot.get(&key).await.map_err(storage_error)?;
+        let table_key = tables::catalogue_key(account, table);
+        let read = |row: Option<Value>| async move {
+            let table = StoredTable::incarnation_of(&row.ok_or(ErrorCode::TableNotFound)?)?;
+            within(bounds, &change.key)?;
+            let key = keyspace::of(table, &change.key);
+            let stored = snapshot.get(&key).await.map_err(storage_error)?;
+            Ok((key, stored))
+        };
+        let (key, stored) = self.catalogue.get_with(snapshot, &table_key, read).await?;
         let (write, written) = self.decide_change(key, stored, change)?;
         // The catalogue row is a guard: a deleted table cannot gain entities.
         Ok(Outcome { reply: written, guards: vec![Guard::Shared(table_key)], writes: vec![write] })
@@ -268,12 +315,18 @@ impl<E: Engine> TableService<E> {
             metrics::check_change(set.table(), &change.action)
                 .map_err(|code| ServiceError::from(code).at_change(index))?;
         }
-        let (table_key, table) =
-            self.table(snapshot, account, set.table()).await.map_err(|error| error.at_change(0))?;
+        let table_key = tables::catalogue_key(account, set.table());
+        let read = |row: Option<Value>| async move {
+            let table = row.ok_or_else(|| ServiceError::from(ErrorCode::TableNotFound).at_change(0))?;
+            let table = StoredTable::incarnation_of(&table)?;
+            let keys = set.changes().iter().map(|change| keyspace::of(table, &change.key));
+            let keys: Vec<Key> = keys.collect();
+            let stored = snapshot.get_many(&keys).await.map_err(storage_error)?;
+            Ok((keys, stored))
+        };
+        let (keys, stored) = self.catalogue.get_with(snapshot, &table_key, read).await?;
         let mut writes = Vec::with_capacity(set.changes().len());
         let mut all_written = Vec::with_capacity(set.changes().len());
-        let keys: Vec<Key> = set.changes().iter().map(|change| keyspace::of(table, &change.key)).collect();
-        let stored = snapshot.get_many(&keys).await.map_err(storage_error)?;
         for (index, ((change, key), stored)) in set.changes().iter().zip(keys).zip(stored).enumerate() {
             let decided = within(bounds, &change.key).and_then(|()| self.decide_change(key, stored, change));
             let (write, written) = decided.map_err(|error| error.at_change(index))?;
@@ -352,6 +405,13 @@ impl<E: Engine> TableService<E> {
     pub async fn health(&self) -> Result<(), StorageError> {
         self.engine.health().await
     }
+}
+
+/// The entity that is stored under a key.
+fn entity_of(key: &EntityKey, stored: Option<Value>) -> Result<Entity, ServiceError> {
+    let StoredEntity { timestamp, properties } =
+        StoredEntity::decode(&stored.ok_or(ErrorCode::ResourceNotFound)?)?;
+    Ok(Entity { key: key.clone(), timestamp, properties })
 }
 
 fn within(bounds: &KeyBounds, key: &EntityKey) -> Result<(), ServiceError> {

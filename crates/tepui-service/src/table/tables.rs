@@ -2,7 +2,7 @@
 
 use super::plan;
 use crate::MAX_PAGE_TIME;
-use crate::catalogue::{CatalogueCache, next_incarnation};
+use crate::catalogue::{CatalogueCache, incarnation_after};
 use crate::coop::{CoopBudget, ROW_COST};
 use crate::keyspace;
 use crate::record::{self, StoredTable};
@@ -14,7 +14,7 @@ use tepui_model::table::{
     TablePage, ValueRef,
 };
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_storage::{ScanLimit, Snapshot, Write};
+use tepui_storage::{Key, ScanLimit, Snapshot, Value, Write};
 
 /// The catalogue row of a table, and its key.
 pub(super) async fn find<S: Snapshot>(
@@ -22,13 +22,18 @@ pub(super) async fn find<S: Snapshot>(
     snapshot: &S,
     account: &str,
     table: &str,
-) -> Result<Option<(tepui_storage::Key, tepui_storage::Value)>, ServiceError> {
+) -> Result<Option<(Key, Value)>, ServiceError> {
+    let key = catalogue_key(account, table);
+    let value = catalogue.get(snapshot, &key).await?;
+    Ok(value.map(|value| (key, value)))
+}
+
+/// The key of the catalogue row of a table.
+pub(super) fn catalogue_key(account: &str, table: &str) -> Key {
     // The old names of metrics tables stand for the new ones.
     let metrics = MetricsTableName::find(table).and_then(|found| found.table);
     let name = metrics.map_or(table, |metrics| metrics.name());
-    let key = keyspace::table(account, &name.to_ascii_lowercase());
-    let value = catalogue.get(snapshot, &key).await?;
-    Ok(value.map(|value| (key, value)))
+    keyspace::table(account, &name.to_ascii_lowercase())
 }
 
 pub(super) async fn create<S: Snapshot>(
@@ -38,19 +43,20 @@ pub(super) async fn create<S: Snapshot>(
     now: Timestamp,
 ) -> Result<Outcome<Reply>, ServiceError> {
     let lower = name.as_str().to_ascii_lowercase();
-    let key = keyspace::table(account, &lower);
-    if snapshot.get(&key).await.map_err(storage_error)?.is_some() {
+    let (key, reserved) = (keyspace::table(account, &lower), keyspace::reserved_name(account, &lower));
+    let keys = [key.clone(), reserved.clone(), keyspace::incarnation_counter()];
+    let mut stored = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
+    if stored.next().flatten().is_some() {
         return Err(ErrorCode::TableAlreadyExists.into());
     }
-    let mut writes = Vec::with_capacity(3);
-    let reserved = keyspace::reserved_name(account, &lower);
-    if let Some(until) = snapshot.get(&reserved).await.map_err(storage_error)? {
+    let mut writes = Vec::with_capacity(4);
+    if let Some(until) = stored.next().flatten() {
         if now.ticks() < record::decode_number(&until)? {
             return Err(ErrorCode::TableBeingDeleted.into());
         }
         writes.push(Write::Delete(reserved));
     }
-    let (incarnation, numbered) = next_incarnation(snapshot).await?;
+    let (incarnation, numbered) = incarnation_after(stored.next().flatten().as_ref())?;
     let table = StoredTable { incarnation, name: name.as_str().to_owned(), created: now, acl: Vec::new() };
     writes.push(numbered);
     writes.push(Write::Put(key, table.encode()));

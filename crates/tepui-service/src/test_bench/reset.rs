@@ -126,6 +126,7 @@ async fn drop_rows<S: Snapshot>(
         let gc_record = keyspace::dropped(state.messages);
         writes.push(Write::Put(gc_record, record::encode_number(state.messages.0)));
         writes.push(Write::Delete(keyspace::queue_state(queue)));
+        writes.push(Write::Put(keyspace::dropped(queue), record::encode_number(queue.0)));
         counts.queues += 1;
     }
     Ok(writes)

@@ -38,8 +38,10 @@ impl From<RewindError> for ServiceError {
 pub(super) fn decide(key: &Key, now: Option<&Value>, then: Option<&Value>) -> Result<Rewound, RewindError> {
     let exactly = |value: Option<&Value>| Rewound { value: value.cloned(), also: None };
     Ok(match key.first().copied().unwrap_or_default() {
-        // No number is used twice; a lease is of those who work now.
-        space::COUNTER | space::WORK_LEASE => exactly(now.or(then)),
+        // No number is used twice; a lease is of those who work now; what was swept stays so.
+        space::COUNTER | space::WORK_LEASE | space::NODE | space::VOLUME | space::INSTALLATION => {
+            exactly(now.or(then))
+        }
         // What is cached is valid as long as the version is the same.
         space::CATALOGUE_VERSION => {
             let version = now.map_or(Ok(0), |row| record::decode_number(row))?;
@@ -86,7 +88,7 @@ mod tests {
         let gc_record = keyspace::free_extent(extent);
         let freed = Some(Write::Put(gc_record.clone(), record::encode_number(500)));
         let kept = Some(Write::Delete(gc_record.clone()));
-        let version = Key::copy_from_slice(&keyspace::catalogue_version(7));
+        let version = Key::from_static(keyspace::catalogue_version(7));
         let table = keyspace::table("account", "table");
         for (case, key, now, then, value, also) in [
             ("a row", table.clone(), number(2), number(1), number(1), None),

@@ -1,15 +1,20 @@
-//! Extents in memory that remember what was freed.
+//! Extents in memory that remember what was freed. Where two nodes share them, a sweep ends their volume, as if the node that
+//! wrote it were dead.
 
+use crate::store::Course;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tepui_storage::{Extent, ExtentWriter, Extents, StorageError, StoreId};
 
 #[derive(Default, Clone)]
 pub(crate) struct PlainExtents {
-    stored: Arc<Mutex<BTreeMap<u64, Bytes>>>,
+    /// By their offsets, with their volumes.
+    stored: Arc<Mutex<BTreeMap<u64, (u64, Bytes)>>>,
     written: Arc<Mutex<u64>>,
+    swept: Arc<AtomicU64>,
 }
 
 pub(crate) struct PlainWriter {
@@ -22,6 +27,15 @@ impl PlainExtents {
     pub(crate) fn count(&self) -> usize {
         self.stored.lock().unwrap().len()
     }
+
+    fn number() -> StoreId {
+        if Course::current() == Course::TwoNodes { StoreId(7) } else { StoreId::LOCAL }
+    }
+
+    /// The one that is written to.
+    fn volume(&self) -> u64 {
+        1 + self.swept.load(Ordering::SeqCst)
+    }
 }
 
 impl Extents for PlainExtents {
@@ -33,7 +47,7 @@ impl Extents for PlainExtents {
     }
 
     fn store(&self) -> StoreId {
-        StoreId::LOCAL
+        Self::number()
     }
 
     fn unpin(&self, _: Extent) {}
@@ -48,7 +62,7 @@ impl Extents for PlainExtents {
 
     async fn read(&self, extent: Extent, range: Range<u64>) -> Result<Vec<Bytes>, StorageError> {
         let stored = self.stored.lock().unwrap();
-        let bytes = stored.get(&extent.offset).ok_or(StorageError::corrupt("freed"))?;
+        let (_, bytes) = stored.get(&extent.offset).ok_or(StorageError::corrupt("freed"))?;
         Ok(vec![bytes.slice(range.start as usize..range.end as usize)])
     }
 
@@ -59,11 +73,15 @@ impl Extents for PlainExtents {
     }
 
     async fn sweepable_volumes(&self) -> Result<Vec<u64>, StorageError> {
-        Ok(vec![1])
+        Ok(vec![self.volume()])
     }
 
-    async fn sweep(&self, _volume: u64, kept: Vec<Extent>) -> Result<(), StorageError> {
-        self.stored.lock().unwrap().retain(|offset, _| kept.iter().any(|extent| extent.offset == *offset));
+    async fn sweep(&self, volume: u64, kept: Vec<Extent>) -> Result<(), StorageError> {
+        let is_kept = |offset: u64| kept.iter().any(|extent| extent.offset == offset);
+        self.stored.lock().unwrap().retain(|offset, (of, _)| *of != volume || is_kept(*offset));
+        if self.store() != StoreId::LOCAL && volume == self.volume() {
+            self.swept.fetch_add(1, Ordering::SeqCst);
+        }
         Ok(())
     }
 }
@@ -79,7 +97,8 @@ impl ExtentWriter for PlainWriter {
         let mut written = self.extents.written.lock().unwrap();
         let offset = *written;
         *written += bytes.max(1);
-        self.extents.stored.lock().unwrap().insert(offset, self.bytes.into());
-        Ok(Extent { store: StoreId::LOCAL, volume: 1, offset, bytes })
+        let volume = self.extents.volume();
+        self.extents.stored.lock().unwrap().insert(offset, (volume, self.bytes.into()));
+        Ok(Extent { store: PlainExtents::number(), volume, offset, bytes })
     }
 }

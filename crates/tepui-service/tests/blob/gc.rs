@@ -100,7 +100,9 @@ async fn notes_about_blocks_go_when_the_blocks_have_gone() {
         }
         let everything = KeyRange { start: Key::from_static(&[0]), end: Key::from_static(&[255]) };
         let limit = ScanLimit { max_rows: 1000, max_bytes: 1 << 20 };
-        engine.inner().begin().await.unwrap().scan(&everything, limit).await.unwrap().rows.len()
+        let page = engine.inner().begin().await.unwrap().scan(&everything, limit).await.unwrap();
+        // Those of volumes come and go as they are needed.
+        page.rows.iter().filter(|(key, _)| key[0] != 0x47).count()
     };
     bench.put("a", b"x").await;
     let without_blocks = rows().await;

@@ -23,6 +23,7 @@ mod pages;
 #[path = "../shared/possible.rs"]
 mod possible;
 mod puts;
+mod shared_volumes;
 #[path = "../shared/store.rs"]
 mod store;
 mod two_nodes;
@@ -34,7 +35,7 @@ use extents::PlainExtents;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::{Course, Nodes, repeat, repeat_until_done};
+use store::{Course, FaultyEngine, Nodes, repeat, repeat_until_done};
 use tepui_digest::{Checksum as _, crc64_of_zeros};
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::*;
@@ -45,13 +46,13 @@ use tepui_service::blob::{
     BlobOptions, BlobService, BytesOrHole, Caller, CopyUnderWay, Interrupted, Uploaded,
 };
 use tepui_storage::{Engine, Extents, MemoryEngine};
-use tepui_storage_faulty::{FaultyEngine, FaultyExtents};
+use tepui_storage_faulty::FaultyExtents;
 use yields::yields_during;
 
 const ACCOUNT: &str = "account";
 const CONTAINER: &str = "pictures";
-/// Too long to be kept with what is known of the blob.
-const LARGE: usize = 20_000;
+/// Too long to be kept with what is known of the blob, whatever the store.
+const LARGE: usize = 70_000;
 
 /// When the clocks of the tests begin.
 fn clock_start() -> Timestamp {
@@ -66,6 +67,11 @@ fn all_of_it_on_a_faulty_store() {
 #[test]
 fn all_of_it_with_two_nodes_on_a_faulty_store() {
     Course::TwoNodes.run();
+}
+
+#[test]
+fn all_of_it_with_two_nodes_on_postgresql() {
+    Course::Postgres.run();
 }
 
 fn container() -> ContainerName {
@@ -106,8 +112,7 @@ impl Bench {
 
     /// For tests with many clients at once.
     async fn for_many() -> Self {
-        let (engine, extents) =
-            (store::for_many(MemoryEngine::new()), store::extents(PlainExtents::default()));
+        let (engine, extents) = (store::for_many(store::tested()), store::extents(PlainExtents::default()));
         let (options, clock) = (BlobOptions::default(), ManualClock::at(clock_start()));
         let bench = Self::of_nodes(engine, extents, options, clock, store::nodes());
         bench.create().await.unwrap();

@@ -273,7 +273,7 @@ impl<E: Engine + Settle> World<E> {
 
 #[tokio::test]
 async fn random_operations() {
-    check(|_| store::with_open_outcomes(MemoryEngine::new())).await;
+    check(|_| store::with_open_outcomes(store::tested())).await;
 }
 
 #[tokio::test]

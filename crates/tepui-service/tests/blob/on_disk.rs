@@ -82,7 +82,11 @@ async fn bytes_that_nobody_kept_are_found_after_a_restart() {
     assert!(bench.service().execute_upload(Caller::owner(ACCOUNT), &refused, uploaded).await.is_err());
     drop(bench);
     if Course::current() == Course::Memory {
-        assert_eq!(open_extents().unsealed_volumes(), [], "what was kept and what was discarded is settled");
+        assert_eq!(
+            open_extents().unsealed_volumes(),
+            [0u64; 0],
+            "what was kept and what was discarded is settled"
+        );
     }
 
     let bench = open(path);

@@ -184,7 +184,8 @@ async fn containers_dropped_on_one_node_take_no_blobs_on_the_other() {
 #[tokio::test]
 async fn both_nodes_collect_garbage_while_both_write() {
     for seed in 0..10 {
-        let nodes = nodes(FaultyEngine::in_memory(Faults::new(store::CROWDED, seed)));
+        let nodes =
+            nodes(FaultyEngine::new(store::TestedEngine::in_memory(), Faults::new(store::CROWDED, seed)));
         let [first, second] = &nodes;
         first.create().await.unwrap();
         let is_done = std::cell::Cell::new(0);

@@ -60,7 +60,7 @@ async fn crowd<E: Engine>(engine: E, each: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_memory() {
-    crowd(store::for_many(MemoryEngine::new()), 200).await;
+    crowd(store::for_many(store::tested()), 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

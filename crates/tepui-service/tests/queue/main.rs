@@ -21,7 +21,7 @@ mod yields;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Course, Nodes, repeat, repeat_until_done};
+use store::{Course, FaultyEngine, Nodes, repeat, repeat_until_done};
 use tepui_model::metadata::Metadata;
 use tepui_model::queue::{
     Call, Claimed, MessageId, Operation, Peeked, PopReceipt, QueueName, Reply, SequencedOperation,
@@ -29,8 +29,7 @@ use tepui_model::queue::{
 use tepui_model::time::ManualClock;
 use tepui_model::{Clock, ErrorCode, ServiceError, Timestamp};
 use tepui_service::{GarbageCollector, QueueOptions, QueueService, StoreAccess, WorkLeases};
-use tepui_storage::{Engine, MemoryEngine};
-use tepui_storage_faulty::FaultyEngine;
+use tepui_storage::Engine;
 
 const ACCOUNT: &str = "account";
 const QUEUE: &str = "jobs";
@@ -52,6 +51,11 @@ fn all_of_it_on_a_faulty_store() {
 #[test]
 fn all_of_it_with_two_nodes_on_a_faulty_store() {
     Course::TwoNodes.run();
+}
+
+#[test]
+fn all_of_it_with_two_nodes_on_postgresql() {
+    Course::Postgres.run();
 }
 
 fn name() -> QueueName {

@@ -297,17 +297,17 @@ async fn check<E: Engine>(engine: E, steps: &[Step]) {
 
 fn run<E: Engine>(engine: E, steps: &[Step]) {
     tokio::runtime::Builder::new_current_thread()
-        .enable_time()
+        .enable_all()
         .build()
         .unwrap()
         .block_on(check(engine, steps));
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: store::cases(200), ..ProptestConfig::default() })]
     #[test]
     fn in_memory(steps in steps()) {
-        run(store::with_open_outcomes(MemoryEngine::new()), &steps);
+        run(store::with_open_outcomes(store::tested()), &steps);
     }
 }
 

@@ -109,7 +109,7 @@ async fn each_message_is_handed_out_once_within_its_time() {
 async fn what_one_node_acknowledged_shows_on_a_busy_one() {
     let rates = Rates { pause: 2, ..store::CROWDED };
     for round in 0..200 {
-        let engine = FaultyEngine::in_memory(Faults::new(rates, round));
+        let engine = FaultyEngine::new(store::TestedEngine::in_memory(), Faults::new(rates, round));
         let [first, second] = [1, 2].map(|number| {
             let clock = ManualClock::at(clock_start()).of_node(NodeNumber::new(number).unwrap());
             Bench::of_nodes(engine.clone(), QueueOptions::default(), clock, 1)

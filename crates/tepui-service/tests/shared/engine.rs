@@ -185,7 +185,7 @@ impl<T: CommitPipeline> CommitPipeline for Controlled<T> {
         }
     }
 
-    fn is_poisoned(&self) -> bool {
-        self.inner.is_poisoned()
+    fn is_ended(&self) -> bool {
+        self.inner.is_ended()
     }
 }

@@ -1,14 +1,21 @@
 //! The store that the tests run on. By default it is memory and one node. Each suite runs once more on an engine that waits,
-//! conflicts and leaves outcomes open at random, with one node and with two.
+//! conflicts and leaves outcomes open at random, with one node and with two, and once more with two nodes on PostgreSQL.
 
 #![allow(dead_code, reason = "not every suite needs all of it")]
+
+#[path = "tested.rs"]
+mod tested;
 
 use crate::engine::TestEngine;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tepui_model::{ErrorCode, ServiceError};
-use tepui_storage::{Engine, Extents, MemoryEngine};
-use tepui_storage_faulty::{AT_RANDOM, Faults, FaultyEngine, FaultyExtents, Rates};
+use tepui_storage::{Engine, Extents};
+use tepui_storage_faulty::{AT_RANDOM, Faults, FaultyExtents, Rates};
+pub(crate) use tested::TestedEngine;
+
+/// An engine that fails at random, if this is such a run.
+pub(crate) type FaultyEngine<E = TestedEngine> = tepui_storage_faulty::FaultyEngine<E>;
 
 /// Says on what the tests of a suite run: see [`Course`].
 const VARIABLE: &str = "TEPUI_TEST_STORE";
@@ -21,6 +28,8 @@ pub(crate) enum Course {
     Faulty,
     /// Two nodes on a faulty store. Requests go to them in turn.
     TwoNodes,
+    /// Two nodes on a PostgreSQL server that the tests start. Requests go to them in turn.
+    Postgres,
 }
 
 impl Course {
@@ -29,12 +38,13 @@ impl Course {
             Self::Memory => "memory",
             Self::Faulty => "faulty",
             Self::TwoNodes => "two-nodes",
+            Self::Postgres => "postgres",
         }
     }
 
     pub(crate) fn current() -> Self {
         let given = std::env::var(VARIABLE).unwrap_or_default();
-        let all = [Self::Faulty, Self::TwoNodes];
+        let all = [Self::Faulty, Self::TwoNodes, Self::Postgres];
         all.into_iter().find(|course| course.name() == given).unwrap_or(Self::Memory)
     }
 
@@ -43,20 +53,52 @@ impl Course {
         if Self::current() != Self::Memory {
             return; // This is such a run.
         }
+        if self == Self::Postgres && tepui_postgres_testing::is_skipped() {
+            return;
+        }
         let suite = std::env::current_exe().expect("a test knows where it is");
         let mut command = Command::new(suite);
         // They bring an engine of their own that does what they are about, or take long anyway.
         let skipped = ["sequencer::", "forgets", "all_of_it", "as_many_blocks"];
         command.args(skipped.iter().flat_map(|name| ["--skip", name]));
+        if self == Self::Postgres {
+            command.args(ON_PAUSED_CLOCKS.iter().flat_map(|name| ["--skip", name]));
+        }
         let run = command.env(VARIABLE, self.name()).output().expect("the suite can be started");
         let told = String::from_utf8_lossy(&run.stdout);
         assert!(run.status.success(), "on {self:?} ({VARIABLE}={}):\n{told}", self.name());
     }
 }
 
+/// Tests on a clock that goes on when nothing happens in this process: every answer of a server would be too late.
+const ON_PAUSED_CLOCKS: [&str; 6] = [
+    "everything_counts_once",
+    "more_blobs_than_a_page_and_logs_on_their_own",
+    "a_copy_goes_on_while_another_node_cleans_up",
+    "the_copy_of_a_dead_node_fails_after_its_lease",
+    "a_copy_is_aborted_on_another_node",
+    "nothing_is_left_of_what_was_dropped",
+];
+
 /// How many nodes there are.
 pub(crate) fn nodes() -> usize {
-    if Course::current() == Course::TwoNodes { 2 } else { 1 }
+    match Course::current() {
+        Course::TwoNodes | Course::Postgres => 2,
+        Course::Memory | Course::Faulty => 1,
+    }
+}
+
+/// How many random histories there are, of so many in memory.
+pub(crate) fn cases(in_memory: u32) -> u32 {
+    if Course::current() == Course::Postgres { in_memory.div_ceil(10) } else { in_memory }
+}
+
+/// An empty store without faults.
+pub(crate) fn tested() -> TestedEngine {
+    match Course::current() {
+        Course::Postgres => TestedEngine::in_postgresql(),
+        Course::Memory | Course::Faulty | Course::TwoNodes => TestedEngine::in_memory(),
+    }
 }
 
 /// What goes wrong for tests that expect one answer, and ask again until they get it: see [`Repeated`]. No commit happens later:
@@ -71,7 +113,7 @@ pub(crate) const CROWDED: Rates = Rates { unknown_kept: 0, ..REPEATED };
 const OPEN: Rates = Rates { unknown_kept: 24, unknown_lost: 24, unknown_late: 12, ..Rates::ALL };
 
 pub(crate) fn engine() -> FaultyEngine {
-    on(MemoryEngine::new())
+    on(tested())
 }
 
 pub(crate) fn on<E: Engine>(engine: E) -> FaultyEngine<E> {
@@ -174,7 +216,7 @@ where
 
 fn faults(rates: Rates) -> Faults {
     match Course::current() {
-        Course::Memory => Faults::new(Rates::NONE, 0),
+        Course::Memory | Course::Postgres => Faults::new(Rates::NONE, 0),
         Course::Faulty | Course::TwoNodes => Faults::from_environment(rates),
     }
 }

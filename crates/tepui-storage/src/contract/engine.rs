@@ -29,6 +29,22 @@ pub trait Subject {
     fn fails_at_random(&self) -> bool {
         false
     }
+
+    /// What the engine makes use of that the contract allows.
+    fn liberties(&self) -> Liberties {
+        Liberties::default()
+    }
+}
+
+/// What the contract allows, and only some engines do. The others are held to more.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Liberties {
+    /// A transaction shows the state of its first read, and not that of its beginning.
+    pub begins_with_the_first_read: bool,
+    /// A pipeline ends when what was submitted together is committed.
+    pub ends_pipelines: bool,
+    /// A key that was changed and changed back counts as unchanged.
+    pub forgets_what_was_changed_back: bool,
 }
 
 /// A page without limits that matter.
@@ -36,7 +52,8 @@ const ALL: ScanLimit = ScanLimit { max_rows: usize::MAX, max_bytes: usize::MAX }
 
 /// Every case of the contract, one after the other on one engine.
 pub async fn check<S: Subject>(subject: &mut S) {
-    let (engine, may_fail) = (subject.engine(), subject.fails_at_random());
+    let engine = subject.engine();
+    let (may_fail, ends_pipelines) = (subject.fails_at_random(), subject.liberties().ends_pipelines);
     macro_rules! conclude_all {
         ($($case:path),* $(,)?) => {
             $(conclude(engine, may_fail, stringify!($case), $case).await;)*
@@ -50,9 +67,6 @@ pub async fn check<S: Subject>(subject: &mut S) {
         the_last_write_of_a_key_wins,
         a_deleted_key_conflicts_and_can_return,
         a_commit_of_nothing_checks_its_guards,
-        pipelines::commits_of_a_pipeline_depend_on_each_other,
-        pipelines::a_pipeline_reads_the_state_that_it_began_with,
-        pipelines::a_poisoned_pipeline_leaves_a_prefix,
         many_keys_are_read_at_once,
         both_kinds_of_guards_are_kept,
         scans_are_ordered_and_cut_by_rows,
@@ -64,6 +78,19 @@ pub async fn check<S: Subject>(subject: &mut S) {
         one_of_many_rivals_wins_each_round,
         a_healthy_engine_says_so,
     ];
+    if ends_pipelines {
+        conclude_all![
+            pipelines::commits_before_the_end_of_a_pipeline_depend_on_each_other,
+            pipelines::a_pipeline_reads_the_state_that_it_began_with_until_it_ends,
+            pipelines::an_ended_pipeline_leaves_a_prefix,
+        ];
+    } else {
+        conclude_all![
+            pipelines::commits_of_a_pipeline_depend_on_each_other,
+            pipelines::a_pipeline_reads_the_state_that_it_began_with,
+            pipelines::a_poisoned_pipeline_leaves_a_prefix,
+        ];
+    }
     what_was_committed_is_there_after_reopening(subject).await;
 }
 

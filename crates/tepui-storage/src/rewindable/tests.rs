@@ -138,10 +138,10 @@ async fn what_began_before_a_rewind_commits_nothing_after_it() {
     let transaction = engine.begin().await.unwrap();
     let pipeline = engine.begin_pipeline().await.unwrap();
     commit(&engine, vec![put(1, 1)]).await;
-    assert!(!pipeline.is_poisoned());
+    assert!(!pipeline.is_ended());
     rewind(&engine, "base").await;
     assert_eq!(transaction.commit(vec![put(2, 2)].into()).await, Err(CommitError::Conflict));
-    assert!(pipeline.is_poisoned());
+    assert!(pipeline.is_ended());
     assert_eq!(pipeline.submit(vec![put(3, 3)].into()).await, Err(CommitError::Conflict));
     assert_eq!(rows(&engine).await, Model::new());
 }
@@ -154,7 +154,7 @@ async fn a_pipeline_that_was_refused_once_stays_so() {
     assert_eq!(pipeline.submit(vec![put(1, 1)].into()).await, Err(CommitError::Conflict));
     drop(alone);
     assert_eq!(pipeline.submit(vec![put(2, 2)].into()).await, Err(CommitError::Conflict));
-    assert!(pipeline.is_poisoned());
+    assert!(pipeline.is_ended());
     assert_eq!(rows(&engine).await, Model::new());
 }
 

@@ -18,6 +18,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+#[allow(dead_code, reason = "some suites need a runtime before their subject")]
 pub(crate) fn run<S: Subject>(mut subject: S, steps: &[Step]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime can be built").block_on(follow(&mut subject, steps));

@@ -117,7 +117,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         match source.place {
             SourcePlace::Here(_) => {
                 let opened = self.service.open_source(caller, source, range);
-                authorized.in_time(pin!(opened)).await.map(Source::Here)
+                authorized.in_time(pin!(opened)).await.map(|download| Source::Here(Box::new(download)))
             }
             SourcePlace::Elsewhere | SourcePlace::Fetched(_) => {
                 let opened = self.remote.open(source, range, authorized.head.headers);
@@ -129,7 +129,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
 
 /// Bytes that are fetched.
 enum Source<E, X: Extents> {
-    Here(Download<E, X>),
+    Here(Box<Download<E, X>>),
     Elsewhere(Box<Fetched>),
 }
 

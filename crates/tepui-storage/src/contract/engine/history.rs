@@ -51,7 +51,18 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
         let transaction = begin(subject.engine(), is_reliable).await;
         let fresh = KeptTransaction { transaction, rows: model.clone(), commits, is_fresh: is_reliable };
         match step {
-            Step::Keep => kept.push(KeptTransaction { is_fresh: false, ..fresh }),
+            Step::Keep => {
+                // Others write before it reads the next time.
+                let read = match subject.liberties().begins_with_the_first_read {
+                    true => fresh.transaction.get(&model_key(0)).await.map(drop),
+                    false => Ok(()),
+                };
+                assert!(
+                    read.is_ok() || (is_not_read(&read) && !is_reliable),
+                    "step {index}: {step:?}: {read:?}"
+                );
+                kept.push(KeptTransaction { is_fresh: false, ..fresh });
+            }
             Step::Release(which) if !kept.is_empty() => drop(kept.swap_remove(which % kept.len())),
             Step::Release(_) => {}
             Step::Reopen => {
@@ -102,6 +113,8 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
                 let outdated = commit
                     .checked_keys()
                     .any(|key| changed.get(key).is_some_and(|commit| *commit > base.commits));
+                let is_back = subject.liberties().forgets_what_was_changed_back
+                    && commit.checked_keys().all(|key| base.rows.get(key) == model.get(key));
                 let result = base.transaction.commit(commit).await;
                 match result {
                     Err(CommitError::Conflict) if outdated || !base.is_fresh => {}
@@ -116,7 +129,7 @@ pub async fn follow<S: Subject>(subject: &mut S, steps: &[Step]) {
                             model = applied(&model, &writes);
                         }
                     }
-                    Ok(()) if !outdated => {
+                    Ok(()) if !outdated || is_back => {
                         commits += 1;
                         for write in writes {
                             changed.insert(write.key().clone(), commits);

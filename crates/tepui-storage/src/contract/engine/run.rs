@@ -100,12 +100,18 @@ impl<E: Engine> Run<'_, E> {
         }
     }
 
+    /// A transaction that sees the state of now: that it has read something settles it.
     pub(super) async fn begin(&self) -> Verdict<E::Transaction> {
-        self.done(self.engine.begin().await)
+        let transaction = self.done(self.engine.begin().await)?;
+        self.done(transaction.get(self.prefix.as_bytes()).await)?;
+        Ok(transaction)
     }
 
+    /// The same with a pipeline.
     pub(super) async fn pipeline(&self) -> Verdict<E::Pipeline> {
-        self.done(self.engine.begin_pipeline().await)
+        let pipeline = self.done(self.engine.begin_pipeline().await)?;
+        self.done(pipeline.get(self.prefix.as_bytes()).await)?;
+        Ok(pipeline)
     }
 
     pub(super) async fn get<S: Snapshot>(&self, snapshot: &S, name: &str) -> Verdict<Option<Value>> {

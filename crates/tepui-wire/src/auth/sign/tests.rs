@@ -66,7 +66,7 @@ proptest! {
         other in "[a-z]{1,5}",
     ) {
         // A line feed in a parameter is refused, whatever its signature.
-        prop_assume!(!query.contains("%0a"));
+        prop_assume!(!query.to_ascii_lowercase().contains("%0a"));
         let scheme = if lite { Scheme::SharedKeyLite } else { Scheme::SharedKey };
         let text = format!("PUT {path}?{query}\n{headers}x-ms-date: {DATE}");
         let sent = Sent::parse(&text);

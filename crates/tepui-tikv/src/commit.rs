@@ -1,0 +1,201 @@
+//! Commits: optimistic ones, and those that take their locks first.
+//!
+//! A write of a row that has copies writes all of them, and every commit that guards the row locks one. If there are many of
+//! these, one of them always comes in between, and the write would conflict for ever. So it is done in a pessimistic
+//! transaction: it locks a few copies at a time, and commits that come to these have to wait. It takes more round trips, but
+//! such rows are seldom written.
+
+use crate::connection::{UnderWay, locking_options, no_answer, read_options};
+use crate::engine::Store;
+use crate::keys;
+use crate::outcome::{commit_error, is_conflict, unavailable};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tepui_storage::{Commit, CommitError, Guard, StorageError, Write};
+use tikv_client::transaction::Mutation;
+use tikv_client::{Timestamp, Transaction, TransactionClient};
+
+/// How long a commit goes on after its caller has been told that nobody knows.
+const LAST_DEADLINE: Duration = Duration::from_secs(60);
+/// How long a transaction that has conflicted tries to remove its locks. Others remove them otherwise, after some seconds.
+const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(2);
+/// What the client waits for in a commit: that the keys are written, a timestamp, and that the first key is committed.
+const COMMIT_ROUND_TRIPS: u64 = 3;
+/// How many keys are locked at once, in two round trips, if not all of them can be. It fails if a single one of them is locked
+/// by somebody else at that moment, so they are few.
+const LOCKS_AT_ONCE: usize = 16;
+/// How long it is tried to lock all of them at once: the client goes on for as long as it meets others that end.
+const ALL_LOCKS_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// The state that a transaction has read.
+pub(crate) struct ReadState {
+    pub(crate) client: TransactionClient,
+    /// `None` if it has read nothing.
+    pub(crate) timestamp: Option<Timestamp>,
+}
+
+pub(crate) async fn commit_now(
+    store: Arc<Store>,
+    read: ReadState,
+    mut transaction: Transaction,
+    commit: Commit,
+) -> Result<(), CommitError> {
+    let _under_way = UnderWay::enter(&store.connection);
+    let writes_copies =
+        commit.writes().iter().any(|write| keys::is_within(&store.shared_ranges, write.key()));
+    let outcome = match writes_copies {
+        true => commit_locked(&store, &read, &commit).await,
+        false => commit_optimistic(&store, &mut transaction, &commit).await,
+    };
+    if matches!(outcome, Err(CommitError::Unknown(_))) {
+        store.connection.note_failure();
+    }
+    outcome
+}
+
+async fn commit_optimistic(
+    store: &Store,
+    transaction: &mut Transaction,
+    commit: &Commit,
+) -> Result<(), CommitError> {
+    // Writes are first: the first key decides whether the transaction is committed, and it should be one that leaves something
+    // behind. Nothing is sent yet.
+    let prepared = async {
+        transaction.batch_mutate(mutations(store, commit)).await?;
+        transaction.lock_keys(guards(store, commit)).await
+    };
+    prepared.await.map_err(|error| unavailable(&error))?;
+    let outcome = finish(store, transaction).await;
+    if outcome == Err(CommitError::Conflict) {
+        store.choice.jump();
+        rollback(store, transaction).await;
+    }
+    outcome
+}
+
+async fn finish(store: &Store, transaction: &mut Transaction) -> Result<(), CommitError> {
+    store.connection.stats().round_trips.add(COMMIT_ROUND_TRIPS);
+    match tokio::time::timeout(LAST_DEADLINE, transaction.commit()).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(commit_error(&error)),
+        Err(_) => Err(CommitError::Unknown(no_answer(LAST_DEADLINE).to_string())),
+    }
+}
+
+/// Removes the locks that are left: whoever tries again would have to wait for them.
+async fn rollback(store: &Store, transaction: &mut Transaction) {
+    store.connection.stats().round_trips.add(1);
+    let _ = tokio::time::timeout(ROLLBACK_TIMEOUT, transaction.rollback()).await;
+}
+
+/// The writes of a commit, with those of copies.
+fn mutations(store: &Store, commit: &Commit) -> Vec<Mutation> {
+    let mut mutations = Vec::with_capacity(commit.writes().len());
+    for write in commit.writes() {
+        let row = store.keys.row(write.key());
+        match write {
+            Write::Put(_, value) => mutations.push(Mutation::Put(row.into(), keys::encode_value(value))),
+            Write::Delete(_) => mutations.push(Mutation::Delete(row.into())),
+        }
+        if !keys::is_within(&store.shared_ranges, write.key()) {
+            continue;
+        }
+        mutations.extend((0..store.choice.copies()).map(|number| {
+            let copy = store.keys.copy(write.key(), number).into();
+            match write {
+                Write::Put(..) => Mutation::Put(copy, keys::encode_value(&[])),
+                Write::Delete(_) => Mutation::Delete(copy),
+            }
+        }));
+    }
+    mutations
+}
+
+/// What is locked for the guards of a commit. Keys that are written are not locked by this.
+fn guards(store: &Store, commit: &Commit) -> Vec<Vec<u8>> {
+    let lock = |guard: &Guard| match guard {
+        Guard::Shared(key) if keys::is_within(&store.shared_ranges, key) => {
+            store.keys.copy(key, store.choice.next())
+        }
+        Guard::Shared(key) | Guard::Unchanged(key) => store.keys.row(key),
+    };
+    commit.guards().iter().map(lock).collect()
+}
+
+/// Commits in a pessimistic transaction. Nothing changes any more once all is locked, and what has changed since the
+/// transaction has read is then found by comparing.
+async fn commit_locked(store: &Store, read: &ReadState, commit: &Commit) -> Result<(), CommitError> {
+    let connection = &store.connection;
+    let begun = read.client.begin_with_options(locking_options());
+    let mut transaction = connection.call(connection.timeout(), begun).await?;
+    let outcome = lock_and_commit(store, read, &mut transaction, commit).await;
+    if matches!(outcome, Err(CommitError::Conflict | CommitError::Storage(_))) {
+        rollback(store, &mut transaction).await;
+    }
+    outcome
+}
+
+async fn lock_and_commit(
+    store: &Store,
+    read: &ReadState,
+    transaction: &mut Transaction,
+    commit: &Commit,
+) -> Result<(), CommitError> {
+    let mutations = mutations(store, commit);
+    let mut locked = guards(store, commit);
+    locked.extend(mutations.iter().map(|mutation| Vec::from(mutation.key().clone())));
+    // All in the same order, so that nobody waits for each other.
+    locked.sort_unstable();
+    locked.dedup();
+    // Before the caller gives up, who would not know what became of it.
+    let deadline = Instant::now() + store.connection.timeout() / 2;
+    let all = lock(store, transaction, &locked, deadline);
+    let is_locked = tokio::time::timeout(ALL_LOCKS_TIMEOUT, all).await;
+    if !is_locked.unwrap_or(Ok(false))? {
+        for keys in locked.chunks(LOCKS_AT_ONCE) {
+            while !lock(store, transaction, keys, deadline).await? {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    if has_changed(store, read, commit).await? {
+        return Err(CommitError::Conflict);
+    }
+    // They are locked already, so that it takes no time but the round trips.
+    let add = store.connection.call(store.connection.timeout(), transaction.batch_mutate(mutations));
+    add.await?;
+    finish(store, transaction).await
+}
+
+/// Locks some keys. `false` if another transaction was at one of them: it is done in a moment.
+async fn lock(
+    store: &Store,
+    transaction: &mut Transaction,
+    keys: &[Vec<u8>],
+    deadline: Instant,
+) -> Result<bool, CommitError> {
+    store.connection.stats().round_trips.add(2);
+    let locking = transaction.lock_keys(keys.iter().cloned());
+    match tokio::time::timeout_at(deadline.into(), locking).await {
+        Ok(Ok(())) => Ok(true),
+        Ok(Err(error)) if is_conflict(&error) => Ok(false),
+        Ok(Err(error)) => Err(unavailable(&error).into()),
+        Err(_) => Err(CommitError::Conflict),
+    }
+}
+
+/// Whether a row that the commit rests on is another than the transaction has read.
+async fn has_changed(store: &Store, read: &ReadState, commit: &Commit) -> Result<bool, StorageError> {
+    let Some(timestamp) = &read.timestamp else { return Ok(false) };
+    let connection = &store.connection;
+    let now = connection.call(connection.timeout(), read.client.current_timestamp()).await?;
+    let rows: Vec<Vec<u8>> = commit.checked_keys().map(|key| store.keys.row(key)).collect();
+    let values = async |timestamp: Timestamp| {
+        let mut snapshot = read.client.snapshot(timestamp, read_options());
+        let found = connection.read(snapshot.batch_get(rows.clone())).await?;
+        Ok::<_, StorageError>(found.map(|pair| (pair.0, pair.1)).collect::<BTreeMap<_, _>>())
+    };
+    let (before, after) = tokio::join!(values(timestamp.clone()), values(now));
+    Ok(before? != after?)
+}

@@ -1,0 +1,186 @@
+//! The client of TiKV: deadlines around every call, and a new client when one keeps failing.
+
+use crate::TikvOptions;
+use crate::outcome::unavailable;
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tepui_storage::StorageError;
+use tepui_storage::stats::RemoteStats;
+use tikv_client::transaction::HeartbeatOption;
+use tikv_client::{Backoff, CheckLevel, Config, Error, RetryOptions, TransactionClient, TransactionOptions};
+
+/// How long one message to a store or to PD may take. A store that is paused is given up after it.
+const RPC_TIMEOUT: Duration = Duration::from_secs(2);
+/// The largest answer: many rows of a scan, or one large value.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+
+/// A client that has gone on failing for this long is replaced, and failures further apart than `CALM` are not one.
+const REPLACED_AFTER: Duration = Duration::from_secs(5);
+const CALM: Duration = Duration::from_secs(3);
+
+/// How often the client tries again, after 2 ms, 4 ms and so on up to half a second. Where a region has no leader: for some five
+/// seconds, which is longer than an election takes.
+const REGION_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 17);
+/// A read that meets a lock: longer than the locks of a process that was killed are respected, which is 3 s.
+const READ_LOCK_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 17);
+/// A commit that meets one: for a quarter of a second. Then it is a conflict.
+const COMMIT_LOCK_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 7);
+
+/// The options for reads.
+pub(crate) fn read_options() -> TransactionOptions {
+    options(TransactionOptions::new_optimistic(), READ_LOCK_RETRIES)
+}
+
+/// The options for commits.
+pub(crate) fn commit_options() -> TransactionOptions {
+    options(TransactionOptions::new_optimistic(), COMMIT_LOCK_RETRIES)
+}
+
+/// The options for commits that take their locks first.
+pub(crate) fn locking_options() -> TransactionOptions {
+    options(TransactionOptions::new_pessimistic(), COMMIT_LOCK_RETRIES)
+}
+
+/// Heartbeats would keep the locks of a commit that hangs; without them others roll it back after some seconds. A transaction
+/// that only reads is dropped, which is no mistake.
+fn options(kind: TransactionOptions, locks: Backoff) -> TransactionOptions {
+    kind.retry_options(RetryOptions::new(REGION_RETRIES, locks))
+        .heartbeat_option(HeartbeatOption::NoHeartbeat)
+        .drop_check(CheckLevel::None)
+}
+
+pub(crate) struct Connection {
+    endpoints: Vec<String>,
+    timeout: Duration,
+    client: RwLock<TransactionClient>,
+    failures: Mutex<Failures>,
+    under_way: AtomicU64,
+    stats: Arc<RemoteStats>,
+}
+
+/// A time during which calls have failed.
+#[derive(Default)]
+struct Failures {
+    since: Option<Instant>,
+    last: Option<Instant>,
+    is_replacing: bool,
+}
+
+impl Connection {
+    pub(crate) async fn open(options: &TikvOptions) -> Result<Self, StorageError> {
+        let stats = Arc::new(RemoteStats::default());
+        let client = connect(&options.endpoints, options.timeout).await?;
+        stats.connects.add(1);
+        Ok(Self {
+            endpoints: options.endpoints.clone(),
+            timeout: options.timeout,
+            client: RwLock::new(client),
+            failures: Mutex::default(),
+            under_way: AtomicU64::new(0),
+            stats,
+        })
+    }
+
+    pub(crate) fn stats(&self) -> &Arc<RemoteStats> {
+        &self.stats
+    }
+
+    pub(crate) fn client(&self) -> TransactionClient {
+        self.client.read().clone()
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Makes a call that reads.
+    pub(crate) async fn read<T>(
+        self: &Arc<Self>,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, StorageError> {
+        let began = Instant::now();
+        let answer = self.call(self.timeout, call).await;
+        self.stats.read.observe_time(began.elapsed());
+        answer
+    }
+
+    /// Makes a call that takes one round trip.
+    pub(crate) async fn call<T>(
+        self: &Arc<Self>,
+        timeout: Duration,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, StorageError> {
+        let _under_way = UnderWay::enter(self);
+        self.stats.round_trips.add(1);
+        let error = match tokio::time::timeout(timeout, call).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => unavailable(&error),
+            Err(_) => no_answer(timeout),
+        };
+        self.note_failure();
+        Err(error)
+    }
+
+    /// Notes that a call has failed, and replaces the client if that has been going on.
+    pub(crate) fn note_failure(self: &Arc<Self>) {
+        self.stats.unavailable.add(1);
+        let now = Instant::now();
+        let mut failures = self.failures.lock();
+        if failures.last.is_none_or(|last| now.duration_since(last) > CALM) {
+            failures.since = Some(now);
+        }
+        failures.last = Some(now);
+        let goes_on = failures.since.is_some_and(|since| now.duration_since(since) >= REPLACED_AFTER);
+        if goes_on && !failures.is_replacing {
+            failures.is_replacing = true;
+            drop(failures);
+            tokio::spawn(Arc::clone(self).replace());
+        }
+    }
+
+    async fn replace(self: Arc<Self>) {
+        match connect(&self.endpoints, self.timeout).await {
+            Ok(client) => {
+                tracing::info!("a new client of TiKV, because the last one kept failing");
+                *self.client.write() = client;
+                self.stats.connects.add(1);
+            }
+            Err(error) => tracing::warn!(%error, "cannot make a new client of TiKV"),
+        }
+        *self.failures.lock() = Failures::default();
+    }
+}
+
+async fn connect(endpoints: &[String], timeout: Duration) -> Result<TransactionClient, StorageError> {
+    let config =
+        Config::default().with_timeout(RPC_TIMEOUT).with_grpc_max_decoding_message_size(MAX_ANSWER_BYTES);
+    let connecting = TransactionClient::new_with_config(endpoints.to_vec(), config);
+    match tokio::time::timeout(timeout, connecting).await {
+        Ok(connected) => connected.map_err(|error| unavailable(&error)),
+        Err(_) => Err(no_answer(timeout)),
+    }
+}
+
+pub(crate) fn no_answer(timeout: Duration) -> StorageError {
+    StorageError::unavailable(format!("TiKV: no answer within {} ms", timeout.as_millis()))
+}
+
+/// Counts calls under way.
+pub(crate) struct UnderWay<'a>(&'a Connection);
+
+impl<'a> UnderWay<'a> {
+    pub(crate) fn enter(connection: &'a Connection) -> Self {
+        let before = connection.under_way.fetch_add(1, Ordering::Relaxed);
+        connection.stats.in_use.set(before + 1);
+        Self(connection)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let before = self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.stats.in_use.set(before.saturating_sub(1));
+    }
+}

@@ -1,0 +1,88 @@
+//! Errors of the client, as errors of storage and outcomes of commits.
+
+use tepui_storage::{CommitError, StorageError};
+use tikv_client::{Error, ProtoKeyError};
+
+/// Why a call failed that writes nothing. Whatever it was, it may pass.
+pub(crate) fn unavailable(error: &Error) -> StorageError {
+    StorageError::unavailable(format!("TiKV: {}", short(error)))
+}
+
+/// What became of a commit. It is a conflict only where the store has said so. The client reports as a plain error what may
+/// have been committed, so all others are open.
+pub(crate) fn commit_error(error: &Error) -> CommitError {
+    match is_conflict(error) {
+        true => CommitError::Conflict,
+        false => CommitError::Unknown(format!("TiKV: {}", short(error))),
+    }
+}
+
+/// Whether a store has answered about a key that the transaction cannot commit. Keys are either written first, all of them,
+/// or the first of them is committed: that one answer is enough for certainty, whatever became of the others.
+pub(crate) fn is_conflict(error: &Error) -> bool {
+    match error {
+        Error::PessimisticLockError { inner, .. } => is_conflict(inner),
+        Error::KeyError(error) => is_key_conflict(error),
+        Error::ResolveLockError(_) | Error::TxnNotFound(_) => true,
+        Error::MultipleKeyErrors(errors) | Error::ExtractedErrors(errors) => errors.iter().any(is_conflict),
+        _ => false,
+    }
+}
+
+fn is_key_conflict(error: &ProtoKeyError) -> bool {
+    error.conflict.is_some()
+        || error.locked.is_some()
+        || error.deadlock.is_some()
+        || error.txn_not_found.is_some()
+        || !error.retryable.is_empty()
+        // The locks are gone: somebody has rolled the transaction back, because it took too long.
+        || error.abort.contains("LockNotFound")
+}
+
+/// The beginning of what an error says: some repeat all keys.
+fn short(error: &Error) -> String {
+    let text = error.to_string();
+    match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key_error(change: impl FnOnce(&mut ProtoKeyError)) -> Error {
+        let mut error = ProtoKeyError::default();
+        change(&mut error);
+        error.into()
+    }
+
+    #[test]
+    fn only_what_a_store_has_refused_is_a_conflict() {
+        let conflict = || key_error(|error| error.conflict = Some(Default::default()));
+        let lost = || Error::StringError("connection lost".to_owned());
+        for (case, error, is_conflict) in [
+            ("conflict", conflict(), true),
+            ("locked", key_error(|error| error.locked = Some(Default::default())), true),
+            ("rolled back", key_error(|error| error.abort = "TxnLockNotFound".to_owned()), true),
+            ("refused", key_error(|error| error.abort = "key is too large".to_owned()), false),
+            (
+                "one of several",
+                Error::ExtractedErrors(vec![lost(), Error::MultipleKeyErrors(vec![conflict()])]),
+                true,
+            ),
+            ("none of several", Error::ExtractedErrors(vec![lost(), lost()]), false),
+            ("open", Error::UndeterminedError(Box::new(conflict())), false),
+            ("lost", lost(), false),
+        ] {
+            assert_eq!(commit_error(&error) == CommitError::Conflict, is_conflict, "{case}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let error = Error::StringError("ä".repeat(1000));
+        assert_eq!(short(&error).chars().count(), 301);
+    }
+}

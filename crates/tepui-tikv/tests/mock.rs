@@ -1,0 +1,74 @@
+//! Guards on locks that conflict as TiKV's do: on the mock of TiKV's client for Go. The stores of the other tests forget locks
+//! that were committed, so that they would not show a crowd that conflicts.
+
+mod shared;
+
+use shared::process::{Directory, Process, free_port, wait_for};
+use shared::{crowd, dropped, is_skipped, open, options, program, range};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+use tepui_storage::{Guard, Key};
+use tepui_tikv::TikvOptions;
+
+struct Mock {
+    _process: Process,
+    _directory: Directory,
+    endpoint: String,
+}
+
+impl Mock {
+    fn start() -> Self {
+        let directory = Directory::new();
+        let endpoint = format!("127.0.0.1:{}", free_port());
+        let arguments = [format!("-address={endpoint}")];
+        let process = Process::start(&program("mock"), &arguments, directory.path().join("mock.log"));
+        wait_for("the mock", Duration::from_secs(60), || TcpStream::connect(&endpoint).ok());
+        Self { _process: process, _directory: directory, endpoint }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_guard_is_as_good_as_many() {
+    if is_skipped() {
+        return;
+    }
+    let mock = Mock::start();
+    let shared_ranges = vec![range(b"guards/", b"guards0")];
+    let options = TikvOptions { shared_ranges, ..options(&mock.endpoint, "crowd") };
+    // Two nodes that choose copies without knowing of each other, and one of them alone.
+    let engine = Arc::new(open(options.clone()).await);
+    crowd::one_guard_is_as_good_as_many(&engine, "mock", 20).await;
+    let other = Arc::new(open(options).await);
+    let guard = |_| Guard::Shared(Key::from_static(b"guards/one"));
+    let (first, second) =
+        tokio::join!(crowd::crowd(&engine, "first", 20, guard), crowd::crowd(&other, "second", 20, guard));
+    println!("two nodes on one guard: {first:?}, {second:?}");
+    let commits = 2 * 20 * crowd::WRITERS as u64;
+    assert!(first.conflicts + second.conflicts < commits / 2, "of {commits}: {first:?}, {second:?}");
+}
+
+/// That the mock does what it is for: a guard that is not shared is a lock, and a crowd on it conflicts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_on_one_lock_conflicts() {
+    if is_skipped() {
+        return;
+    }
+    let mock = Mock::start();
+    let engine = Arc::new(open(options(&mock.endpoint, "locks")).await);
+    let crowd =
+        crowd::crowd(&engine, "locks", 5, |_| Guard::Unchanged(Key::from_static(b"guards/one"))).await;
+    println!("16 writers on one lock: {crowd:?}");
+    assert!(crowd.conflicts > 5 * crowd::WRITERS as u64, "{crowd:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_under_a_guard_that_was_deleted() {
+    if is_skipped() {
+        return;
+    }
+    let mock = Mock::start();
+    // Its pessimistic locks conflict with what was committed before they were taken, which TiKV's do not: a drop needs a gap.
+    dropped::nothing_is_written_under_a_guard_that_was_deleted(&mock.endpoint, Duration::from_millis(50))
+        .await;
+}
