@@ -19,6 +19,8 @@ pub mod operation;
 pub mod permissions;
 pub mod queue;
 pub mod refusal;
+pub mod role;
+pub mod service;
 pub mod service_properties;
 pub mod table;
 pub mod text;
@@ -26,4 +28,5 @@ pub mod time;
 
 pub use error::{ErrorCode, ServiceError, Stage};
 pub use refusal::{AuthFailure, Throttle};
+pub use service::Service;
 pub use time::{Clock, Timestamp};

@@ -7,26 +7,8 @@ use crate::percent;
 use http::header::HOST;
 use http::{HeaderMap, Uri};
 use std::net::{IpAddr, Ipv6Addr};
+pub use tepui_model::Service;
 use tepui_model::{ErrorCode, ServiceError};
-
-/// The services of an account. Each has its own port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Service {
-    Table,
-    Queue,
-    Blob,
-}
-
-impl Service {
-    /// As in host names and in what a SAS signs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Queue => "queue",
-            Self::Blob => "blob",
-        }
-    }
-}
 
 /// How the addresses of one port are read.
 #[derive(Debug, Clone)]
