@@ -38,7 +38,8 @@ usage: tepui-scenarios --endpoint URL --queue-endpoint URL --blob-endpoint URL [
   --jobs N               scenarios at a time, 4 by default
   --list                 name the scenarios and stop
   --loose                compare codes and values, not the dress of answers
-  --brief                no traffic of failed steps";
+  --brief                no traffic of failed steps
+  --shared-store         the server shares its store with others: messages stay hidden, and leases last, a second longer";
 
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -53,6 +54,7 @@ struct Options {
     list: bool,
     loose: bool,
     brief: bool,
+    shared_store: bool,
     paths: Vec<PathBuf>,
 }
 
@@ -72,7 +74,8 @@ pub fn run(arguments: impl Iterator<Item = String>) -> Result<bool, String> {
     let key = options.key.as_deref().unwrap_or(DEVELOPMENT_KEY);
     let mut endpoints = Vec::new();
     for (service, url) in &options.endpoints {
-        endpoints.push(Endpoint::parse(*service, url, options.account.as_deref(), key)?);
+        let endpoint = Endpoint::parse(*service, url, options.account.as_deref(), key)?;
+        endpoints.push(Endpoint { shared_store: options.shared_store, ..endpoint });
     }
     let scenarios = reachable(scenarios, &endpoints);
     let (serial, parallel): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.serial);
@@ -111,6 +114,7 @@ fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
             "--list" => options.list = true,
             "--loose" => options.loose = true,
             "--brief" => options.brief = true,
+            "--shared-store" => options.shared_store = true,
             "--help" => return Err(USAGE.to_owned()),
             other if Service::ALL.iter().any(|service| service.option() == other) => {
                 let named = |service: &Service| service.option() == other;

@@ -15,6 +15,8 @@ pub(crate) struct Endpoint {
     pub(crate) key: String,
     /// The account is the first segment of the path, rather than of the host name.
     pub(crate) path_style: bool,
+    /// Other servers use the same store, so that what ends with a time does so a second later.
+    pub(crate) shared_store: bool,
 }
 
 impl Endpoint {
@@ -32,7 +34,14 @@ impl Endpoint {
         let authority =
             if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
         let account = account.unwrap_or(named).to_owned();
-        Ok(Self { service, authority, account, key: key.to_owned(), path_style: !path.is_empty() })
+        Ok(Self {
+            service,
+            authority,
+            account,
+            key: key.to_owned(),
+            path_style: !path.is_empty(),
+            shared_store: false,
+        })
     }
 
     /// The address that answers repeat, as a client of the default address sees it.

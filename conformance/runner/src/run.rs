@@ -25,6 +25,7 @@ pub(crate) fn run(scenario: &Scenario, endpoint: &Endpoint, rigour: Rigour) -> V
     scope.set("hostbase", endpoint.host_base());
     scope.set("account", endpoint.account.clone());
     scope.set("authority", endpoint.authority.clone());
+    scope.set("lease15", if endpoint.shared_store { "16" } else { "15" }.to_owned());
     let client = Client::new(&endpoint.authority);
     let (failures, pipeline, row) = (Vec::new(), Vec::new(), String::new());
     let mut runner = Runner { endpoint, rigour, client, scope, failures, pipeline, row };
@@ -99,7 +100,8 @@ impl Runner<'_> {
                 Err(error) => self.fail(*line, value.clone(), error),
             },
             Item::Wait { milliseconds } => {
-                std::thread::sleep(Duration::from_millis(*milliseconds));
+                let longer = if self.endpoint.shared_store { 1000 } else { 0 };
+                std::thread::sleep(Duration::from_millis(milliseconds + longer));
                 true
             }
             Item::Step(step) => self.step(step),

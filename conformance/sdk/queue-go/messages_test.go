@@ -89,8 +89,7 @@ func TestVisibility(t *testing.T) {
 	put(t, queue, "now")
 	equal(t, len(take(t, queue, 32, 1)), 1)
 	equal(t, texts(t, queue), []string{})
-	// Nodes that share a store hide it for a second longer.
-	time.Sleep(2200 * time.Millisecond)
+	time.Sleep(1200*time.Millisecond + clockTolerance)
 	equal(t, *take(t, queue, 32, 30)[0].DequeueCount, int64(2))
 }
 

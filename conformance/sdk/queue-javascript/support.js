@@ -3,7 +3,7 @@
 
 const { QueueClient, QueueServiceClient, StorageSharedKeyCredential } = require("@azure/storage-queue");
 const {
-  ACCOUNT, ENDPOINT, KEY, SECONDARY, WRONG_KEY, collect, inMinutes, refusedBy, uniqueName,
+  ACCOUNT, CLOCK_TOLERANCE_MS, ENDPOINT, KEY, SECONDARY, WRONG_KEY, collect, inMinutes, refusedBy, uniqueName,
 } = require("../shared/server");
 
 const CREDENTIAL = new StorageSharedKeyCredential(ACCOUNT, KEY);
@@ -51,6 +51,6 @@ async function count(queue) {
 const refused = refusedBy("RestError");
 
 module.exports = {
-  ACCOUNT, CONNECTION_STRING, CREDENTIAL, ENDPOINT, KEY, OPTIONS, SECONDARY, WRONG_KEY,
+  ACCOUNT, CLOCK_TOLERANCE_MS, CONNECTION_STRING, CREDENTIAL, ENDPOINT, KEY, OPTIONS, SECONDARY, WRONG_KEY,
   collect, count, inMinutes, queueWithSas, refused, service, serviceWithSas, take, texts, uniqueName, withQueue,
 };

@@ -2,7 +2,7 @@
 
 from azure.storage.queue import QueueClient, QueueServiceClient, aio
 from clients import Clients, collect, refused  # noqa: F401
-from server import ACCOUNT, ENDPOINT, KEY, SECONDARY, WRONG_KEY, in_minutes, unique_name  # noqa: F401
+from server import ACCOUNT, CLOCK_TOLERANCE_SECONDS, ENDPOINT, KEY, SECONDARY, WRONG_KEY, in_minutes, unique_name  # noqa: F401
 
 CREDENTIAL = {"account_name": ACCOUNT, "account_key": KEY}
 CONNECTION_STRING = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};QueueEndpoint={ENDPOINT};"

@@ -11,7 +11,7 @@ from azure.storage.queue import (
     TextBase64DecodePolicy,
     TextBase64EncodePolicy,
 )
-from support import collect, count, refused, texts, unique_name
+from support import CLOCK_TOLERANCE_SECONDS, collect, count, refused, texts, unique_name
 
 
 async def test_put_and_get(queue):
@@ -117,8 +117,7 @@ async def test_visibility(queue):
     assert [message.content async for message in queue.receive_messages(visibility_timeout=1)] == ["now"]
     assert await texts(queue) == []
     assert await count(queue) == 2
-    # Nodes that share a store hide it for a second longer.
-    await asyncio.sleep(2.2)
+    await asyncio.sleep(1.2 + CLOCK_TOLERANCE_SECONDS)
     again = await queue.receive_message()
     assert (again.content, again.dequeue_count) == ("now", 2)
 

@@ -5,6 +5,8 @@ const assert = require("node:assert/strict");
 const { randomUUID } = require("node:crypto");
 
 const ENDPOINT = process.env.TEPUI_ENDPOINT;
+// Nodes that share a store keep messages hidden for so much longer.
+const CLOCK_TOLERANCE_MS = Number(process.env.TEPUI_CLOCK_TOLERANCE_MS ?? 0);
 const SECONDARY = `${ENDPOINT}-secondary`;
 const ACCOUNT = "devstoreaccount1";
 const KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -41,4 +43,4 @@ function refusedBy(errorName, codeOf = (error) => error.code) {
   };
 }
 
-module.exports = { ACCOUNT, ENDPOINT, KEY, SECONDARY, WRONG_KEY, collect, inMinutes, refusedBy, uniqueName };
+module.exports = { ACCOUNT, CLOCK_TOLERANCE_MS, ENDPOINT, KEY, SECONDARY, WRONG_KEY, collect, inMinutes, refusedBy, uniqueName };

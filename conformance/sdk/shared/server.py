@@ -6,6 +6,8 @@ from datetime import datetime, timedelta, timezone
 
 ENDPOINT = os.environ["TEPUI_ENDPOINT"].rstrip("/")
 SECONDARY = ENDPOINT + "-secondary"
+# Nodes that share a store keep messages hidden for so much longer.
+CLOCK_TOLERANCE_SECONDS = int(os.environ.get("TEPUI_CLOCK_TOLERANCE_MS", "0")) / 1000
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 WRONG_KEY = "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmc="

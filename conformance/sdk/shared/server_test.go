@@ -22,6 +22,8 @@ const (
 var (
 	ctx      = context.Background()
 	endpoint = os.Getenv("TEPUI_ENDPOINT")
+	// Nodes that share a store keep messages hidden for so much longer.
+	clockTolerance, _ = time.ParseDuration(os.Getenv("TEPUI_CLOCK_TOLERANCE_MS") + "ms")
 )
 
 func uniqueName() string {

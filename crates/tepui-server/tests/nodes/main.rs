@@ -298,7 +298,7 @@ async fn scenarios(node: &Node, path: &str) -> Result<bool, String> {
     ];
     let mut all: Vec<String> =
         endpoints.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
-    all.extend(["--brief".to_owned(), path.to_owned()]);
+    all.extend(["--brief".to_owned(), "--shared-store".to_owned(), path.to_owned()]);
     tokio::task::spawn_blocking(move || tepui_scenarios::run(all.into_iter())).await.expect("no panic")
 }
 
