@@ -72,32 +72,41 @@ impl DevelopmentIssuer {
 
     /// With a new pair of keys, which nobody else has.
     pub fn new() -> io::Result<Self> {
-        Self::of(new_pair()?.as_ref())
+        Self::from_pkcs8(new_pair()?.as_ref())
     }
 
     /// With the pair of keys in a file, which is made if it is not there; only its owner can read it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let said = |error: &dyn fmt::Display| {
-            io::Error::other(format!("the key of the development issuer cannot be used ({error}): {}", path.display()))
+            io::Error::other(format!(
+                "the key of the development issuer cannot be used ({error}): {}",
+                path.display()
+            ))
         };
         match std::fs::read(path) {
-            Ok(bytes) => Self::of(&bytes).map_err(|error| said(&error)),
+            Ok(bytes) => Self::from_pkcs8(&bytes).map_err(|error| said(&error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let bytes = new_pair()?;
                 write_secret(path, bytes.as_ref()).map_err(|error| said(&error))?;
-                Self::of(bytes.as_ref())
+                Self::from_pkcs8(bytes.as_ref())
             }
             Err(error) => Err(said(&error)),
         }
     }
 
-    fn of(pkcs8: &[u8]) -> io::Result<Self> {
+    /// With a pair of keys of P-256.
+    pub fn from_pkcs8(pkcs8: &[u8]) -> io::Result<Self> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random)
             .map_err(|error| io::Error::other(format!("it is no key of P-256 in PKCS#8: {error}")))?;
         let hash = digest(&SHA256, pair.public_key().as_ref());
         let key_id = URL_SAFE_NO_PAD.encode(&hash.as_ref()[..12]);
         Ok(Self { pair, key_id, random })
+    }
+
+    /// The name of its key: what its tokens have as `kid`.
+    pub fn key_id(&self) -> &str {
+        &self.key_id
     }
 
     /// The tenant of tokens that ask for none.

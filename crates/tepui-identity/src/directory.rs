@@ -64,8 +64,7 @@ impl Directory {
     ) -> Result<Self, InvalidIssuer> {
         let counters = Arc::new(Counters::default());
         let mut trusted: Vec<Arc<Issuer>> = Vec::new();
-        let configured =
-            issuers.iter().map(|settings| Issuer::new(settings, timing, Arc::clone(&counters)));
+        let configured = issuers.iter().map(|settings| Issuer::new(settings, timing, Arc::clone(&counters)));
         let own = development.map(|own| Ok(Issuer::fixed(own.rules(), own.keys(), Arc::clone(&counters))));
         for issuer in configured.chain(own) {
             let issuer = issuer?;

@@ -45,7 +45,12 @@ mod tests {
             ("good", &remote, format!(r#"{{"issuer":"{ISSUER}",{keys}}}"#), Ok("https://keys.example/k")),
             ("another issuer", &remote, format!(r#"{{"issuer":"{ISSUER}/",{keys}}}"#), Err("another issuer")),
             ("no issuer", &remote, format!("{{{keys}}}"), Err("names no issuer")),
-            ("two issuers", &remote, format!(r#"{{"issuer":"{ISSUER}","issuer":"x",{keys}}}"#), Err("no object")),
+            (
+                "two issuers",
+                &remote,
+                format!(r#"{{"issuer":"{ISSUER}","issuer":"x",{keys}}}"#),
+                Err("no object"),
+            ),
             ("no keys", &remote, format!(r#"{{"issuer":"{ISSUER}"}}"#), Err("no jwks_uri")),
             (
                 "keys for all to change",

@@ -11,7 +11,8 @@ fn of_name(namespace: u128, name: &str) -> u128 {
     let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(&namespace.to_be_bytes());
     hash.update(name.as_bytes());
-    let number = hash.finish().as_ref().iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte));
+    let number =
+        hash.finish().as_ref().iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte));
     number & !(0xF << 76 | 0b11 << 62) | 5 << 76 | 0b10 << 62
 }
 

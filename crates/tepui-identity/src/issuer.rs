@@ -130,7 +130,11 @@ impl Issuer {
                 fetching.last_demand = Some(Instant::now());
                 // Others write what is in it, so no more than its beginning is told, escaped.
                 let key = key.map(|key| key.chars().take(64).collect::<String>());
-                tracing::info!(issuer = self.rules.name, ?key, "a token has an unknown key: asking its issuer for keys");
+                tracing::info!(
+                    issuer = self.rules.name,
+                    ?key,
+                    "a token has an unknown key: asking its issuer for keys"
+                );
                 self.begin(&mut fetching)
             } else {
                 self.ended.subscribe()
@@ -195,8 +199,9 @@ impl Issuer {
 
     /// Takes keys that were fetched. How long they are good.
     fn take(&self, keys: KeySet, max_age: Option<Duration>) -> Duration {
-        let good_for =
-            max_age.map_or(self.timing.refresh, |age| age.clamp(self.timing.refresh_least, self.timing.refresh_most));
+        let good_for = max_age.map_or(self.timing.refresh, |age| {
+            age.clamp(self.timing.refresh_least, self.timing.refresh_most)
+        });
         if keys.is_empty() {
             tracing::warn!(issuer = self.rules.name, "an issuer has no keys: all its tokens are refused");
         }
@@ -224,8 +229,9 @@ impl Issuer {
         if named.peek().is_none() {
             return Err(NoKey::Unknown);
         }
-        let is_it =
-            |key: &&Arc<Key>| key.algorithm == token.algorithm && key.verifies(token.signed, &token.signature);
+        let is_it = |key: &&Arc<Key>| {
+            key.algorithm == token.algorithm && key.verifies(token.signed, &token.signature)
+        };
         named.find(is_it).cloned().ok_or(NoKey::BadSignature)
     }
 }
@@ -255,7 +261,12 @@ impl Fetch {
             Ok(None) => {}
             Err(error) => {
                 let known = issuer.keys().len();
-                tracing::warn!(issuer = issuer.rules.name, error, known, "the keys of an issuer cannot be read");
+                tracing::warn!(
+                    issuer = issuer.rules.name,
+                    error,
+                    known,
+                    "the keys of an issuer cannot be read"
+                );
             }
         }
     }

@@ -48,9 +48,7 @@ fn parse(jwk: &Map<String, Value>) -> Option<Key> {
 /// Whether a key that is `natural`ly for one algorithm can be for another.
 fn is_for(natural: Algorithm, algorithm: Algorithm) -> bool {
     match natural {
-        Algorithm::Rs256 => {
-            !matches!(algorithm, Algorithm::Es256 | Algorithm::Es384 | Algorithm::EdDsa)
-        }
+        Algorithm::Rs256 => !matches!(algorithm, Algorithm::Es256 | Algorithm::Es384 | Algorithm::EdDsa),
         _ => algorithm == natural,
     }
 }

@@ -125,7 +125,8 @@ impl IssuerSettings {
             (None, None, Some(_)) => Err(self.invalid("ca-file has no meaning with jwks-file")),
             (None, Some(keys), None) => Ok(Source::Keys { url: url(keys)?, ca_file }),
             (discovery, None, None) => {
-                let default = || format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
+                let default =
+                    || format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
                 let document = url(&discovery.clone().unwrap_or_else(default))?;
                 Ok(Source::Discovery { issuer: self.issuer.clone(), document, ca_file })
             }
@@ -149,8 +150,16 @@ mod tests {
         for (case, settings, says) in [
             ("no more than the issuer", issuer(), None),
             ("nothing", IssuerSettings::default(), Some("an issuer has an `issuer`")),
-            ("plain http", IssuerSettings { issuer: "http://issuer.example".to_owned(), ..issuer() }, Some("https")),
-            ("on this machine", IssuerSettings { issuer: "http://localhost:8080".to_owned(), ..issuer() }, None),
+            (
+                "plain http",
+                IssuerSettings { issuer: "http://issuer.example".to_owned(), ..issuer() },
+                Some("https"),
+            ),
+            (
+                "on this machine",
+                IssuerSettings { issuer: "http://localhost:8080".to_owned(), ..issuer() },
+                None,
+            ),
             ("no URL", IssuerSettings { issuer: "issuer".to_owned(), ..issuer() }, Some("https")),
             (
                 "no URL, and a file",
@@ -159,7 +168,11 @@ mod tests {
             ),
             (
                 "two places for keys",
-                IssuerSettings { jwks_uri: some("https://a.example/k"), jwks_file: Some("k".into()), ..issuer() },
+                IssuerSettings {
+                    jwks_uri: some("https://a.example/k"),
+                    jwks_file: Some("k".into()),
+                    ..issuer()
+                },
                 Some("only one of"),
             ),
             (
@@ -168,7 +181,11 @@ mod tests {
                 Some("ca-file"),
             ),
             ("an empty claim", IssuerSettings { subject: some(""), ..issuer() }, Some("is empty")),
-            ("clocks too far apart", IssuerSettings { skew_seconds: Some(301), ..issuer() }, Some("up to 300")),
+            (
+                "clocks too far apart",
+                IssuerSettings { skew_seconds: Some(301), ..issuer() },
+                Some("up to 300"),
+            ),
             (
                 "a password in the URL",
                 IssuerSettings { discovery: some("https://u:p@a.example/d"), ..issuer() },
@@ -177,7 +194,10 @@ mod tests {
         ] {
             let error = settings.check().err().map(|error| error.to_string());
             assert_eq!(error.is_some(), says.is_some(), "{case}: {error:?}");
-            assert!(error.clone().unwrap_or_default().contains(says.unwrap_or_default()), "{case}: {error:?}");
+            assert!(
+                error.clone().unwrap_or_default().contains(says.unwrap_or_default()),
+                "{case}: {error:?}"
+            );
         }
     }
 

@@ -12,8 +12,15 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug)]
 pub(crate) enum Source {
     /// A document says where the keys are. It must be of this issuer.
-    Discovery { issuer: String, document: Url, ca_file: Option<PathBuf> },
-    Keys { url: Url, ca_file: Option<PathBuf> },
+    Discovery {
+        issuer: String,
+        document: Url,
+        ca_file: Option<PathBuf>,
+    },
+    Keys {
+        url: Url,
+        ca_file: Option<PathBuf>,
+    },
     File(PathBuf),
     /// They were there from the start, and do not change.
     Fixed,

@@ -83,7 +83,7 @@ pub struct Config {
 
     /// Take tokens for what they say, without looking at their signatures, as Azurite does with `basic`: only if all services
     /// listen on this machine itself. Everybody has all roles then
-    #[arg(long, value_name = "MODE", help_heading = "Identity")]
+    #[arg(long, value_name = "basic", help_heading = "Identity")]
     pub oauth: Option<Oauth>,
 
     /// Be an issuer of tokens for development: those who may use the admin API get tokens for anybody (tepui admin token)

@@ -86,10 +86,8 @@ mod tests {
     #[tokio::test]
     async fn tokens_are_taken_only_if_somebody_is_trusted() {
         let data = Data::open(&Config { in_memory: true, ..Config::default() }).await.unwrap();
-        let issuer = tepui_identity::IssuerSettings {
-            issuer: "https://a.example".to_owned(),
-            ..Default::default()
-        };
+        let issuer =
+            tepui_identity::IssuerSettings { issuer: "https://a.example".to_owned(), ..Default::default() };
         for (config, takes, is_basic, mints) in [
             (Config::default(), false, false, false),
             (Config { oauth: Some(Oauth::Basic), ..Config::default() }, true, true, false),

@@ -165,11 +165,9 @@ impl Options {
 
 impl AzuriteOptions {
     fn refuse_unsupported(&self) -> Result<(), String> {
-        for (flag, given, what) in [
-            ("--cert", &self.cert, "TLS"),
-            ("--key", &self.key, "TLS"),
-            ("--pwd", &self.pwd, "TLS"),
-        ] {
+        for (flag, given, what) in
+            [("--cert", &self.cert, "TLS"), ("--key", &self.key, "TLS"), ("--pwd", &self.pwd, "TLS")]
+        {
             if given.is_some() {
                 return Err(format!(
                     "{what} is not supported yet, so this option cannot be honoured: {flag}"

@@ -28,7 +28,8 @@ async fn every_algorithm_is_verified_by_a_key_for_it() {
         let algorithm = signer.algorithm();
         let trusting = Trusting::keys(&[signer.jwk_with_algorithm("k")]);
         let token = signer.token("k", &claims(json!({})));
-        let owner = trusting.verify(&token).await.unwrap_or_else(|failure| panic!("{algorithm}: {failure:?}"));
+        let owner =
+            trusting.verify(&token).await.unwrap_or_else(|failure| panic!("{algorithm}: {failure:?}"));
         assert!(owner.names.contains(&PrincipalName::Subject("ada".to_owned())), "{algorithm}");
         let other = signer.token("k", &claims(json!({"sub": "eve"})));
         let mixed = format!("{}.{}", other.rsplit_once('.').unwrap().0, token.rsplit_once('.').unwrap().1);
@@ -77,7 +78,11 @@ async fn headers_that_are_refused() {
         ("a key that is a number", json!({"alg": "ES256", "kid": 1}), Err(F::Form)),
         ("a path for a key", json!({"alg": "ES256", "kid": "../../k"}), Err(F::UnknownKey)),
         ("a key of its own", json!({"alg": "ES256", "kid": "x", "jwk": jwk.clone()}), Err(F::UnknownKey)),
-        ("keys elsewhere", json!({"alg": "ES256", "kid": "x", "jku": "https://evil.example"}), Err(F::UnknownKey)),
+        (
+            "keys elsewhere",
+            json!({"alg": "ES256", "kid": "x", "jku": "https://evil.example"}),
+            Err(F::UnknownKey),
+        ),
         ("what must be understood", json!({"alg": "ES256", "kid": "k", "crit": ["exp"]}), Err(F::Form)),
         ("nothing to be understood", json!({"alg": "ES256", "kid": "k", "crit": []}), Err(F::Form)),
         ("claims as they are", json!({"alg": "ES256", "kid": "k", "b64": false}), Err(F::Form)),
@@ -221,7 +226,11 @@ async fn texts_that_are_no_tokens() {
         ("no JSON", signer.token_of(header.as_bytes(), b"sub=ada"), F::Form),
         ("a list", signer.token_of(header.as_bytes(), b"[]"), F::Form),
         ("a token inside a token", nested, F::Form),
-        ("a signature in another form", format!("{head}.{body}.{}", URL_SAFE_NO_PAD.encode([0; 64])), F::Signature),
+        (
+            "a signature in another form",
+            format!("{head}.{body}.{}", URL_SAFE_NO_PAD.encode([0; 64])),
+            F::Signature,
+        ),
     ] {
         assert_eq!(trusting.verify(&token).await, Err(expected), "{case}");
     }

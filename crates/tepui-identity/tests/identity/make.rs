@@ -166,11 +166,8 @@ impl Trusting {
     pub(crate) fn with(keys: &[Value], settings: IssuerSettings) -> Self {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), key_set(keys)).unwrap();
-        let settings = IssuerSettings {
-            issuer: ISSUER.to_owned(),
-            jwks_file: Some(file.path().to_owned()),
-            ..settings
-        };
+        let settings =
+            IssuerSettings { issuer: ISSUER.to_owned(), jwks_file: Some(file.path().to_owned()), ..settings };
         Self { directory: Directory::with_timing(&[settings], None, timing()).unwrap(), file }
     }
 

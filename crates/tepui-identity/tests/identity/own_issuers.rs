@@ -25,9 +25,7 @@ async fn the_server_takes_the_tokens_that_it_made() {
     const GUID: &str = "5b1f0b7e-0a0e-4a38-9f6c-2f6f6f0d5a11";
     let issuer = DevelopmentIssuer::new().unwrap();
     let directory = Directory::new(&[], Some(&issuer)).unwrap();
-    for (principal, object_id) in
-        [("ada", DevelopmentIssuer::object_id("ada")), (GUID, GUID.to_owned())]
-    {
+    for (principal, object_id) in [("ada", DevelopmentIssuer::object_id("ada")), (GUID, GUID.to_owned())] {
         let minted = issuer.mint(&request(principal), at(NOW)).unwrap();
         let owner = directory.verify(&minted.token, Service::Queue, "any", at(NOW)).await.unwrap();
         assert_eq!((&owner.object_id, &minted.object_id), (&object_id, &object_id));

@@ -105,7 +105,9 @@ async fn answer(mut stream: TcpStream, behaviour: Arc<Mutex<Behaviour>>, issuer:
         (head.unwrap_or_else(|| "200 OK".to_owned()), body, delay)
     };
     tokio::time::sleep(delay).await;
-    let answer =
-        format!("HTTP/1.1 {head}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let answer = format!(
+        "HTTP/1.1 {head}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     let _ = stream.write_all(answer.as_bytes()).await;
 }

@@ -69,7 +69,8 @@ async fn a_new_key_fails_no_request() {
     let after = token(&provider, &new, "new");
     let mut requests = tokio::task::JoinSet::new();
     for number in 0..50 {
-        let (fresh, token) = (Arc::clone(&fresh), if number % 2 == 0 { after.clone() } else { before.clone() });
+        let (fresh, token) =
+            (Arc::clone(&fresh), if number % 2 == 0 { after.clone() } else { before.clone() });
         requests.spawn(async move { verify(&fresh, &token).await });
     }
     assert!(requests.join_all().await.iter().all(Result::is_ok));

@@ -50,8 +50,7 @@ impl TokenArea {
         let lifetime = Duration::from_secs(lifetime_seconds);
         let request = TokenRequest { principal, groups, audience, tenant, lifetime };
         let now = machine_time(&*self.clock);
-        let minted =
-            issuer.mint(&request, now).map_err(|error| AdminError::invalid(format!("{error}.")))?;
+        let minted = issuer.mint(&request, now).map_err(|error| AdminError::invalid(format!("{error}.")))?;
         let expires = Timestamp::UNIX_EPOCH.saturating_add(Duration::from_secs(minted.expires));
         call::ok(&json!({
             "token": minted.token,

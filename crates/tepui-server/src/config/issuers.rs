@@ -67,7 +67,9 @@ impl Config {
             );
         }
         if self.dev_issuer && matches!(self.storage(), Ok(StorageSetting::Shared { .. })) {
-            return refuse("a development issuer is of one server: it cannot be had with a store that several share");
+            return refuse(
+                "a development issuer is of one server: it cannot be had with a store that several share",
+            );
         }
         let mut names: Vec<&str> = self.issuers.iter().map(|issuer| issuer.issuer.as_str()).collect();
         names.extend(self.dev_issuer.then_some(DevelopmentIssuer::ISSUER));
@@ -96,18 +98,18 @@ mod tests {
             ("two issuers", Config { issuers: vec![a.clone(), b], ..Config::default() }, None),
             ("twice", Config { issuers: twice, ..Config::default() }, Some("given twice: https://a.example")),
             ("basic", Config { oauth: basic, ..Config::default() }, None),
-            ("basic with an issuer", Config { oauth: basic, issuers: vec![a], ..Config::default() }, Some("choose one")),
+            (
+                "basic with an issuer",
+                Config { oauth: basic, issuers: vec![a], ..Config::default() },
+                Some("choose one"),
+            ),
             (
                 "basic with its own",
                 Config { oauth: basic, dev_issuer: true, test_bench: true, ..Config::default() },
                 Some("choose one"),
             ),
             ("nobody to ask", Config { dev_issuer: true, ..Config::default() }, Some("--admin-port")),
-            (
-                "somebody to ask",
-                Config { dev_issuer: true, admin_port: Some(0), ..Config::default() },
-                None,
-            ),
+            ("somebody to ask", Config { dev_issuer: true, admin_port: Some(0), ..Config::default() }, None),
             (
                 "of several servers",
                 Config {
@@ -122,7 +124,10 @@ mod tests {
         ] {
             let error = config.check_issuers().err().map(|error| error.to_string());
             assert_eq!(error.is_some(), says.is_some(), "{case}: {error:?}");
-            assert!(error.clone().unwrap_or_default().contains(says.unwrap_or_default()), "{case}: {error:?}");
+            assert!(
+                error.clone().unwrap_or_default().contains(says.unwrap_or_default()),
+                "{case}: {error:?}"
+            );
         }
     }
 }

@@ -369,8 +369,16 @@ mod tests {
             ("out of limits", "[limits]\nblob-port = 1", "unknown key `blob-port` in `[limits]` (line 2)"),
             ("a section", "[limit]\nmax-headers = 20", "unknown key `max-headers` in `[limit]`"),
             ("a spelling of flags", "trusted-proxy = ['::1']", "unknown key `trusted-proxy`"),
-            ("in an issuer", "[[issuer]]\nissuer='https://a.example'\naudience='x'", "unknown key `audience`"),
-            ("an issuer without TLS", "[[issuer]]\nissuer='http://a.example'", "an issuer on another machine"),
+            (
+                "in an issuer",
+                "[[issuer]]\nissuer='https://a.example'\naudience='x'",
+                "unknown key `audience`",
+            ),
+            (
+                "an issuer without TLS",
+                "[[issuer]]\nissuer='http://a.example'",
+                "an issuer on another machine",
+            ),
             ("no issuer", "[[issuer]]\naudiences=['x']", "missing field `issuer`"),
             ("a mode", "oauth = 'full'", "there is `basic` only"),
             ("in an account", "[[account]]\nname='a'\nkeys=[]\nkye='x'", "unknown key `kye`"),
