@@ -25,6 +25,7 @@ pub mod service_properties;
 pub mod table;
 pub mod text;
 pub mod time;
+pub mod token;
 
 pub use error::{ErrorCode, ServiceError, Stage};
 pub use refusal::{AuthFailure, Throttle};

@@ -6,6 +6,7 @@
 //! | `guard.rs` | hosts, origins and the token |
 //! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
 //! | `clock.rs`, `faults.rs` | the clock and the faults of a test bench |
+//! | `managed_identity.rs`, `token.rs` | tokens of the development issuer, as Azure's machines get theirs, and as people do |
 //! | `messages.rs` | messages of queues, also hidden ones |
 //! | `partitions.rs` | the hottest partitions |
 //! | `requests.rs` | requests as they end, live |
@@ -19,12 +20,14 @@ mod call;
 pub(crate) mod clock;
 pub(crate) mod faults;
 mod guard;
+pub(crate) mod managed_identity;
 pub(crate) mod messages;
 pub(crate) mod partitions;
 pub(crate) mod requests;
 pub(crate) mod reset;
 pub(crate) mod seed;
 pub(crate) mod snapshots;
+pub(crate) mod token;
 
 pub(crate) use call::Area;
 pub(crate) use guard::Guard;
@@ -35,6 +38,7 @@ use crate::net::body::{Body, BodyError, ReplyBody};
 use call::{AdminError, Call, Route};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::http::{Method, Response, StatusCode, request};
+use managed_identity::ManagedIdentity;
 use std::sync::Arc;
 use tepui_wire::percent;
 use tepui_wire::query::Query;
@@ -48,6 +52,7 @@ pub(crate) struct Admin {
     metrics: Arc<Metrics>,
     is_test_bench: bool,
     areas: Vec<Box<dyn Area>>,
+    managed_identity: Option<ManagedIdentity>,
 }
 
 impl Admin {
@@ -57,7 +62,12 @@ impl Admin {
         is_test_bench: bool,
         areas: Vec<Box<dyn Area>>,
     ) -> Self {
-        Self { guard, metrics, is_test_bench, areas }
+        Self { guard, metrics, is_test_bench, areas, managed_identity: None }
+    }
+
+    /// Gives tokens to those who ask as programs on Azure do.
+    pub(crate) fn with_managed_identity(self, managed_identity: Option<ManagedIdentity>) -> Self {
+        Self { managed_identity, ..self }
     }
 
     async fn answer(
@@ -69,6 +79,11 @@ impl Admin {
         let path = head.uri.path();
         if path == "/metrics" {
             return self.metrics(&head.method).await;
+        }
+        if let Some(identity) = self.managed_identity.as_ref().filter(|_| path == ManagedIdentity::PATH) {
+            // The token of the API, in another header.
+            self.guard.check_identity_header(&head.headers)?;
+            return identity.answer(head);
         }
         let Some(path) = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'))
         else {

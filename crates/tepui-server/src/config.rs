@@ -4,11 +4,13 @@
 
 mod accounts;
 mod admin_token;
+mod issuers;
 mod sources;
 mod storage;
 
 pub use accounts::{development_account, key_text, parse_account, parse_accounts};
 pub use admin_token::AdminToken;
+pub use issuers::Oauth;
 pub use sources::{Given, path, template};
 pub use storage::{StorageSetting, StorageUrl, is_storage_url};
 
@@ -20,6 +22,7 @@ use clap::{Args, value_parser};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use tepui_identity::IssuerSettings;
 use tepui_model::account::{Account, is_account_name};
 
 /// How a server is to run. Every setting is one field: its documentation is the help text, and its attributes are the
@@ -72,6 +75,22 @@ pub struct Config {
     /// Accounts that are given keep their keys.
     #[arg(long, help_heading = "General")]
     pub any_account: bool,
+
+    /// The issuers whose tokens are taken. None: no tokens are, unless the two settings below say so.
+    // `[[issuer]]` in the file.
+    #[arg(skip)]
+    pub issuers: Vec<IssuerSettings>,
+
+    /// Take tokens for what they say, without looking at their signatures, as Azurite does with `basic`: only if all services
+    /// listen on this machine itself. Everybody has all roles then
+    #[arg(long, value_name = "basic", help_heading = "Identity")]
+    pub oauth: Option<Oauth>,
+
+    /// Be an issuer of tokens for development: those who may use the admin API get tokens for anybody (tepui admin token)
+    ///
+    /// See docs/identity.md.
+    #[arg(long, help_heading = "Identity")]
+    pub dev_issuer: bool,
 
     /// Put what this directory or tar file holds into the server at its start: tables, queues, containers
     ///
@@ -359,6 +378,7 @@ impl Config {
         if self.storage.is_some() || self.blobs.is_some() {
             self.storage()?;
         }
+        self.check_issuers()?;
         self.admin_token.as_ref().map_or(Ok(()), AdminToken::check)
     }
 }

@@ -10,6 +10,7 @@ pub mod config;
 mod control;
 mod data;
 mod faults;
+mod identity;
 mod ids;
 mod metrics;
 mod net;
@@ -37,18 +38,21 @@ pub use seed::SeedError;
 
 use admin::clock::ClockArea;
 use admin::faults::FaultsArea;
+use admin::managed_identity::ManagedIdentity;
 use admin::messages::MessagesArea;
 use admin::partitions::PartitionsArea;
 use admin::requests::RequestsArea;
 use admin::reset::ResetArea;
 use admin::seed::SeedArea;
 use admin::snapshots::SnapshotsArea;
+use admin::token::TokenArea;
 use admin::{Admin, Area, Guard};
 use analytics::{Analytics, CapacityMeter, LogRetention, LogWriter, MetricsKeeper, MetricsWriter};
 use config::{AdminToken, ServiceName};
 use control::ControlSocket;
 use data::Data;
 use faults::Faults;
+use identity::Identity;
 use metrics::Metrics;
 use node::Node;
 use pipeline::{BackgroundCopies, Blobs, Front, Load, Queues, RemoteCopies, Tables};
@@ -82,6 +86,7 @@ pub struct Server {
     shared: Arc<Shared>,
     data: Data,
     control: Option<ControlSocket>,
+    identity: Identity,
     config: Config,
 }
 
@@ -119,6 +124,8 @@ pub enum StartError {
     Node(NodeError),
     /// The server could not be seeded.
     Seed(SeedError),
+    /// The key of the development issuer could not be read or made.
+    Identity(io::Error),
 }
 
 impl Ports {
@@ -130,6 +137,8 @@ impl Ports {
             let (host, port) = config.address(service);
             listeners.push((service, Listener::open(service.name(), host, port).await?));
         }
+        identity::check_addresses(config, listeners.iter().map(|(_, listener)| listener.address))
+            .map_err(StartError::Config)?;
         let admin = match config.effective_admin_port() {
             Some(port) => Some(AdminPort {
                 listener: Listener::open("admin", &config.admin_host, port).await?,
@@ -169,6 +178,7 @@ impl Server {
     }
 
     async fn start_with(config: Config, ports: Ports, data: Data) -> Result<Self, StartError> {
+        let identity = Identity::open(&config, &data).await?;
         if let Some(path) = &config.seed {
             data.seed(&config, path).await.map_err(StartError::Seed)?;
         }
@@ -181,6 +191,7 @@ impl Server {
             ports,
             shared: Shared::behind(TrustedProxies(config.trusted_proxies.clone()), config.limits.clone()),
             data,
+            identity,
             config,
         })
     }
@@ -207,7 +218,7 @@ impl Server {
 
     /// Serves until `shutdown`, then ends what is under way and closes the data.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { ports, shared, data, control, config } = self;
+        let Self { ports, shared, data, control, identity, config } = self;
         let (stop, stopped) = watch::channel(false);
         let commands = control.map(|control| {
             let data = data.clone();
@@ -215,15 +226,15 @@ impl Server {
         });
         match &data {
             Data::Memory(engine, extents) => {
-                run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
+                run_all(ports, &data, (engine, extents), &config, &identity, shared, shutdown).await;
             }
             Data::Disk(engine, extents, _) => {
-                run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
+                run_all(ports, &data, (engine, extents), &config, &identity, shared, shutdown).await;
             }
             Data::Shared(node) => {
                 let stores = (&node.engine, &node.extents);
                 tokio::select! {
-                    () = run_all(ports, &data, stores, &config, shared, shutdown) => {}
+                    () = run_all(ports, &data, stores, &config, &identity, shared, shutdown) => {}
                     () = node.stay() => {}
                 }
             }
@@ -242,6 +253,7 @@ async fn run_all<E: Engine, X: Extents>(
     data: &Data,
     (engine, extents): (&Arc<E>, &Arc<X>),
     config: &Config,
+    identity: &Identity,
     shared: Arc<Shared>,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -296,6 +308,10 @@ async fn run_all<E: Engine, X: Extents>(
         clock: Arc::clone(&clock),
         garbage,
     });
+    // Requests are to verify their tokens with the same directory.
+    if let Some(directory) = &identity.directory {
+        chores.spawn(Arc::clone(directory).keep_keys_fresh());
+    }
     let faults = config.test_bench.then(|| Arc::new(Faults::default()));
     let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
     let analytics = Arc::new(match config.test_bench {
@@ -347,9 +363,12 @@ async fn run_all<E: Engine, X: Extents>(
             Box::new(SnapshotsArea::new(Arc::clone(&bench), Arc::clone(&analytics))),
             Box::new(ResetArea::new(Arc::clone(&bench), Arc::clone(&analytics), config)),
             Box::new(SeedArea::new(Seeder::of(&bench, config))),
+            Box::new(TokenArea::new(identity.issuer.clone(), Arc::clone(&clock))),
         ];
         let guard = Guard::new(config, listener.address, token);
-        let handler = Arc::new(Admin::new(guard, Arc::clone(metrics), config.test_bench, areas));
+        let managed = identity.issuer.clone().map(|issuer| ManagedIdentity::new(issuer, Arc::clone(&clock)));
+        let handler = Admin::new(guard, Arc::clone(metrics), config.test_bench, areas);
+        let handler = Arc::new(handler.with_managed_identity(managed));
         let counts = counts("admin");
         accepting.spawn(net::accept::serve_counted(listener.socket, handler, Arc::clone(&shared), counts));
     }
@@ -474,6 +493,7 @@ impl fmt::Display for StartError {
             Self::Extents(error) => error.fmt(f),
             Self::Node(error) => error.fmt(f),
             Self::Seed(error) => write!(f, "cannot seed the server: {error}"),
+            Self::Identity(error) => error.fmt(f),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! | | |
 //! | --- | --- |
 //! | `client.rs` | finds the server and its token, and sends calls |
-//! | `clock.rs`, `faults.rs`, `messages.rs`, `partitions.rs`, `reset.rs`, `seed.rs`, `snapshot.rs`, `tail.rs` | the commands |
+//! | `clock.rs`, `faults.rs`, `messages.rs`, `partitions.rs`, `reset.rs`, `seed.rs`, `snapshot.rs`, `tail.rs`, `token.rs` | the commands |
 //! | `duration.rs` | durations as people write them |
 //!
 //! A command is added as a variant of [`AdminCommand`], with a file of its own.
@@ -18,6 +18,7 @@ mod reset;
 mod seed;
 mod snapshot;
 mod tail;
+mod token;
 
 use crate::serve::Failure;
 use clap::{Args, Subcommand};
@@ -51,6 +52,7 @@ enum AdminCommand {
     Seed(seed::SeedOptions),
     Snapshot(snapshot::SnapshotOptions),
     Tail(tail::TailOptions),
+    Token(token::TokenOptions),
 }
 
 pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
@@ -65,6 +67,7 @@ pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
         AdminCommand::Seed(options) => seed::seed(&client, options, output),
         AdminCommand::Snapshot(options) => snapshot::snapshot(&client, options, output),
         AdminCommand::Tail(options) => tail::tail(&client, options, output),
+        AdminCommand::Token(options) => token::token(&client, options, output),
     }
 }
 

@@ -61,7 +61,8 @@ Azurite's options:
   --loose: without effect, as headers and parameters that mean nothing here are overlooked always
   --disableTelemetry: there is none
   --extentMemoryLimit: without effect, as there is no such limit
-  --oauth, --cert, --key, --pwd: refused, as OAuth and TLS are not supported yet";
+  --oauth basic: as above; other values are refused
+  --cert, --key, --pwd: refused, as TLS is not supported yet";
 
 fn long_help() -> String {
     let indented: String = config::template().lines().map(|line| format!("  {line}\n")).collect();
@@ -78,8 +79,6 @@ struct AzuriteOptions {
     loose: bool,
     #[arg(long = "disableTelemetry", hide = true)]
     disable_telemetry: bool,
-    #[arg(long, hide = true)]
-    oauth: Option<String>,
     #[arg(long, hide = true)]
     cert: Option<String>,
     #[arg(long, hide = true)]
@@ -166,12 +165,9 @@ impl Options {
 
 impl AzuriteOptions {
     fn refuse_unsupported(&self) -> Result<(), String> {
-        for (flag, given, what) in [
-            ("--oauth", &self.oauth, "OAuth"),
-            ("--cert", &self.cert, "TLS"),
-            ("--key", &self.key, "TLS"),
-            ("--pwd", &self.pwd, "TLS"),
-        ] {
+        for (flag, given, what) in
+            [("--cert", &self.cert, "TLS"), ("--key", &self.key, "TLS"), ("--pwd", &self.pwd, "TLS")]
+        {
             if given.is_some() {
                 return Err(format!(
                     "{what} is not supported yet, so this option cannot be honoured: {flag}"
@@ -271,7 +267,9 @@ mod tests {
     #[test]
     fn what_cannot_be_honoured_is_refused() {
         for (line, says) in [
-            ("tepui --oauth basic", "OAuth is not supported yet"),
+            ("tepui --oauth full", "there is `basic` only"),
+            ("tepui --dev-issuer", "--admin-port is needed"),
+            ("tepui --oauth basic --dev-issuer --test-bench", "choose one"),
             ("tepui --cert a.pem --key b.pem", "TLS is not supported yet"),
             ("tepui --account one:nonsense!", "not base64"),
             ("tepui --tablePort 70000", "70000"),

@@ -65,6 +65,12 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
         let _ = io::stderr().write_all(warning.as_bytes());
         tracing::warn!("an account with the public development key can be reached from other machines");
     }
+    if config.oauth.is_some() {
+        let _ = io::stderr().write_all(
+            b"tepui: --oauth basic: signatures of tokens are not checked. Every program on this machine can be anybody, with all roles.\n",
+        );
+        tracing::warn!("signatures of tokens are not checked (--oauth basic): everybody can be anybody");
+    }
     for (service, address) in &addresses {
         tracing::info!(service = service.name(), %address, "listening");
     }
@@ -125,7 +131,8 @@ fn explain(error: StartError) -> Failure {
         | StartError::Data(_)
         | StartError::Extents(_)
         | StartError::Node(_)
-        | StartError::Seed(_) => failed(error.to_string()),
+        | StartError::Seed(_)
+        | StartError::Identity(_) => failed(error.to_string()),
     }
 }
 

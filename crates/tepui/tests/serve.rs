@@ -351,6 +351,12 @@ fn what_makes_no_sense_ends_with_2() {
         (&["--config", &text], &text),
         (&["--config", "/no/such/file.toml"], "/no/such/file.toml"),
         (&["--cert", "x.pem"], "TLS is not supported yet"),
+        (&["--oauth", "full"], "there is `basic` only"),
+        (
+            &["--oauth", "basic", "--table-host", "0.0.0.0", "--table-port", "0"],
+            "--oauth basic believes everybody",
+        ),
+        (&["--dev-issuer"], "--admin-port is needed"),
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
     ] {

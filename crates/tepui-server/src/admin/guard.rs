@@ -12,6 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use tepui_wire::address;
 
 const FETCH_SITE: &str = "sec-fetch-site";
+/// Where programs on Azure send the secret that their environment has for them.
+const IDENTITY_HEADER: &str = "x-identity-header";
 
 /// The rules of one admin port.
 pub(crate) struct Guard {
@@ -74,6 +76,19 @@ impl Guard {
             None => Err(AdminError::unauthorized(
                 "This needs the header `Authorization: Bearer TOKEN`. The server prints its token at the start, unless it \
                  was configured (--admin-token).",
+            )),
+        }
+    }
+}
+
+impl Guard {
+    /// Refuses those who do not know the token, where they ask as programs on Azure do.
+    pub(super) fn check_identity_header(&self, headers: &HeaderMap) -> Result<(), AdminError> {
+        let mut given = headers.get_all(IDENTITY_HEADER).iter();
+        match (given.next(), given.next()) {
+            (Some(value), None) if self.token.is(value.as_bytes()) => Ok(()),
+            _ => Err(AdminError::unauthorized(
+                "This needs the header `X-IDENTITY-HEADER` with the token of the admin API (IDENTITY_HEADER).",
             )),
         }
     }

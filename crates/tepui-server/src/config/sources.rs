@@ -4,7 +4,7 @@
 //! range. The names follow from the name of the argument: `blob_port` is `blob-port` in the file and `TEPUI_BLOB_PORT` in
 //! the environment.
 
-use super::{Config, ConfigError, accounts};
+use super::{Config, ConfigError, accounts, issuers};
 use crate::net::limits::Limits;
 use crate::targets::TargetSetting;
 use clap::builder::{BoolishValueParser, Resettable};
@@ -86,13 +86,14 @@ impl Config {
             at(error.span().map_or(0, |span| span.start), &what)
         };
         let file: accounts::File = toml::from_str(text).map_err(explained)?;
-        let mut config = Self { accounts: file.accounts, ..Self::default() };
+        let issuers: issuers::File = toml::from_str(text).map_err(explained)?;
+        let mut config = Self { accounts: file.accounts, issuers: issuers.issuers, ..Self::default() };
         let table = DeTable::parse(text).map_err(explained)?;
         let command = without_environment();
         let mut given = Vec::new();
         for (key, value) in table.get_ref() {
             let (section, entries) = match (key.get_ref().as_ref(), value.get_ref()) {
-                ("account", _) => continue,
+                ("account" | "issuer", _) => continue,
                 ("targets", DeValue::Table(_)) => {
                     let file: TargetsOfFile = toml::from_str(text).map_err(explained)?;
                     config.targets = file.targets;
@@ -295,6 +296,9 @@ pub fn template() -> String {
         };
     }
     text.push_str("\n# [[account]]\n# name = \"people\"\n# keys = [\"base64\"]\n");
+    text.push_str(
+        "\n# [[issuer]]\n# issuer = \"https://login.example.org/realms/storage\"\n# audiences = [\"tepui\"]\n",
+    );
     text
 }
 
@@ -365,6 +369,18 @@ mod tests {
             ("out of limits", "[limits]\nblob-port = 1", "unknown key `blob-port` in `[limits]` (line 2)"),
             ("a section", "[limit]\nmax-headers = 20", "unknown key `max-headers` in `[limit]`"),
             ("a spelling of flags", "trusted-proxy = ['::1']", "unknown key `trusted-proxy`"),
+            (
+                "in an issuer",
+                "[[issuer]]\nissuer='https://a.example'\naudience='x'",
+                "unknown key `audience`",
+            ),
+            (
+                "an issuer without TLS",
+                "[[issuer]]\nissuer='http://a.example'",
+                "an issuer on another machine",
+            ),
+            ("no issuer", "[[issuer]]\naudiences=['x']", "missing field `issuer`"),
+            ("a mode", "oauth = 'full'", "there is `basic` only"),
             ("in an account", "[[account]]\nname='a'\nkeys=[]\nkye='x'", "unknown key `kye`"),
             ("a port", "table-port = 70000", "70000 is not in 0..=65535): table-port = 70000 (line 1)"),
             ("a level", "log-level = 'loud'", "trace: loud)"),
@@ -446,7 +462,7 @@ mod tests {
             .join("\n");
         let config = Config::from_text(&all).unwrap();
         assert!(config.data_dir.is_some() && config.log_file.is_some());
-        assert_eq!(config.accounts.len(), 1);
+        assert_eq!((config.accounts.len(), config.issuers.len()), (1, 1));
     }
 
     /// All settings as a table in Markdown.

@@ -10,6 +10,7 @@ mod messages;
 mod refusals;
 mod storage;
 mod tail;
+mod tokens;
 
 #[path = "../support/mod.rs"]
 mod support;

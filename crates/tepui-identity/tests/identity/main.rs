@@ -1,0 +1,10 @@
+//! Tokens and issuers from outside: tokens are made with the keys of `make.rs`, and `provider.rs` is an issuer that can be slow, down or
+//! wrong.
+
+mod bad_tokens;
+mod files;
+mod make;
+mod mutations;
+mod own_issuers;
+mod provider;
+mod providers;
