@@ -70,9 +70,9 @@ async fn both_protocols_on_every_port() {
     }
     let metrics = server.metrics().await;
     for line in [
-        r#"tepui_tls_handshakes_total{outcome="ok",service="table"} 3"#,
-        r#"tepui_tls_handshakes_total{outcome="ok",service="admin"} 3"#,
-        r#"tepui_tls_handshakes_total{outcome="failed",service="blob"} 0"#,
+        r#"tepui_tls_handshakes_total{service="table",outcome="ok"} 3"#,
+        r#"tepui_tls_handshakes_total{service="admin",outcome="ok"} 3"#,
+        r#"tepui_tls_handshakes_total{service="blob",outcome="failed"} 0"#,
     ] {
         assert!(metrics.contains(line), "{line} in {metrics}");
     }

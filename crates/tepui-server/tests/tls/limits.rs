@@ -47,7 +47,7 @@ async fn a_thousand_half_open_handshakes_disturb_nobody() {
     }
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     let metrics = server.metrics().await;
-    let line = format!(r#"tepui_tls_handshakes_total{{outcome="failed",service="table"}} {HALF_OPEN}"#);
+    let line = format!(r#"tepui_tls_handshakes_total{{service="table",outcome="failed"}} {HALF_OPEN}"#);
     assert!(metrics.contains(&line), "{metrics}");
     assert!(exchange(&mut kept, HEALTH).await.starts_with("HTTP/1.1 200 "));
     server.stop().await;
