@@ -21,19 +21,24 @@ pub struct Endpoint {
     pub port: u16,
     pub addr: std::net::SocketAddr,
     pub base: String,
+    pub https: bool,
 }
 
 impl Endpoint {
     pub fn parse(u: &str) -> Result<Endpoint, String> {
-        let rest = u.strip_prefix("http://").ok_or("only http:// endpoints")?;
+        let (https, rest) = match (u.strip_prefix("http://"), u.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (None, Some(rest)) => (true, rest),
+            (None, None) => return Err("only http:// and https:// endpoints".into()),
+        };
         let (host, base) = match rest.find('/') {
             Some(k) => (&rest[..k], rest[k..].trim_end_matches('/')),
             None => (rest, ""),
         };
         use std::net::ToSocketAddrs;
-        let hp = if host.contains(':') { host.to_string() } else { format!("{host}:80") };
+        let hp = if host.contains(':') { host.to_string() } else { format!("{host}:{}", if https { 443 } else { 80 }) };
         let addr = hp.to_socket_addrs().map_err(|e| format!("{hp}: {e}"))?.next().ok_or("no address")?;
-        Ok(Endpoint { host: host.to_string(), port: addr.port(), addr, base: base.to_string() })
+        Ok(Endpoint { host: host.to_string(), port: addr.port(), addr, base: base.to_string(), https })
     }
 }
 

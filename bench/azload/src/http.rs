@@ -1,15 +1,16 @@
 //! A minimal HTTP/1.1 keep-alive client on a raw socket: one request in flight per connection.
 //! It is written to cost as little CPU as possible, because it shares the cores with the server.
 
+use crate::stream::{self, Stream, Tls};
 use memchr::memmem;
 use std::io;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 pub struct Conn {
     addr: SocketAddr,
-    s: Option<TcpStream>,
+    tls: Option<Tls>,
+    s: Option<Stream>,
     r: Vec<u8>,
     decoded: Vec<u8>,
     head_start: usize,
@@ -40,9 +41,10 @@ fn bad(m: &str) -> io::Error {
 }
 
 impl Conn {
-    pub fn new(addr: SocketAddr) -> Conn {
+    pub fn new(addr: SocketAddr, tls: Option<Tls>) -> Conn {
         Conn {
             addr,
+            tls,
             s: None,
             r: Vec::with_capacity(64 * 1024),
             decoded: Vec::new(),
@@ -54,9 +56,7 @@ impl Conn {
     }
 
     pub async fn connect(&mut self) -> io::Result<()> {
-        let s = TcpStream::connect(self.addr).await?;
-        s.set_nodelay(true)?;
-        self.s = Some(s);
+        self.s = Some(stream::connect(self.addr, self.tls.as_ref()).await?);
         Ok(())
     }
 
@@ -106,6 +106,7 @@ impl Conn {
             if let Some(b) = extra {
                 s.write_all(b).await?;
             }
+            s.flush().await?;
         }
         self.r.clear();
         if self.r.capacity() > 8 << 20 {

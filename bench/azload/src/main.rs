@@ -7,6 +7,7 @@ mod hist;
 mod http;
 mod proc;
 mod stats;
+mod stream;
 mod work;
 
 use auth::{Auth, Endpoint, Svc};
@@ -21,6 +22,8 @@ const USAGE: &str =
     "usage: azload --workload W [--table-endpoint URL] [--queue-endpoint URL] [--blob-endpoint URL]
   --account NAME --key BASE64      default: devstoreaccount1 and its well-known key
   --auth sharedkey|sas|none        default sharedkey; sas: one account SAS, computed once
+  --ca FILE                        for https: trust this authority; without it any certificate of this machine
+  --resume                         for https: resume sessions instead of whole handshakes
   --version V                      x-ms-version, default 2021-12-02
   --connections N                  default 16 (4 for the large blobs); one request in flight each
   --threads N                      client threads, default 1
@@ -56,7 +59,7 @@ fn main() {
     let mut it = std::env::args().skip(1);
     while let Some(k) = it.next() {
         let Some(name) = k.strip_prefix("--") else { usage(&format!("what is {k}?")) };
-        if matches!(name, "no-preload" | "no-verify" | "keep" | "help") {
+        if matches!(name, "no-preload" | "no-verify" | "keep" | "resume" | "help") {
             a.insert(name.to_string(), "1".into());
         } else if let Some((n, v)) = name.split_once('=') {
             a.insert(n.to_string(), v.to_string());
@@ -76,6 +79,8 @@ fn main() {
         "account",
         "key",
         "auth",
+        "ca",
+        "resume",
         "version",
         "connections",
         "threads",
@@ -115,6 +120,9 @@ fn main() {
     };
     let Some(url) = a.get(ek) else { usage(&format!("{workload} needs --{ek}")) };
     let ep = Endpoint::parse(url).unwrap_or_else(|e| usage(&e));
+    let ca = a.get("ca").map(String::as_str);
+    let tls = ep.https.then(|| stream::Tls::new(&ep.host, ep.addr, ca, a.contains_key("resume")));
+    let tls = tls.transpose().unwrap_or_else(|e| usage(&e));
     let auth = Auth::new(
         &get("account", "devstoreaccount1"),
         &get("key", KEY),
@@ -129,7 +137,7 @@ fn main() {
     let large_size = num("large-size", (64 << 20) as f64) as usize;
     let default_preload = match workload.as_str() {
         "table-insert" | "table-insert-hot" | "table-batch" | "queue-put" | "queue-roundtrip"
-        | "blob-put-small" | "blob-put-large" | "blob-put-blocks" => 0.0,
+        | "blob-put-small" | "blob-put-large" | "blob-put-blocks" | "table-connect" => 0.0,
         "queue-getdelete" => 20_000.0,
         "blob-get-small" => 1000.0,
         "blob-get-large" => 4.0,
@@ -167,6 +175,7 @@ fn main() {
     let cfg = Arc::new(Cfg {
         svc,
         ep,
+        tls,
         auth,
         connections: num("connections", if large { 4.0 } else { 16.0 }).max(1.0) as usize,
         threads: num("threads", 1.0).max(1.0) as usize,
@@ -358,6 +367,7 @@ fn main() {
     put("workload", workload.clone().into());
     put("connections", cfg.connections.into());
     put("threads", cfg.threads.into());
+    put("tls", cfg.tls.is_some().into());
     put("auth", get("auth", "sharedkey").into());
     put("seconds", r3(elapsed).into());
     put("ops", stats.ops.into());

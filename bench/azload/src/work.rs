@@ -11,6 +11,7 @@ use crate::auth::{Auth, Endpoint, Req, Scratch, Svc};
 use crate::data::{self, Rng};
 use crate::http::{Conn, Resp};
 use crate::stats::{OpErr, OpStat, Stats};
+use crate::stream::Tls;
 use base64::{Engine, engine::general_purpose::STANDARD as B64};
 use std::io::Write;
 use std::sync::Arc;
@@ -36,12 +37,14 @@ pub const WORKLOADS: &[(&str, Svc)] = &[
     ("blob-put-blocks", Svc::Blob),
     ("blob-get-large", Svc::Blob),
     ("blob-list", Svc::Blob),
+    ("table-connect", Svc::Table),
 ];
 
 pub struct Cfg {
     pub workload: String,
     pub svc: Svc,
     pub ep: Endpoint,
+    pub tls: Option<Tls>,
     pub auth: Auth,
     pub connections: usize,
     pub threads: usize,
@@ -98,7 +101,7 @@ fn text(b: &[u8]) -> String {
 
 impl Worker {
     pub fn new(cfg: Arc<Cfg>, id: usize) -> Worker {
-        let conn = Conn::new(cfg.ep.addr);
+        let conn = Conn::new(cfg.ep.addr, cfg.tls.clone());
         let mut msg = Vec::new();
         data::small_blob(&mut msg, "azload-message", cfg.size * 3 / 4);
         let msg = B64.encode(&msg);
@@ -241,6 +244,16 @@ impl Worker {
                 self.insert(format!("p{p:06}"), format!("{}-{uid:014}", cfg.run), uid).await
             }
             "table-insert-hot" => self.insert("hot".into(), format!("{}-{uid:014}", cfg.run), uid).await,
+            "table-connect" => {
+                self.conn.close();
+                self.conn.w.clear();
+                let _ = write!(self.conn.w, "GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", cfg.ep.host);
+                let r = self.conn.exchange(None, false, None).await?;
+                match r.status {
+                    200 => Ok(OpStat { entities: 1, bytes: 0 }),
+                    other => Err(OpErr::Status(other, String::new())),
+                }
+            }
             "table-get" => {
                 let i = self.rng.below(cfg.preload.max(1));
                 self.get_entity(&data::pk(i), &data::rk(i), i, false, false).await

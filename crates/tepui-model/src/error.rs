@@ -46,6 +46,7 @@ macro_rules! error_catalogue {
 
 error_catalogue! {
     AccessTierNotSupportedForBlobType = 400, Store, "The access tier is not supported for this blob type.";
+    AccountRequiresHttps = 400, FrontEnd, "The account being accessed does not support http.";
     AppendPositionConditionNotMet = 412, Store, "The append position condition specified was not met.";
     AtomFormatNotSupported = 415, FrontEnd, "Atom format is not supported.";
     AuthenticationFailed = 403, Authentication, "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.";

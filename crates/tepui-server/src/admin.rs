@@ -3,7 +3,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `guard.rs` | hosts, origins and the token |
+//! | `guard.rs` | TLS, hosts, origins and the token |
 //! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
 //! | `clock.rs`, `faults.rs` | the clock and the faults of a test bench |
 //! | `managed_identity.rs`, `token.rs` | tokens of the development issuer, as Azure's machines get theirs, and as people do |
@@ -13,7 +13,7 @@
 //! | `snapshots.rs` `reset.rs` | going back to what was stored before, or to nothing |
 //! | `seed.rs` | data to begin with |
 //!
-//! An area is added to the list in `run_all` (`lib.rs`), in one line. The order of checks: host and origin, token, route, test bench,
+//! An area is added to the list in `run_all` (`lib.rs`), in one line. The order of checks: TLS, host and origin, token, route, test bench,
 //! body; what an area refuses comes last.
 
 mod call;
@@ -72,9 +72,11 @@ impl Admin {
 
     async fn answer(
         &self,
+        peer: Peer,
         head: &request::Parts,
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, AdminError> {
+        self.guard.check_tls(peer, &head.headers)?;
         self.guard.check_origin(head)?;
         let path = head.uri.path();
         if path == "/metrics" {
@@ -191,9 +193,9 @@ fn body_error(error: BodyError) -> AdminError {
 impl Handler for Admin {
     const HAS_METADATA: bool = false;
 
-    async fn handle(&self, _: Peer, head: request::Parts, body: Body) -> Response<ReplyBody> {
+    async fn handle(&self, peer: Peer, head: request::Parts, body: Body) -> Response<ReplyBody> {
         let mut body = Some(body);
-        let answered = self.answer(&head, &mut body).await;
+        let answered = self.answer(peer, &head, &mut body).await;
         if let Some(body) = body {
             body.discard().await;
         }

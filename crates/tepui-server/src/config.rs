@@ -7,12 +7,14 @@ mod admin_token;
 mod issuers;
 mod sources;
 mod storage;
+mod tls;
 
 pub use accounts::{development_account, key_text, parse_account, parse_accounts};
 pub use admin_token::AdminToken;
 pub use issuers::Oauth;
 pub use sources::{Given, path, template};
 pub use storage::{StorageSetting, StorageUrl, is_storage_url};
+pub use tls::{PfxPassword, TlsMode, TlsSetting};
 
 use crate::net::limits::Limits;
 use crate::proxies::Network;
@@ -169,6 +171,37 @@ pub struct Config {
     /// Copy blobs from this server, whatever address it has: HOST, HOST:PORT or ADDRESS/BITS; may be repeated
     #[arg(long = "remote-copy-host", value_name = "HOST", value_delimiter = ',', help_heading = "Network")]
     pub remote_copy_hosts: Vec<ListedHost>,
+
+    /// Serve TLS with this certificate, beside plain HTTP: a chain in PEM with --key, or a PFX file with --pwd
+    ///
+    /// It is read again when it changes, and on SIGHUP. See docs/tls.md.
+    #[arg(long, value_name = "FILE", help_heading = "TLS", value_parser = path)]
+    pub cert: Option<PathBuf>,
+
+    /// The key of the certificate, in PEM: PKCS#8, PKCS#1 or SEC1
+    #[arg(long, value_name = "FILE", help_heading = "TLS", value_parser = path)]
+    pub key: Option<PathBuf>,
+
+    /// The password of the PFX file
+    ///
+    /// Everyone on the machine can see the arguments of a process: keep it in the environment or the file.
+    // Never invalid here, as errors of arguments show their values.
+    #[arg(long, value_name = "PASSWORD", hide_env_values = true, help_heading = "TLS")]
+    pub pwd: Option<PfxPassword>,
+
+    /// Make a certificate authority and a certificate for this server (auto), and renew it, or do not (off)
+    #[arg(long, value_name = "auto", default_value = "off", help_heading = "TLS")]
+    pub tls: TlsMode,
+
+    /// Keep what --tls auto makes here [default: tls in the data directory]
+    #[arg(long, value_name = "DIR", help_heading = "TLS", value_parser = path)]
+    pub tls_dir: Option<PathBuf>,
+
+    /// Refuse plain HTTP, but for /health
+    ///
+    /// What a trusted proxy was asked over TLS is served.
+    #[arg(long, help_heading = "TLS")]
+    pub require_tls: bool,
 
     /// Keep the previous versions of blobs in this account; may be repeated
     #[arg(long = "versioned-account", value_name = "NAME", value_delimiter = ',', help_heading = "Blobs")]
@@ -379,6 +412,7 @@ impl Config {
             self.storage()?;
         }
         self.check_issuers()?;
+        self.tls_setting()?;
         self.admin_token.as_ref().map_or(Ok(()), AdminToken::check)
     }
 }

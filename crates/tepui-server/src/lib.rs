@@ -24,6 +24,7 @@ mod tail;
 pub mod targets;
 pub mod telemetry;
 mod test_clock;
+mod tls;
 
 pub use config::{Config, ConfigError};
 pub use control::with_socket_path;
@@ -35,6 +36,7 @@ pub use net::limits::Limits;
 pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 pub use seed::SeedError;
+pub use tls::{Tls, TlsError};
 
 use admin::clock::ClockArea;
 use admin::faults::FaultsArea;
@@ -114,6 +116,8 @@ struct AdminPort {
 #[derive(Debug)]
 pub enum StartError {
     Config(ConfigError),
+    /// The certificate cannot be used.
+    Tls(TlsError),
     /// What the port is for, the address, and what the system said.
     Listen(&'static str, String, io::Error),
     /// The data could not be opened.
@@ -179,6 +183,8 @@ impl Server {
 
     async fn start_with(config: Config, ports: Ports, data: Data) -> Result<Self, StartError> {
         let identity = Identity::open(&config, &data).await?;
+        // After the data: nobody else makes certificates in a directory that is in use.
+        let tls = Tls::open(&config).map_err(StartError::Tls)?;
         if let Some(path) = &config.seed {
             data.seed(&config, path).await.map_err(StartError::Seed)?;
         }
@@ -189,7 +195,11 @@ impl Server {
         Ok(Self {
             control,
             ports,
-            shared: Shared::behind(TrustedProxies(config.trusted_proxies.clone()), config.limits.clone()),
+            shared: Shared::of_server(
+                TrustedProxies(config.trusted_proxies.clone()),
+                tls,
+                config.limits.clone(),
+            ),
             data,
             identity,
             config,
@@ -211,6 +221,11 @@ impl Server {
         self.ports.admin.as_ref().filter(|admin| admin.is_token_new).map(|admin| &admin.token)
     }
 
+    /// TLS, if it is configured: its certificate can be read again.
+    pub fn tls(&self) -> Option<&Arc<Tls>> {
+        self.shared.tls()
+    }
+
     /// What is stored now, for a backup: everything that was acknowledged before. Neither reads nor writes wait for it.
     pub async fn checkpoint(&self) -> io::Result<Checkpoint> {
         self.data.checkpoint().await
@@ -224,6 +239,7 @@ impl Server {
             let data = data.clone();
             tokio::spawn(async move { control.serve(&data, stopped).await })
         });
+        let watching = shared.tls().map(|tls| tokio::spawn(Arc::clone(tls).watch()));
         match &data {
             Data::Memory(engine, extents) => {
                 run_all(ports, &data, (engine, extents), &config, &identity, shared, shutdown).await;
@@ -238,6 +254,9 @@ impl Server {
                     () = node.stay() => {}
                 }
             }
+        }
+        if let Some(watching) = watching {
+            watching.abort();
         }
         let _ = stop.send(true);
         if let Some(commands) = commands {
@@ -485,6 +504,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => error.fmt(f),
+            Self::Tls(error) => error.fmt(f),
             Self::Listen(_, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(f, "the port is in use by another process: {address}")
             }

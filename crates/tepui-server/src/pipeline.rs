@@ -92,6 +92,8 @@ pub struct Front {
     /// Answers tell the time of a clock that can be set, and not that of the machine.
     tells_date: bool,
     faults: Option<Arc<Faults>>,
+    /// Plain requests are refused.
+    requires_tls: bool,
 }
 
 impl Front {
@@ -130,6 +132,7 @@ impl Front {
             load: Load::default(),
             tells_date: config.test_bench,
             faults: None,
+            requires_tls: config.require_tls,
         }
     }
 
@@ -298,9 +301,13 @@ fn receive<'a>(
     Exchange::begin(received, &front.sinks, settings)
 }
 
-/// Refuses requests that come by a name which could be made to lead here by others: see [`Browsers`].
+/// Refuses plain requests where that is wanted, and those that come by a name which could be made to lead here by others: see
+/// [`Browsers`].
 fn check_host(front: &Front, received: &Received<'_>) -> Result<(), ServiceError> {
     received.target()?;
+    if front.requires_tls && !received.peer.tls {
+        return Err(ErrorCode::AccountRequiresHttps.into());
+    }
     match &front.browsers {
         Some(browsers) => browsers.check_host(&received.parts),
         None => Ok(()),

@@ -17,6 +17,7 @@ mod partitions;
 mod reset;
 mod seed;
 mod snapshot;
+mod stream;
 mod tail;
 mod token;
 

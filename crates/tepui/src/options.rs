@@ -57,12 +57,11 @@ Azurite's options:
   --tablePort, --skipApiVersionCheck, --disableProductStyleUrl: as above, in our spelling
   --blobKeepAliveTimeout, --queueKeepAliveTimeout, --tableKeepAliveTimeout: one for all,
   --keep-alive-timeout
-  --silent, --debug: as above
+  --silent, --debug, --cert, --key, --pwd: as above
   --loose: without effect, as headers and parameters that mean nothing here are overlooked always
   --disableTelemetry: there is none
   --extentMemoryLimit: without effect, as there is no such limit
-  --oauth basic: as above; other values are refused
-  --cert, --key, --pwd: refused, as TLS is not supported yet";
+  --oauth basic: as above; other values are refused";
 
 fn long_help() -> String {
     let indented: String = config::template().lines().map(|line| format!("  {line}\n")).collect();
@@ -70,7 +69,7 @@ fn long_help() -> String {
     format!("{AZURITE}\n\nThe configuration file, with the defaults:\n{file}")
 }
 
-/// Options of Azurite that change nothing here, or cannot be honoured yet.
+/// Options of Azurite that change nothing here.
 #[derive(Args, Debug, Default)]
 struct AzuriteOptions {
     #[arg(long = "extentMemoryLimit", hide = true)]
@@ -79,18 +78,11 @@ struct AzuriteOptions {
     loose: bool,
     #[arg(long = "disableTelemetry", hide = true)]
     disable_telemetry: bool,
-    #[arg(long, hide = true)]
-    cert: Option<String>,
-    #[arg(long, hide = true)]
-    key: Option<String>,
-    #[arg(long, hide = true)]
-    pwd: Option<String>,
 }
 
 impl Options {
     /// The configuration: the file, then the environment and the flags on top of it.
     pub(crate) fn config(&self, environment: impl Fn(&str) -> Option<String>) -> Result<Config, String> {
-        self.azurite.refuse_unsupported()?;
         let explained = |error: ConfigError| error.to_string();
         let mut config = match &self.config {
             Some(path) => Config::from_file(path).map_err(explained)?,
@@ -133,11 +125,15 @@ impl Options {
                 "there is no limit for what is kept in memory: --extentMemoryLimit has no effect".to_owned(),
             );
         }
-        let visible =
-            [("storage", "TEPUI_STORAGE", &config.storage), ("blobs", "TEPUI_BLOBS", &config.blobs)];
-        for (id, variable, _) in visible.into_iter().filter(|(id, _, url)| {
-            self.given.has_flag(id) && url.as_ref().is_some_and(StorageUrl::has_secret)
-        }) {
+        let has_secret = |url: &Option<StorageUrl>| url.as_ref().is_some_and(StorageUrl::has_secret);
+        let visible = [
+            ("storage", "TEPUI_STORAGE", has_secret(&config.storage)),
+            ("blobs", "TEPUI_BLOBS", has_secret(&config.blobs)),
+            ("pwd", "TEPUI_PWD", true),
+        ];
+        for (id, variable, _) in
+            visible.into_iter().filter(|(id, _, is_secret)| *is_secret && self.given.has_flag(id))
+        {
             warnings.push(format!(
                 "everyone on the machine can see the secret in --{id}: keep it in the configuration file or in {variable}"
             ));
@@ -163,21 +159,6 @@ impl Options {
     }
 }
 
-impl AzuriteOptions {
-    fn refuse_unsupported(&self) -> Result<(), String> {
-        for (flag, given, what) in
-            [("--cert", &self.cert, "TLS"), ("--key", &self.key, "TLS"), ("--pwd", &self.pwd, "TLS")]
-        {
-            if given.is_some() {
-                return Err(format!(
-                    "{what} is not supported yet, so this option cannot be honoured: {flag}"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Whether Azurite has kept its data in a directory.
 fn holds_data_of_azurite(directory: &Path) -> bool {
     let Ok(entries) = directory.read_dir() else { return false };
@@ -187,9 +168,16 @@ fn holds_data_of_azurite(directory: &Path) -> bool {
 /// The only variable that is no option.
 const ACCOUNTS: &str = "TEPUI_ACCOUNTS";
 
-/// Variables that begin like ours: of tests, and those that Kubernetes sets for a service of our name.
-const OTHER_VARIABLES: &[&str] =
-    &["TEPUI_TEST_", "TEPUI_CRASH_", "TEPUI_FUZZ_", "TEPUI_ENDPOINT", "TEPUI_SERVICE_", "TEPUI_PORT"];
+/// Variables that begin like ours: of other commands, of tests, and those that Kubernetes sets for a service of our name.
+const OTHER_VARIABLES: &[&str] = &[
+    "TEPUI_CA_FILE",
+    "TEPUI_TEST_",
+    "TEPUI_CRASH_",
+    "TEPUI_FUZZ_",
+    "TEPUI_ENDPOINT",
+    "TEPUI_SERVICE_",
+    "TEPUI_PORT",
+];
 
 /// Complains of variables that would be ours if they meant anything.
 fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
@@ -250,7 +238,7 @@ mod tests {
     fn the_spellings_of_azurite_are_understood() {
         let line = "tepui -l data --tableHost 0.0.0.0 --tablePort 1 -s -L --skipApiVersionCheck \
                     --disableProductStyleUrl --disableTelemetry --blobHost b --blobPort 2 --queueHost h --queuePort 3 -d log \
-                    --tableKeepAliveTimeout 5";
+                    --tableKeepAliveTimeout 5 --cert c.pem --key k.pem";
         let config = config(line, &[]).unwrap();
         assert_eq!(config.data_dir, Some("data".into()));
         assert_eq!(config.address(ServiceName::Table), ("0.0.0.0", 1));
@@ -260,6 +248,7 @@ mod tests {
         assert!(!config.log_requests);
         assert_eq!((config.log_level, config.log_file), (LogLevel::Debug, Some("log".into())));
         assert_eq!(config.limits.idle_timeout, Duration::from_secs(5));
+        assert_eq!((config.cert, config.key), (Some("c.pem".into()), Some("k.pem".into())));
         assert!(super::tests::config("tepui --inMemoryPersistence", &[]).unwrap().in_memory);
         assert!(super::tests::config("tepui --location here", &[]).is_ok());
     }
@@ -270,7 +259,11 @@ mod tests {
             ("tepui --oauth full", "there is `basic` only"),
             ("tepui --dev-issuer", "--admin-port is needed"),
             ("tepui --oauth basic --dev-issuer --test-bench", "choose one"),
-            ("tepui --cert a.pem --key b.pem", "TLS is not supported yet"),
+            ("tepui --cert a.pem", "a certificate needs its key"),
+            ("tepui --key a.pem", "--key is of no use without --cert"),
+            ("tepui --in-memory --tls auto", "--tls auto needs --tls-dir DIR"),
+            ("tepui --tls always", "TLS is off or auto"),
+            ("tepui --require-tls", "--require-tls would refuse every request"),
             ("tepui --account one:nonsense!", "not base64"),
             ("tepui --tablePort 70000", "70000"),
             ("tepui --tabel-port 1", "--tabel-port"),
@@ -369,7 +362,8 @@ mod tests {
             let error = super::tests::config(&line, &[]).unwrap_err();
             assert!(!error.contains("hunter2") && error.contains("postgres://me:XXXXX@db/tepui"), "{error}");
         }
-        let said = format!("{config:?} {}", crate::ready::greeting(&config, &[], None, false));
+        let reach = crate::ready::Reach::of(&config, None);
+        let said = format!("{config:?} {}", crate::ready::greeting(&config, &reach, &[], None, false));
         assert!(!said.contains("hunter2") && said.contains("postgres://me:XXXXX@db/tepui"), "{said}");
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tepui.toml");
@@ -379,9 +373,18 @@ mod tests {
         let config = options.config(|_| None).unwrap();
         assert_eq!(config.storage.as_ref().unwrap().reveal(), url);
         assert!(options.warnings(&config, std::iter::empty()).is_empty());
+        let line = "tepui --cert c.pfx --pwd hunter2";
+        let options = Line::try_parse_from(line.split_whitespace()).unwrap().options;
+        let config = options.config(|_| None).unwrap();
+        let warnings = options.warnings(&config, std::iter::empty());
+        assert!(
+            warnings[0].ends_with("in --pwd: keep it in the configuration file or in TEPUI_PWD"),
+            "{warnings:?}"
+        );
+        assert!(!format!("{config:?} {warnings:?}").contains("hunter2"));
         // Help shows the values of variables, but not of these.
         let command = Options::augment_args(clap::Command::new("serve"));
-        for id in ["storage", "blobs", "admin_token"] {
+        for id in ["storage", "blobs", "admin_token", "pwd"] {
             let argument = command.get_arguments().find(|argument| argument.get_id() == id).unwrap();
             assert!(argument.is_hide_env_values_set(), "{id}");
         }

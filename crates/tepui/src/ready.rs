@@ -3,14 +3,44 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tepui_model::account::{Account, DEVELOPMENT_ACCOUNT};
-use tepui_server::Config;
 use tepui_server::config::{AdminToken, ServiceName, StorageSetting, development_account, key_text};
+use tepui_server::{Config, Tls};
+
+/// With TLS, without, or both.
+pub(crate) struct Reach {
+    has_tls: bool,
+    is_tls_required: bool,
+    /// The authority that clients have to trust, if the server has made one.
+    ca_file: Option<PathBuf>,
+}
+
+impl Reach {
+    pub(crate) fn of(config: &Config, tls: Option<&Tls>) -> Self {
+        // Others need the whole path.
+        let absolute = |file: PathBuf| std::path::absolute(&file).unwrap_or(file);
+        Self {
+            has_tls: tls.is_some(),
+            is_tls_required: config.require_tls,
+            ca_file: tls.and_then(Tls::ca_file).map(absolute),
+        }
+    }
+
+    /// The schemes of URLs, the better one first.
+    fn schemes(&self) -> &'static [&'static str] {
+        match (self.has_tls, self.is_tls_required) {
+            (true, true) => &["https"],
+            (true, false) => &["https", "http"],
+            (false, _) => &["http"],
+        }
+    }
+}
 
 /// The text that is printed at the start: where the server is, and how to reach it.
 pub(crate) fn greeting(
     config: &Config,
+    reach: &Reach,
     addresses: &[(ServiceName, SocketAddr)],
     admin: Option<(SocketAddr, Option<&AdminToken>)>,
     show_keys: bool,
@@ -18,12 +48,16 @@ pub(crate) fn greeting(
     let mut text = format!("Tepui {}\n", crate::version());
     let accounts = config.effective_accounts();
     for account in &accounts {
-        for (service, address) in addresses {
-            let _ = writeln!(text, "  {:5}  {}", service.name(), endpoint(*address, &account.name));
+        for scheme in reach.schemes() {
+            for (service, address) in addresses {
+                let _ =
+                    writeln!(text, "  {:5}  {}", service.name(), endpoint(scheme, *address, &account.name));
+            }
         }
     }
     if let Some((address, token)) = admin {
-        let _ = writeln!(text, "  admin  http://{address}/metrics, http://{address}/admin/v1");
+        let scheme = reach.schemes()[0];
+        let _ = writeln!(text, "  admin  {scheme}://{address}/metrics, {scheme}://{address}/admin/v1");
         if let Some(token) = token {
             let _ = writeln!(text, "  token  {} (of the admin API, until the server stops)", token.reveal());
         }
@@ -44,9 +78,35 @@ pub(crate) fn greeting(
     }
     text.push_str("\nConnection string:\n");
     for account in &accounts {
-        let _ = writeln!(text, "  {}", connection_string(account, addresses, show_keys));
+        for scheme in reach.schemes() {
+            let _ = writeln!(text, "  {}", connection_string(account, scheme, addresses, show_keys));
+        }
+    }
+    if let Some(file) = &reach.ca_file {
+        text.push_str(&how_to_trust(file));
     }
     text
+}
+
+/// What makes clients trust a certificate authority, for a shell.
+fn how_to_trust(ca_file: &Path) -> String {
+    let file = quoted(&ca_file.display().to_string());
+    format!(
+        "\nFor https, clients have to trust the certificate authority of this server (docs/tls.md):\n\
+         \x20 export REQUESTS_CA_BUNDLE={file}   # Python, az\n\
+         \x20 export SSL_CERT_FILE={file}   # Go, Rust and .NET on Linux; asynchronous Python\n\
+         \x20 export NODE_EXTRA_CA_CERTS={file}   # Node\n\
+         \x20 keytool -importcert -noprompt -cacerts -storepass changeit -alias tepui -file {file}   # Java\n"
+    )
+}
+
+/// A word of a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@".contains(&byte);
+    match text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 /// The warning if other machines can reach an account whose key is public. It must not be missed.
@@ -77,6 +137,7 @@ pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, Sock
 pub(crate) fn ports(
     addresses: &[(ServiceName, SocketAddr)],
     admin: Option<(SocketAddr, Option<&AdminToken>)>,
+    reach: &Reach,
 ) -> String {
     let mut text = format!("{{\"pid\":{}", std::process::id());
     let services = addresses.iter().map(|(service, address)| (service.name(), *address, None));
@@ -87,6 +148,11 @@ pub(crate) fn ports(
             let _ = write!(text, ",\"token\":\"{}\"", token.reveal());
         }
         text.push('}');
+    }
+    if reach.has_tls {
+        let ca_file = reach.ca_file.as_deref().map(Path::to_string_lossy);
+        let tls = serde_json::json!({"required": reach.is_tls_required, "ca": ca_file});
+        let _ = write!(text, ",\"tls\":{tls}");
     }
     text.push_str("}\n");
     text
@@ -117,27 +183,33 @@ pub(crate) fn write_atomically(path: &Path, text: &str, readers: Readers) -> io:
     std::fs::rename(&new, path)
 }
 
-fn connection_string(account: &Account, addresses: &[(ServiceName, SocketAddr)], show_keys: bool) -> String {
+fn connection_string(
+    account: &Account,
+    scheme: &str,
+    addresses: &[(ServiceName, SocketAddr)],
+    show_keys: bool,
+) -> String {
     // The development key is known to everyone; any other key, even for that name, is a secret.
     let known = account.name == DEVELOPMENT_ACCOUNT && account.keys == development_account().keys;
     let key = match account.keys.first() {
         Some(key) if known || show_keys => key_text(key),
         _ => "<key>".to_owned(),
     };
-    let mut text = format!("DefaultEndpointsProtocol=http;AccountName={};AccountKey={key};", account.name);
+    let mut text =
+        format!("DefaultEndpointsProtocol={scheme};AccountName={};AccountKey={key};", account.name);
     for (service, address) in addresses {
         let name = match service {
             ServiceName::Blob => "BlobEndpoint",
             ServiceName::Queue => "QueueEndpoint",
             ServiceName::Table => "TableEndpoint",
         };
-        let _ = write!(text, "{name}={};", endpoint(*address, &account.name));
+        let _ = write!(text, "{name}={};", endpoint(scheme, *address, &account.name));
     }
     text
 }
 
-fn endpoint(address: SocketAddr, account: &str) -> String {
-    format!("http://{}/{account}", reachable(address))
+fn endpoint(scheme: &str, address: SocketAddr, account: &str) -> String {
+    format!("{scheme}://{}/{account}", reachable(address))
 }
 
 /// A server that listens on every address is reached at this machine's own.
@@ -177,6 +249,53 @@ mod tests {
     use super::*;
     use tepui_server::config::parse_account;
 
+    const PLAIN: Reach = Reach { has_tls: false, is_tls_required: false, ca_file: None };
+
+    #[test]
+    fn the_greeting_says_how_to_reach_the_server() {
+        let addresses = [(ServiceName::Table, "127.0.0.1:7".parse().unwrap())];
+        let admin = Some(("127.0.0.1:8".parse().unwrap(), None));
+        let own = |required| Reach {
+            has_tls: true,
+            is_tls_required: required,
+            ca_file: Some("/it's here/ca.pem".into()),
+        };
+        let given = Reach { ca_file: None, ..own(false) };
+        const HTTPS: &[&str] = &[
+            "  table  https://127.0.0.1:7/devstoreaccount1\n",
+            "  DefaultEndpointsProtocol=https;",
+            "TableEndpoint=https://127.0.0.1:7/devstoreaccount1;",
+            "  admin  https://127.0.0.1:8/metrics, https://127.0.0.1:8/admin/v1\n",
+        ];
+        const HTTP: &[&str] = &[
+            "  table  http://127.0.0.1:7/devstoreaccount1\n",
+            "  DefaultEndpointsProtocol=http;",
+            "TableEndpoint=http://127.0.0.1:7/devstoreaccount1;",
+        ];
+        const TRUST: &[&str] = &[
+            r"  export REQUESTS_CA_BUNDLE='/it'\''s here/ca.pem'   # Python",
+            r"  export SSL_CERT_FILE='/it'\''s here/ca.pem'   # Go",
+            r"  export NODE_EXTRA_CA_CERTS='/it'\''s here/ca.pem'   # Node",
+        ];
+        for (case, reach, has_https, has_http, says_whom_to_trust) in [
+            ("plain", PLAIN, false, true, false),
+            ("both", own(false), true, true, true),
+            ("TLS only", own(true), true, false, true),
+            ("with a certificate of somebody else", given, true, true, false),
+        ] {
+            let text = greeting(&Config::default(), &reach, &addresses, admin, false);
+            for (lines, expected) in [(HTTPS, has_https), (HTTP, has_http), (TRUST, says_whom_to_trust)] {
+                for line in lines {
+                    assert_eq!(text.contains(line), expected, "{case}: {line} in\n{text}");
+                }
+            }
+            let ports: serde_json::Value = serde_json::from_str(&ports(&addresses, admin, &reach)).unwrap();
+            assert_eq!(ports["tls"].is_object(), has_https, "{case}");
+            assert_eq!(ports["tls"]["ca"] == "/it's here/ca.pem", says_whom_to_trust, "{case}");
+            assert_eq!(ports["tls"]["required"] == true, !has_http, "{case}");
+        }
+    }
+
     #[test]
     fn the_connection_string_shows_only_the_key_that_everyone_knows() {
         let at = |service, address: &str| (service, address.parse().unwrap());
@@ -193,11 +312,11 @@ mod tests {
             ("configured, shown", &own, true, "AccountKey=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=;"),
             ("the development account with a key of its own", &renamed, false, "AccountKey=<key>;"),
         ] {
-            let text = connection_string(account, &all, show);
+            let text = connection_string(account, "http", &all, show);
             assert!(text.contains(key), "{case}: {text}");
         }
         assert_eq!(
-            connection_string(&own, &all, true),
+            connection_string(&own, "http", &all, true),
             "DefaultEndpointsProtocol=http;AccountName=people;AccountKey=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=;\
              BlobEndpoint=http://127.0.0.1:10000/people;\
              QueueEndpoint=http://127.0.0.1:10001/people;TableEndpoint=http://127.0.0.1:10002/people;"
@@ -244,7 +363,7 @@ mod tests {
             ("[::]:1", "http://[::1]:1/a"),
             ("10.0.0.7:1", "http://10.0.0.7:1/a"),
         ] {
-            assert_eq!(endpoint(listening.parse().unwrap(), "a"), endpoint_is);
+            assert_eq!(endpoint("http", listening.parse().unwrap(), "a"), endpoint_is);
         }
     }
 
@@ -255,7 +374,7 @@ mod tests {
         std::fs::write(&path, "old").unwrap();
         write_atomically(
             &path,
-            &ports(&[(ServiceName::Table, "127.0.0.1:7".parse().unwrap())], None),
+            &ports(&[(ServiceName::Table, "127.0.0.1:7".parse().unwrap())], None, &PLAIN),
             Readers::Everybody,
         )
         .unwrap();

@@ -48,17 +48,20 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
     };
     let server = started.map_err(explain)?;
     let addresses = server.addresses();
+    let tls = server.tls().cloned();
+    let reach = ready::Reach::of(&config, tls.as_deref());
     let admin = server.admin_address().map(|address| (address, server.new_admin_token()));
     if let Some(path) = &options.ports_file {
         let readers = match server.new_admin_token() {
             Some(_) => ready::Readers::Owner,
             None => ready::Readers::Everybody,
         };
-        ready::write_atomically(path, &ready::ports(&addresses, admin), readers)
+        ready::write_atomically(path, &ready::ports(&addresses, admin, &reach), readers)
             .map_err(|error| failed(format!("cannot write the ports ({error}): {}", path.display())))?;
     }
     // Standard output may be closed, which is no reason to stop.
-    let _ = io::stdout().write_all(ready::greeting(&config, &addresses, admin, options.show_keys).as_bytes());
+    let greeting = ready::greeting(&config, &reach, &addresses, admin, options.show_keys);
+    let _ = io::stdout().write_all(greeting.as_bytes());
     let _ = io::stdout().flush();
     if let Some(warning) = ready::open_to_everybody(&config, &addresses) {
         // Also to those who want no log, and in the log to those who read nothing else.
@@ -81,7 +84,12 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
             let name = loop {
                 match signals.next().await {
                     SignalAction::Stop(name) => break name,
-                    SignalAction::Reload => reload(options, log),
+                    SignalAction::Reload => {
+                        reload(options, log);
+                        if let Some(tls) = &tls {
+                            tls.reload().await;
+                        }
+                    }
                 }
             };
             tracing::info!(signal = name, "stopping");
@@ -106,7 +114,7 @@ async fn stop_signal(signals: &mut Signals) -> &'static str {
 }
 
 /// Reads the configuration again, for as much of it as can change while the server runs: that of the log, whose file is
-/// opened anew. What is wrong with it is logged, and nothing changes.
+/// opened anew. The certificate is read again whatever it says. What is wrong with it is logged, and nothing changes.
 fn reload(options: &Options, log: &LogGuard) {
     match options.config(|name| std::env::var(name).ok()) {
         Ok(config) => {
@@ -128,6 +136,7 @@ fn explain(error: StartError) -> Failure {
             failed(format!("{error} (--{name}-port chooses another, 0 any free one)"))
         }
         StartError::Listen(..)
+        | StartError::Tls(_)
         | StartError::Data(_)
         | StartError::Extents(_)
         | StartError::Node(_)

@@ -5,10 +5,13 @@
 
 use super::call::AdminError;
 use crate::config::{AdminToken, Config};
+use crate::net::accept::Peer;
+use crate::proxies::TrustedProxies;
 use crate::remote_hosts::without_brackets;
 use hyper::header::{AUTHORIZATION, ORIGIN};
 use hyper::http::{HeaderMap, request};
 use std::net::{IpAddr, SocketAddr};
+use tepui_model::{ErrorCode, ServiceError};
 use tepui_wire::address;
 
 const FETCH_SITE: &str = "sec-fetch-site";
@@ -21,13 +24,30 @@ pub(crate) struct Guard {
     /// In lower case.
     allowed_hosts: Vec<String>,
     token: AdminToken,
+    /// Plain requests are refused, unless such a proxy was asked over TLS.
+    requires_tls: bool,
+    proxies: TrustedProxies,
 }
 
 impl Guard {
     /// `address`: where the port listens.
     pub(crate) fn new(config: &Config, address: SocketAddr, token: AdminToken) -> Self {
         let allowed_hosts = config.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
-        Self { address: address.ip().to_canonical(), allowed_hosts, token }
+        Self {
+            address: address.ip().to_canonical(),
+            allowed_hosts,
+            token,
+            requires_tls: config.require_tls,
+            proxies: TrustedProxies(config.trusted_proxies.clone()),
+        }
+    }
+
+    /// Refuses plain requests, where that is wanted: they would show the token.
+    pub(super) fn check_tls(&self, peer: Peer, headers: &HeaderMap) -> Result<(), AdminError> {
+        match self.requires_tls && !self.proxies.client(peer, headers).tls {
+            true => Err(ServiceError::from(ErrorCode::AccountRequiresHttps).into()),
+            false => Ok(()),
+        }
     }
 
     /// Refuses requests by a name that is not this server's, and those of pages.

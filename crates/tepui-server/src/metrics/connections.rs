@@ -30,6 +30,16 @@ impl Watched {
         self.replies.lock().push((service.name(), Arc::downgrade(replies)));
     }
 
+    /// How many handshakes of each port have come about, and how many have not.
+    fn handshakes(&self) -> Vec<([Label<'static>; 2], f64)> {
+        let listeners = self.listeners.lock();
+        let of_port = |(port, counts): &(&'static str, Arc<ListenerCounts>)| {
+            let outcomes = [("ok", &counts.handshakes), ("failed", &counts.failed_handshakes)];
+            outcomes.map(|(outcome, count)| ([("service", *port), ("outcome", outcome)], count.get() as f64))
+        };
+        listeners.iter().flat_map(of_port).collect()
+    }
+
     /// How many connections of a port were refused, which is one that throttles.
     pub(super) fn refused(&self) -> Vec<(&'static str, u64)> {
         self.listeners.lock().iter().map(|(port, counts)| (*port, counts.refused.get())).collect()
@@ -51,6 +61,13 @@ pub(super) fn register(registry: &Registry, shared: &Arc<Shared>, watched: &Watc
             "Connections that were accepted.",
             &borrowed(&accepted),
         );
+        let handshakes: Vec<([Label<'static>; 2], f64)> = match shared.upgrade() {
+            Some(shared) if shared.tls().is_some() => watched.handshakes(),
+            _ => Vec::new(),
+        };
+        let handshakes: Vec<(&[Label<'_>], f64)> =
+            handshakes.iter().map(|(labels, value)| (&labels[..], *value)).collect();
+        families.counter("tepui_tls_handshakes_total", "TLS handshakes with clients.", &handshakes);
         let replies = watched.replies.lock();
         let replies: Vec<([Label<'_>; 1], f64)> = replies
             .iter()
@@ -69,6 +86,12 @@ pub(super) fn register(registry: &Registry, shared: &Arc<Shared>, watched: &Watc
                 "tepui_body_memory_bytes",
                 "Memory that bodies of requests hold.",
                 &[(&[], bytes as f64)],
+            );
+            let expiry = shared.tls().map(|tls| (&[][..], tls.expiry().unix_seconds() as f64));
+            families.gauge(
+                "tepui_tls_certificate_expiry_seconds",
+                "When the certificate of the server ends, since 1970.",
+                expiry.as_slice(),
             );
         }
     });

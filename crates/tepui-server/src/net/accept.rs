@@ -8,6 +8,7 @@ use crate::net::body_memory::BodyMemory;
 use crate::net::connection::{self, ConnectionState};
 use crate::net::limits::Limits;
 use crate::proxies::TrustedProxies;
+use crate::tls::{self, Encrypted, Tls};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::http::{Method, Request, Response, StatusCode, request};
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 use tepui_storage::stats::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Answers requests. One per service.
@@ -67,6 +68,8 @@ pub struct Peer {
 pub struct Shared {
     pub(crate) limits: Limits,
     proxies: TrustedProxies,
+    /// `None`: connections are plain.
+    tls: Option<Arc<Tls>>,
     /// The permits of all connections.
     connections: Arc<Semaphore>,
     /// [`Limits::body_memory_bytes`].
@@ -95,13 +98,14 @@ pub(crate) enum Stage {
 
 impl Shared {
     pub fn new(limits: Limits) -> Arc<Self> {
-        Self::behind(TrustedProxies::default(), limits)
+        Self::of_server(TrustedProxies::default(), None, limits)
     }
 
-    /// Behind trusted proxies.
-    pub fn behind(proxies: TrustedProxies, limits: Limits) -> Arc<Self> {
+    /// Behind trusted proxies, and with TLS beside plain connections.
+    pub fn of_server(proxies: TrustedProxies, tls: Option<Arc<Tls>>, limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             proxies,
+            tls,
             connections: Arc::new(Semaphore::new(limits.max_connections)),
             body_memory: BodyMemory::new(limits.body_memory_bytes),
             slow_body_memory: BodyMemory::new(limits.body_memory_bytes / 2),
@@ -136,6 +140,11 @@ impl Shared {
     /// Whether new requests are served, and welcome.
     pub(crate) fn is_ready(&self) -> bool {
         self.stage() == Stage::Serving && !self.is_draining.load(Ordering::Acquire)
+    }
+
+    /// TLS, if connections may have it.
+    pub(crate) fn tls(&self) -> Option<&Arc<Tls>> {
+        self.tls.as_ref()
     }
 
     /// The number of open connections.
@@ -232,6 +241,21 @@ impl ListenerState {
         [own, shared.connection_permit(&shared.connections, &shared.excess).await]
     }
 
+    /// Waits until a connection that has not sent anything has to close.
+    async fn closing(&self) {
+        let mut changes = self.shared.changes.subscribe();
+        while self.shared.stage() == Stage::Serving && !self.claim_excess() {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the server stops.
+    async fn stopping(&self) {
+        self.shared.stopping().await;
+    }
+
     /// Whether the calling connection has to close, which then counts as one of the excess.
     pub(crate) fn claim_excess(&self) -> bool {
         let take = |excess: &AtomicUsize| {
@@ -268,6 +292,9 @@ pub(crate) struct ListenerCounts {
     closed: Counter,
     /// Connections from addresses that have too many.
     pub(crate) refused: Counter,
+    /// TLS connections that came about, and that did not.
+    pub(crate) handshakes: Counter,
+    pub(crate) failed_handshakes: Counter,
 }
 
 impl ListenerCounts {
@@ -326,11 +353,11 @@ pub(crate) async fn serve_counted<H: Handler>(
             // One connection waits here; those after it wait in the backlog.
             let permits = listener_state.connection_permits().await;
             let counted = (counted, CountedConnection::new(&counts));
-            let peer = Peer { address, tls: false };
             let (handler, listener_state) = (Arc::clone(&handler), Arc::clone(&listener_state));
+            // From here on nothing that this client does, or does not, keeps others waiting.
             tokio::spawn(async move {
                 if stream.set_nodelay(true).is_ok() {
-                    serve_connection(stream, peer, handler, listener_state).await;
+                    serve_stream(stream, address, handler, listener_state, &counted.1.0).await;
                 }
                 drop((permits, counted));
             });
@@ -353,6 +380,83 @@ async fn after_accept_error(error: &io::Error, shared: &Shared) {
         tracing::warn!(%error, "cannot accept a connection");
         shared.apply_backpressure(&shared.excess);
         tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Serves a connection, with TLS if the client begins so.
+async fn serve_stream<H: Handler>(
+    stream: TcpStream,
+    address: SocketAddr,
+    handler: Arc<H>,
+    listener_state: Arc<ListenerState>,
+    counts: &ListenerCounts,
+) {
+    let tls = match listener_state.shared.tls.clone() {
+        None => None,
+        Some(tls) => match first_byte(&stream, &listener_state).await {
+            Some(tls::FIRST_BYTE) => Some(tls),
+            Some(_) => None,
+            None => return,
+        },
+    };
+    match tls {
+        None => serve_connection(stream, Peer { address, tls: false }, handler, listener_state).await,
+        // On the heap: plain connections would be as large.
+        Some(tls) => {
+            Box::pin(async {
+                let stream = handshake(stream, &tls, &listener_state, counts).await;
+                // Its config is in the connection.
+                drop(tls);
+                if let Some(stream) = stream {
+                    let peer = Peer { address, tls: true };
+                    serve_connection(stream, peer, handler, listener_state).await;
+                }
+            })
+            .await;
+        }
+    }
+}
+
+/// The first byte that the client sends, which stays to be read. `None`: there is none in time, or the connection has to close.
+async fn first_byte(stream: &TcpStream, listener_state: &ListenerState) -> Option<u8> {
+    let mut byte = [0];
+    tokio::select! {
+        // Mostly it is there already.
+        biased;
+        peeked = stream.peek(&mut byte) => matches!(peeked, Ok(1)).then_some(byte[0]),
+        () = listener_state.closing() => None,
+        () = tokio::time::sleep(listener_state.shared.limits.head_timeout) => {
+            tracing::debug!(why = "no request in time", "connection closed");
+            None
+        }
+    }
+}
+
+/// The handshake, if it succeeds in time. Like the head of a request it is not broken off under backpressure.
+async fn handshake(
+    stream: TcpStream,
+    tls: &Tls,
+    listener_state: &ListenerState,
+    counts: &ListenerCounts,
+) -> Option<Encrypted> {
+    let accepted = tokio::select! {
+        biased;
+        accepted = tls.accept(stream) => accepted,
+        () = listener_state.stopping() => Err(io::ErrorKind::ConnectionAborted.into()),
+        () = tokio::time::sleep(listener_state.shared.limits.handshake_timeout) => {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+    };
+    match accepted {
+        Ok(stream) => {
+            counts.handshakes.add(1);
+            Some(stream)
+        }
+        Err(error) => {
+            counts.failed_handshakes.add(1);
+            tracing::debug!(%error, "no TLS handshake");
+            None
+        }
     }
 }
 

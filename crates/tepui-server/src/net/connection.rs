@@ -410,8 +410,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MeteredStream<IO> {
         self.stream.is_write_vectored()
     }
 
+    /// What TLS has encrypted and the client has not read waits here. Plain connections have nothing to flush.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let outcome = Pin::new(&mut self.stream).poll_flush(cx);
+        self.state.write_blocked.store(outcome.is_pending(), Relaxed);
+        outcome
     }
 
     /// Closes the connection. If the last reply was sent before the body of its request was read, the rest is read and

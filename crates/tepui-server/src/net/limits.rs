@@ -44,6 +44,11 @@ pub struct Limits {
         default_value = "15", value_parser = seconds, hide_short_help = true)]
     pub head_timeout: Duration,
 
+    /// From the first byte of a TLS connection to the end of its handshake
+    #[arg(id = "handshake_timeout_seconds", long = "handshake-timeout-seconds", value_name = "SECONDS",
+        default_value = "10", value_parser = seconds, hide_short_help = true)]
+    pub handshake_timeout: Duration,
+
     /// Close connections that are idle for so long
     #[arg(id = "idle_timeout_seconds", long = "keep-alive-timeout",
         aliases = ["idle-timeout-seconds", "table-keep-alive-timeout", "tableKeepAliveTimeout",

@@ -1,5 +1,6 @@
 //! Calls to the admin API of a running server.
 
+use super::stream::{Stream, trust};
 use crate::serve::Failure;
 use crate::{FAILED, USAGE, ready};
 use clap::Args;
@@ -7,7 +8,9 @@ use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio_rustls::rustls::ClientConfig;
 
 /// Where the server is. What is not given is taken from the ports file, and then from the defaults.
 #[derive(Args)]
@@ -16,7 +19,7 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "FILE", env = "TEPUI_PORTS_FILE", global = true)]
     ports_file: Option<PathBuf>,
 
-    /// The address of the admin port [default: 127.0.0.1]
+    /// The address of the admin port; https://HOST speaks TLS [default: 127.0.0.1]
     #[arg(long, value_name = "HOST", env = "TEPUI_ADMIN_HOST", global = true)]
     host: Option<String>,
 
@@ -27,6 +30,10 @@ pub(crate) struct ServerOptions {
     /// The token of the server. Everyone on the machine can see the arguments of a process: better in the environment
     #[arg(long, value_name = "TOKEN", env = "TEPUI_ADMIN_TOKEN", hide_env_values = true, global = true)]
     token: Option<String>,
+
+    /// Speak TLS, and trust the certificate authorities of this PEM file [default: what the ports file says; for https://HOST those of the system]
+    #[arg(long, value_name = "FILE", env = "TEPUI_CA_FILE", global = true)]
+    ca_file: Option<PathBuf>,
 }
 
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -40,6 +47,8 @@ pub(crate) struct AdminClient {
     host: String,
     port: u16,
     token: String,
+    /// `None`: the connection is plain.
+    trust: Option<Arc<ClientConfig>>,
 }
 
 impl AdminClient {
@@ -66,11 +75,18 @@ impl AdminClient {
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(usage("the token has a space, or a letter that is not of ASCII"));
         }
-        Ok(Self {
-            host: host.unwrap_or_else(|| DEFAULT_HOST.to_owned()),
-            port: port.unwrap_or(DEFAULT_PORT),
-            token,
-        })
+        let host = host.unwrap_or_else(|| DEFAULT_HOST.to_owned());
+        let (host, is_https) = match host.strip_prefix("https://") {
+            Some(name) => (name.trim_end_matches('/').to_owned(), true),
+            None => (host, false),
+        };
+        let of_server = &ports["tls"];
+        let ca_file = options.ca_file.clone().or_else(|| text(&of_server["ca"]).map(PathBuf::from));
+        let trust = match is_https || ca_file.is_some() || of_server["required"] == true {
+            true => Some(trust(ca_file.as_deref()).map_err(|message| usage(&message))?),
+            false => None,
+        };
+        Ok(Self { host, port: port.unwrap_or(DEFAULT_PORT), token, trust })
     }
 
     /// Makes a call, `path` being below `/admin/v1`; the answer, or null if it is empty.
@@ -111,17 +127,21 @@ impl AdminClient {
             return Err(refused(&serde_json::from_str(&text).unwrap_or(Value::Null), answer.status));
         }
         // Silence is nothing unusual.
-        answer.stream.get_ref().set_read_timeout(None).map_err(|error| self.unreachable(&error))?;
+        answer.stream.get_ref().socket().set_read_timeout(None).map_err(|error| self.unreachable(&error))?;
         Ok(BufReader::new(answer).lines())
     }
 
     fn send(&self, method: &str, path: &str, body: &[u8]) -> io::Result<Answer> {
         let addresses = (self.host.as_str(), self.port).to_socket_addrs()?;
         let addresses: Vec<SocketAddr> = addresses.map(ready::reachable).collect();
-        let mut stream = TcpStream::connect(&addresses[..])?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let host = stream.peer_addr()?;
+        let socket = TcpStream::connect(&addresses[..])?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        let host = socket.peer_addr()?;
+        let mut stream = match &self.trust {
+            Some(trust) => Stream::encrypted(socket, &self.host, trust)?,
+            None => Stream::Plain(socket),
+        };
         let mut request = format!(
             "{method} /admin/v1{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -131,6 +151,7 @@ impl AdminClient {
         .into_bytes();
         request.extend_from_slice(body);
         stream.write_all(&request)?;
+        stream.flush()?;
         Answer::open(stream)
     }
 
@@ -172,7 +193,7 @@ pub(crate) fn encoded(text: &str) -> String {
 /// An answer, its body with or without the chunks of HTTP.
 struct Answer {
     status: u16,
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
     body: Framing,
 }
 
@@ -184,7 +205,7 @@ enum Framing {
 }
 
 impl Answer {
-    fn open(stream: TcpStream) -> io::Result<Self> {
+    fn open(stream: Stream) -> io::Result<Self> {
         let mut answer = Self { status: 0, stream: BufReader::new(stream), body: Framing::Length(0) };
         let status = answer.line()?;
         answer.status = status.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(broken)?;
