@@ -101,7 +101,7 @@ async fn headers_that_are_refused() {
 async fn a_public_key_is_no_secret() {
     // The classic mistake: the public key, which everybody has, taken as the secret of an HMAC.
     let jwk = Signer::Rsa("RS256").jwk("k");
-    let trusting = Trusting::keys(&[jwk.clone()]);
+    let trusting = Trusting::keys(std::slice::from_ref(&jwk));
     let head = json!({"alg": "HS256", "kid": "k"}).to_string();
     let body = claims(json!({})).to_string();
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(head), URL_SAFE_NO_PAD.encode(body));

@@ -1,5 +1,6 @@
 //! Tokens and issuers from outside: tokens are made with the keys of `make.rs`, and `provider.rs` is an issuer that can be slow, down or
 //! wrong.
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod bad_tokens;
 mod files;
