@@ -350,13 +350,14 @@ fn what_makes_no_sense_ends_with_2() {
         (&["--config", &number], "invalid value (must be at least 8192): max-head-bytes = 1 (line 2)"),
         (&["--config", &text], &text),
         (&["--config", "/no/such/file.toml"], "/no/such/file.toml"),
-        (&["--cert", "x.pem"], "TLS is not supported yet"),
         (&["--oauth", "full"], "there is `basic` only"),
         (
             &["--oauth", "basic", "--table-host", "0.0.0.0", "--table-port", "0"],
             "--oauth basic believes everybody",
         ),
         (&["--dev-issuer"], "--admin-port is needed"),
+        (&["--cert", "x.pem"], "a certificate needs its key"),
+        (&["--cert", "x.pfx", "--key", "k.pem", "--pwd", "hunter2"], "both were given"),
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
     ] {

@@ -161,3 +161,32 @@ fn tail() {
     server.stop();
     assert!(child.wait().unwrap().success(), "it ends with the server");
 }
+
+#[test]
+fn a_server_that_requires_tls() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::on_disk_with(
+        directory.path(),
+        &["--test-bench", "--admin-port", "0", "--tls", "auto", "--require-tls"],
+    );
+    assert!(said(&server, &["clock"]).starts_with("20"), "the ports file says whom to trust");
+    let ca = directory.path().join("tls/ca.pem");
+    let (ca, port, token) =
+        (ca.to_str().unwrap(), server.admin_port.to_string(), server.admin_token.as_str());
+    for (arguments, code, says) in [
+        (&["--ca-file", ca][..], 0, ""),
+        (&["--ca-file", ca, "--host", "localhost"], 0, ""),
+        (&["--ca-file", ca, "--host", "https://localhost"], 0, ""),
+        (&[], 1, "does not support http"),
+        (&["--host", "https://localhost"], 1, "cannot be reached (invalid peer certificate"),
+        (&["--ca-file", "/nowhere.pem"], 2, "cannot read certificate authorities (No such file"),
+        (&["--ca-file", env!("CARGO_MANIFEST_DIR")], 2, "cannot read certificate authorities"),
+        (&["--ca-file", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], 2, "there is no certificate"),
+    ] {
+        let all = [&["admin", "--port", &port, "--token", token][..], arguments, &["clock"]].concat();
+        let output = tepui(&all, Path::new("")).env("SSL_CERT_FILE", "").output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(error.contains(says), "{arguments:?}: {error}");
+    }
+}
