@@ -9,6 +9,7 @@ pub mod account;
 pub mod blob;
 pub mod condition;
 pub mod cost;
+pub mod delegation;
 pub mod error;
 pub mod etag;
 pub mod grant;
@@ -27,6 +28,6 @@ pub mod text;
 pub mod time;
 
 pub use error::{ErrorCode, ServiceError, Stage};
-pub use refusal::{AuthFailure, Throttle};
+pub use refusal::{AuthFailure, Throttle, TokenFailure};
 pub use service::Service;
 pub use time::{Clock, Timestamp};

@@ -62,7 +62,7 @@ pub enum AuthFailure {
     Time,
     /// Another fault of a shared access signature: what it says, its policy, the address or protocol of the caller.
     Sas,
-    /// Tokens of a directory are not accepted.
+    /// The token of a directory is not accepted.
     Token,
     /// Who asks is known, and may not do this.
     Permission,
@@ -89,6 +89,63 @@ impl AuthFailure {
             Self::Sas => "sas",
             Self::Token => "token",
             Self::Permission => "permission",
+        }
+    }
+}
+
+/// What is wrong with a token of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenFailure {
+    /// This server accepts no tokens.
+    NotAccepted,
+    /// It cannot be read, or lacks a claim.
+    Form,
+    /// It is signed by nobody, by a key that is not known, or not as that key signs.
+    Signature,
+    Issuer,
+    Audience,
+    Expired,
+    NotYetValid,
+    /// It is of another tenant than the account.
+    Tenant,
+}
+
+impl TokenFailure {
+    pub const ALL: [Self; 8] = [
+        Self::NotAccepted,
+        Self::Form,
+        Self::Signature,
+        Self::Issuer,
+        Self::Audience,
+        Self::Expired,
+        Self::NotYetValid,
+        Self::Tenant,
+    ];
+
+    /// What the caller is told.
+    pub fn detail(self) -> &'static str {
+        match self {
+            Self::NotAccepted => "This server accepts no bearer tokens.",
+            Self::Form => "Token validation failed. The token is not well-formed.",
+            Self::Signature => "Signature validation failed. The signature did not match.",
+            // As the real service has it: the issuer of another tenant is another issuer.
+            Self::Issuer | Self::Tenant => "Issuer validation failed. Issuer did not match.",
+            Self::Audience => "Audience validation failed. Audience did not match.",
+            Self::Expired => "Lifetime validation failed. The token is expired.",
+            Self::NotYetValid => "Lifetime validation failed. The token is not yet valid.",
+        }
+    }
+
+    /// For metrics.
+    pub fn auth_failure(self) -> AuthFailure {
+        match self {
+            Self::Expired | Self::NotYetValid => AuthFailure::Time,
+            Self::NotAccepted
+            | Self::Form
+            | Self::Signature
+            | Self::Issuer
+            | Self::Audience
+            | Self::Tenant => AuthFailure::Token,
         }
     }
 }
