@@ -6,6 +6,7 @@ use tepui_model::ServiceError;
 use tepui_model::table::properties::MAX_PROPERTIES;
 use tepui_model::table::{Entity, EntityKey, Properties, ValueRef};
 use tepui_wire::address::Service;
+use tepui_wire::auth::Challenge;
 use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::table::atom;
 use tepui_wire::table::format::MetadataLevel;
@@ -22,12 +23,13 @@ pub(crate) fn refused(error: &ServiceError) {
     let status = error.status();
     assert!((400..500).contains(&status) || status == 501, "status {status}: {error}");
     let format = ErrorFormat::OData { content_type: MetadataLevel::Minimal.content_type() };
-    let answer = error_body::encode(error, format, Service::Table, REQUEST_ID, *NOW);
+    let answer = error_body::encode(error, format, Service::Table, REQUEST_ID, *NOW, &Challenge::default());
     if error.stage != tepui_model::Stage::Authentication {
         is_json(answer.body());
     }
     for format in [ErrorFormat::ODataXml, ErrorFormat::Xml] {
-        let answer = error_body::encode(error, format, Service::Table, REQUEST_ID, *NOW);
+        let answer =
+            error_body::encode(error, format, Service::Table, REQUEST_ID, *NOW, &Challenge::default());
         assert_eq!(answer.status().as_u16(), status);
         assert!(std::str::from_utf8(answer.body()).is_ok());
     }

@@ -27,7 +27,8 @@ pub(crate) static NOW: LazyLock<Timestamp> =
 
 pub(crate) static KEYS: LazyLock<SigningKeys> = LazyLock::new(|| {
     let key = decode_key(DEVELOPMENT_KEY_BASE64).expect("the development key is base64");
-    SigningKeys::new(&Account { name: ACCOUNT.to_owned(), keys: vec![key] })
+    let account = Account { name: ACCOUNT.to_owned(), keys: vec![key] };
+    SigningKeys::new(&account).with_delegation_secret(b"of users")
 });
 
 /// The signature of a text by the account's key.

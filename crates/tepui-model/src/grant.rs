@@ -1,8 +1,11 @@
 //! What a caller has shown to be allowed: the outcome of authentication.
 
+use crate::Service;
 use crate::permissions::{Permissions, ResourceTypes, Services};
+use crate::role::{Actions, AssignedRoles, Principal};
 use crate::text::utf16_cmp;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// What the credentials of a request are good for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,12 +23,15 @@ pub enum Grant {
         permissions: Permissions,
         bounds: KeyBounds,
         modern_errors: bool,
+        /// By whose key it was signed. `None`: by one of the account's.
+        delegator: Option<Box<Delegator>>,
     },
     /// A SAS for one queue.
     QueueSas {
         queue: String,
         permissions: Permissions,
         modern_errors: bool,
+        delegator: Option<Box<Delegator>>,
     },
     /// A SAS for a container, or for what is in it. Where it is for less than the container, the signature
     /// covers the path of the request: nothing else can be asked for with it.
@@ -34,9 +40,66 @@ pub enum Grant {
         reach: BlobReach,
         permissions: Permissions,
         modern_errors: bool,
+        delegator: Option<Box<Delegator>>,
     },
+    /// A token of a directory: what the roles of its owner allow.
+    Token(Box<TokenOwner>),
     /// No credentials: what is public.
     Anonymous,
+}
+
+impl Grant {
+    /// Who signed it with a key of their own, if it is such a SAS.
+    pub fn delegator(&self) -> Option<&Delegator> {
+        match self {
+            Self::TableSas { delegator, .. }
+            | Self::QueueSas { delegator, .. }
+            | Self::BlobSas { delegator, .. } => delegator.as_deref(),
+            Self::AccountKey | Self::AccountSas { .. } | Self::Token(_) | Self::Anonymous => None,
+        }
+    }
+
+    /// Sets what the delegator may do now. Until then that is nothing.
+    pub fn set_delegator_roles(&mut self, assigned: AssignedRoles) {
+        if let Self::TableSas { delegator: Some(delegator), .. }
+        | Self::QueueSas { delegator: Some(delegator), .. }
+        | Self::BlobSas { delegator: Some(delegator), .. } = self
+        {
+            delegator.roles.assigned = assigned;
+        }
+    }
+}
+
+/// The roles of somebody in the account that is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountRoles {
+    pub account: String,
+    pub assigned: AssignedRoles,
+}
+
+impl AccountRoles {
+    /// What they allow to do with a table, a queue or a container; `None`: with the service, or with all of them.
+    pub fn actions(&self, service: Service, resource: Option<&str>) -> Actions {
+        self.assigned.actions(&self.account, service, resource)
+    }
+}
+
+/// Who comes with a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenOwner {
+    pub principal: Arc<Principal>,
+    pub roles: AccountRoles,
+}
+
+/// A user who has signed a SAS with a key of their own. The SAS allows what they may do themselves at the time of its use,
+/// cut down to its permissions and to what it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delegator {
+    pub object_id: String,
+    pub tenant_id: String,
+    /// The user on whose behalf the SAS was made: the delegator vouches for them.
+    pub authorized_object_id: Option<String>,
+    pub roles: AccountRoles,
 }
 
 /// What a SAS of the Blob service is for.

@@ -62,7 +62,7 @@ pub enum AuthFailure {
     Time,
     /// Another fault of a shared access signature: what it says, its policy, the address or protocol of the caller.
     Sas,
-    /// Tokens of a directory are not accepted.
+    /// The token of a directory is not accepted.
     Token,
     /// Who asks is known, and may not do this.
     Permission,

@@ -448,10 +448,22 @@ impl AssignedRoles {
         Self(Role::ALL.map(|role| (Scope::Server, role.actions())).to_vec())
     }
 
+    /// Whether there are none, anywhere in the account.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What is allowed with a table, queue or container; `None`: with the service itself, or all of them.
     pub fn actions(&self, account: &str, service: Service, resource: Option<&str>) -> Actions {
         let covering = self.0.iter().filter(|(scope, _)| scope.covers(account, service, resource));
         covering.fold(Actions::NONE, |all, (_, actions)| all | *actions)
+    }
+}
+
+/// Sets of actions that are no built-in roles.
+impl FromIterator<(Scope, Actions)> for AssignedRoles {
+    fn from_iter<I: IntoIterator<Item = (Scope, Actions)>>(assigned: I) -> Self {
+        Self(assigned.into_iter().collect())
     }
 }
 

@@ -1,8 +1,12 @@
 //! Why a bearer token is refused.
 
+use crate::AuthFailure;
+
 /// What is wrong with a token. It is never told more than this, and the token itself is in no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenFailure {
+    /// The server takes no tokens.
+    NotAccepted,
     /// It is no signed JWT, it is too long, or it lacks what every token must have.
     Form,
     /// Its issuer is none that the server trusts.
@@ -22,7 +26,8 @@ pub enum TokenFailure {
 }
 
 impl TokenFailure {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
+        Self::NotAccepted,
         Self::Form,
         Self::Issuer,
         Self::Tenant,
@@ -37,6 +42,7 @@ impl TokenFailure {
     /// For logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
+            Self::NotAccepted => "not-accepted",
             Self::Form => "form",
             Self::Issuer => "issuer",
             Self::Tenant => "tenant",
@@ -53,6 +59,7 @@ impl TokenFailure {
     /// puts the others is not known.
     pub fn detail(&self) -> &'static str {
         match self {
+            Self::NotAccepted => "This server accepts no bearer tokens.",
             Self::Form => "Token validation failed. The token is not a signed JWT.",
             Self::Issuer | Self::Tenant => "Issuer validation failed. Issuer did not match.",
             Self::Audience => "Audience validation failed. Audience did not match.",
@@ -63,6 +70,21 @@ impl TokenFailure {
             Self::KeysUnavailable => {
                 "Signature validation failed. The signing keys of the issuer are not available."
             }
+        }
+    }
+
+    /// Which kind of refusal it is.
+    pub fn auth_failure(self) -> AuthFailure {
+        match self {
+            Self::Expired | Self::NotYetValid => AuthFailure::Time,
+            Self::NotAccepted
+            | Self::Form
+            | Self::Issuer
+            | Self::Tenant
+            | Self::Audience
+            | Self::Signature
+            | Self::UnknownKey
+            | Self::KeysUnavailable => AuthFailure::Token,
         }
     }
 }

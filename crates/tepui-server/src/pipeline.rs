@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `exchange.rs` | one request and what becomes of it |
 //! | `table.rs`, `batch.rs`, `queue.rs`, `blob.rs` | the handlers of the services |
+//! | `directory.rs`, `delegation.rs` | tokens, their owners, and what these sign in their own name |
 //! | `admission.rs` | targets, and partition heat |
 //! | `faults.rs` | what a test bench does to requests |
 //! | `browsers.rs` | what pages in a browser must not do |
@@ -18,6 +19,8 @@ mod admission;
 mod batch;
 mod blob;
 mod browsers;
+mod delegation;
+mod directory;
 mod exchange;
 mod faults;
 mod queue;
@@ -25,15 +28,19 @@ mod receipts;
 mod reply_memory;
 mod sinks;
 mod table;
+#[cfg(test)]
+mod token_tests;
 
 pub use admission::Load;
 pub use blob::{BackgroundCopies, Blobs, RemoteCopies};
+pub use directory::{Directory, NoDirectory, Verified};
 pub use exchange::{AnswerHead, Caller, FinishedExchange, OperationKind};
 pub use queue::Queues;
 pub(crate) use reply_memory::ReplyMemory;
 pub use table::Tables;
 
 use self::browsers::Browsers;
+use self::delegation::{answer_key_request, resolve_delegated, resolve_token};
 use self::exchange::{Authorized, BodyMeter, Exchange, Outcome, Received};
 use self::receipts::WantedReceipt;
 use self::sinks::Sinks;
@@ -81,6 +88,7 @@ pub struct Front {
     clock: Arc<dyn Clock>,
     ids: RequestIds,
     keys: KeyRing,
+    directory: Arc<dyn Directory>,
     addresses: AddressRules,
     versions: VersionPolicy,
     secondary: bool,
@@ -122,6 +130,7 @@ impl Front {
                 true => keys.with_any_account(SigningKeys::new(&development_account())),
                 false => keys,
             },
+            directory: Arc::new(NoDirectory::default()),
             addresses,
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
             secondary: config.secondary,
@@ -143,6 +152,11 @@ impl Front {
             metrics.watch_replies(self.service, &replies);
         }
         replies
+    }
+
+    /// With those who know tokens and roles.
+    pub fn with_directory(self, directory: Arc<dyn Directory>) -> Self {
+        Self { directory, ..self }
     }
 
     /// With the faults of a test bench.
@@ -402,9 +416,12 @@ async fn authenticate<'a>(
     if matches!(credentials, Credentials::Sas(_)) {
         outcome.version = version.as_ref().ok().copied();
     }
-    let grant = resolve(settings, credentials, &head, &verifier).await?;
+    let grant = resolve(front, settings, credentials, &head, &verifier).await?;
     outcome.version = Some(version?);
     outcome.caller = Some(Caller::from(&grant));
+    if let Grant::Token(owner) = &grant {
+        outcome.principal = Some(Arc::clone(&owner.principal));
+    }
     tracing::debug!(
         request_id = received.request_id,
         version = %head.version,
@@ -426,7 +443,7 @@ async fn authenticate_within(
 ) -> Result<Grant, ServiceError> {
     let keys = front.keys.get(&head.target.account).ok_or_else(|| unknown_account(head.target))?;
     let verifier = verifier(front, keys, request.peer, request.now);
-    resolve(settings, verifier.authenticate(head)?, head, &verifier).await
+    resolve(front, settings, verifier.authenticate(head)?, head, &verifier).await
 }
 
 fn verifier<'a>(front: &Front, keys: &'a SigningKeys, peer: Peer, now: Timestamp) -> Verifier<'a> {
@@ -434,7 +451,9 @@ fn verifier<'a>(front: &Front, keys: &'a SigningKeys, peer: Peer, now: Timestamp
     Verifier { keys, now, now_of_clients, peer_ip: peer.address.ip(), secure: peer.tls }
 }
 
+/// What credentials allow. Those whose owners a directory must be asked for are rare: these futures are boxed.
 async fn resolve(
+    front: &Front,
     settings: &impl AccountSettings,
     credentials: Credentials,
     head: &Head<'_>,
@@ -445,8 +464,14 @@ async fn resolve(
         Credentials::Anonymous => Ok(Grant::Anonymous),
         Credentials::Sas(token) => {
             let policy = settings.policy(&head.target.account, &token).await?;
-            token.resolve(policy.as_ref(), verifier)
+            let required = token.required_user().map(|user| (user.clone(), token.bearer().cloned()));
+            let grant = token.resolve(policy.as_ref(), verifier)?;
+            match grant.delegator() {
+                Some(_) => Box::pin(resolve_delegated(&*front.directory, grant, required, head)).await,
+                None => Ok(grant),
+            }
         }
+        Credentials::Token(token) => Box::pin(resolve_token(&*front.directory, &token, head)).await,
     }
 }
 
@@ -491,7 +516,8 @@ fn error_response(
     }
     let is_front_door = error.throttle == Some(Throttle::Account);
     let format = if received.is_preflight() || is_front_door { ErrorFormat::Xml } else { format };
-    let mut response = error_body::encode(error, format, front.service, request_id, *now);
+    let challenge = front.directory.challenge();
+    let mut response = error_body::encode(error, format, front.service, request_id, *now, challenge);
     if is_front_door {
         admission::mark_front_door(&mut response, error);
     }

@@ -183,6 +183,7 @@ fn auth(caller: Caller) -> &'static str {
     match caller {
         Caller::AccountKey => "key",
         Caller::Sas => "sas",
+        Caller::Token => "bearer",
         Caller::Anonymous => "anonymous",
     }
 }

@@ -1,15 +1,20 @@
-//! Who may do what: for each service the table of its operations and the rights they need.
+//! Who may do what: for each service the tables of its operations and the rights they need, of a SAS and of roles.
 //!
 //! | | |
 //! | --- | --- |
 //! | `table.rs`, `queue.rs`, `blob.rs` | what each operation needs, and whether a grant has it |
+//! | `role_tests.rs` | every role and every operation, against a list that people can read |
 
 pub mod blob;
 pub mod queue;
+#[cfg(test)]
+mod role_tests;
 pub mod table;
 
-use tepui_model::ErrorCode;
+use tepui_model::grant::{AccountRoles, Delegator, Grant};
 use tepui_model::permissions::{Permissions, ResourceTypes, Services};
+use tepui_model::role::Actions;
+use tepui_model::{ErrorCode, Service, ServiceError};
 
 /// What an operation needs of a shared access signature. With the key of the account everything is allowed.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +47,100 @@ enum Met {
     /// For what is not there yet.
     IfAbsent,
 }
+
+impl Met {
+    /// As far as both.
+    fn and(self, other: Self) -> Self {
+        if self == Self::Fully { other } else { self }
+    }
+}
+
+/// What an operation needs of roles.
+#[derive(Debug, Clone, Copy)]
+struct RoleNeed {
+    /// One of these, each whole. None: no role will do.
+    one_of: &'static [Actions],
+    /// What will do for something new. None: nothing.
+    creates: Actions,
+    /// Where the role must be assigned.
+    at: RoleAt,
+}
+
+/// Where a role must be assigned for it to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RoleAt {
+    /// At the table, the queue or the container, or above.
+    Resource,
+    /// At the service, the account or the server.
+    Service,
+}
+
+impl RoleNeed {
+    /// No role will do.
+    const NEVER: Self = Self::one_of(&[]);
+    /// Anybody with a token may: what is inside is checked by itself.
+    const NOTHING: Self = Self::one_of(&[Actions::NONE]);
+
+    /// One of these sets of actions, each whole.
+    const fn one_of(one_of: &'static [Actions]) -> Self {
+        Self { one_of, creates: Actions::NONE, at: RoleAt::Resource }
+    }
+
+    /// The same of a role that is assigned at the service or above.
+    const fn at_service(one_of: &'static [Actions]) -> Self {
+        Self { at: RoleAt::Service, ..Self::one_of(one_of) }
+    }
+
+    fn check(
+        &self,
+        roles: &AccountRoles,
+        service: Service,
+        resource: Option<&str>,
+    ) -> Result<Met, ErrorCode> {
+        let resource = resource.filter(|_| self.at == RoleAt::Resource);
+        let given = roles.actions(service, resource);
+        match self.one_of.iter().any(|all| given.contains_all(*all)) {
+            true => Ok(Met::Fully),
+            false if given.contains_any(self.creates) => Ok(Met::IfAbsent),
+            false => Err(ErrorCode::AuthorizationPermissionMismatch),
+        }
+    }
+
+    /// Whether the roles of who has signed a SAS will do, if somebody has who is not the owner of the account.
+    fn check_delegator(
+        &self,
+        delegator: Option<&Delegator>,
+        service: Service,
+        resource: &str,
+    ) -> Result<Met, ErrorCode> {
+        match delegator {
+            Some(delegator) => self.check(&delegator.roles, service, Some(resource)),
+            None => Ok(Met::Fully),
+        }
+    }
+}
+
+/// Who may ask for a user delegation key: only who comes with a token.
+fn check_is_token(grant: &Grant) -> Result<(), ServiceError> {
+    match grant {
+        Grant::Token(_) => Ok(()),
+        Grant::AccountKey
+        | Grant::AccountSas { .. }
+        | Grant::TableSas { .. }
+        | Grant::QueueSas { .. }
+        | Grant::BlobSas { .. }
+        | Grant::Anonymous => {
+            let reason = "Only authentication scheme Bearer is supported";
+            let error = ServiceError::new(ErrorCode::AuthenticationFailed).with_cause(reason);
+            Err(error.with_detail("AuthenticationErrorDetail", reason))
+        }
+    }
+}
+
+/// The answer to a token that asks for access policies in a version that had none for tokens.
+///
+/// The real Table service answers so; what the others do is not known.
+const NO_POLICIES_FOR_TOKENS: ErrorCode = ErrorCode::ResourceNotFound;
 
 impl Need {
     /// Only the key of the account will do.

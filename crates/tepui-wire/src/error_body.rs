@@ -4,11 +4,12 @@
 //! "Status and error codes".
 
 use crate::address::Service;
+use crate::auth::Challenge;
 use crate::version::ServiceVersion;
 use crate::xml::{self, DECLARATION, escape};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use tepui_model::{ServiceError, Stage, Timestamp};
+use tepui_model::{ErrorCode, ServiceError, Stage, Timestamp};
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 pub const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
@@ -25,11 +26,6 @@ const SERVER_OF_BLOBS: HeaderValue = HeaderValue::from_static("Windows-Azure-Blo
 /// What answers that no service has seen say of themselves.
 const SERVER_OF_HTTP_LAYER: HeaderValue = HeaderValue::from_static("Microsoft-HTTPAPI/2.0");
 const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-/// Where tokens would come from. Tokens are not served, but clients expect the challenge to be readable.
-const CHALLENGE: HeaderValue = HeaderValue::from_static(
-    "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize \
-     resource_id=https://storage.azure.com",
-);
 
 /// The form of an error's body. Authentication errors, and all errors of queues and blobs, are XML
 /// whatever is asked for.
@@ -43,13 +39,15 @@ pub enum ErrorFormat {
     Xml,
 }
 
-/// Makes the answer to a request that failed. [`finish`] adds what every answer has.
+/// Makes the answer to a request that failed. [`finish`] adds what every answer has. `challenge`: what is said to those who
+/// should bring a token.
 pub fn encode(
     error: &ServiceError,
     format: ErrorFormat,
     service: Service,
     request_id: &str,
     now: Timestamp,
+    challenge: &Challenge,
 ) -> Response<Vec<u8>> {
     let is_authentication = error.stage == Stage::Authentication;
     let format = if is_authentication || service != Service::Table { ErrorFormat::Xml } else { format };
@@ -96,11 +94,14 @@ pub fn encode(
         remove_body(&mut response);
     }
     let headers = response.headers_mut();
-    if is_authentication && service == Service::Table {
+    let is_challenged = error.status() == StatusCode::UNAUTHORIZED.as_u16();
+    // A token that is not accepted is refused before any service sees it.
+    let is_refused_token = is_challenged && error.code == ErrorCode::InvalidAuthenticationInfo;
+    if is_authentication && (service == Service::Table || is_refused_token) {
         headers.insert(header::SERVER, SERVER_OF_HTTP_LAYER);
     }
-    if error.status() == StatusCode::UNAUTHORIZED.as_u16() {
-        headers.insert(header::WWW_AUTHENTICATE, CHALLENGE);
+    if is_challenged {
+        headers.insert(header::WWW_AUTHENTICATE, challenge.header().clone());
     }
     response
 }
@@ -151,8 +152,12 @@ pub fn finish(
     if let Ok(id) = HeaderValue::from_str(request_id) {
         response.insert(REQUEST_ID, id);
     }
+    // As the answer to a token that is not accepted was recorded: from the HTTP layer, and without the caller's id. The Table
+    // service repeats it there, too.
+    let is_silent = service != Service::Table && response.contains_key(header::SERVER);
     if let Some(id) = request_headers.get(CLIENT_REQUEST_ID)
         && id.len() <= MAX_CLIENT_REQUEST_ID_BYTES
+        && !(is_silent && response.contains_key(header::WWW_AUTHENTICATE))
     {
         response.insert(CLIENT_REQUEST_ID, id.clone());
     }
@@ -269,8 +274,6 @@ fn xml_body(error: &ServiceError, message: &str, mark: &str) -> Vec<u8> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tepui_model::ErrorCode;
-
     const NOW: Timestamp = Timestamp::EARLIEST_STORABLE;
 
     #[test]
@@ -293,7 +296,7 @@ mod tests {
                 ErrorFormat::ODataXml,
                 ErrorFormat::Xml,
             ] {
-                let response = encode(&error, format, Service::Table, "id", NOW);
+                let response = encode(&error, format, Service::Table, "id", NOW, &Challenge::default());
                 assert_eq!(response.status().as_u16(), code.status(), "{code:?}");
             }
         }
@@ -303,7 +306,7 @@ mod tests {
     fn without_its_body_an_error_keeps_its_code() {
         for service in [Service::Table, Service::Queue, Service::Blob] {
             let error = ServiceError::new(ErrorCode::ResourceNotFound);
-            let mut response = encode(&error, ErrorFormat::Xml, service, "id", NOW);
+            let mut response = encode(&error, ErrorFormat::Xml, service, "id", NOW, &Challenge::default());
             remove_body(&mut response);
             assert_eq!(response.status(), StatusCode::NOT_FOUND);
             assert_eq!(response.headers()[ERROR_CODE], "ResourceNotFound");

@@ -7,6 +7,7 @@ pub mod blob;
 pub mod connection_string;
 pub mod cors;
 pub mod crypto;
+pub mod delegation_xml;
 pub mod error_body;
 pub mod head;
 pub mod metadata;

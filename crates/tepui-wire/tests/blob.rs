@@ -12,6 +12,7 @@ use tepui_model::blob::*;
 use tepui_model::metadata::Metadata;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_wire::address::{AddressRules, Service, Target};
+use tepui_wire::auth::Challenge;
 use tepui_wire::blob::batch::{self, PartAnswer};
 use tepui_wire::blob::reply::{BlobListWriter, Context, encode, overrides};
 use tepui_wire::blob::request::Request;
@@ -499,14 +500,6 @@ fn the_service() {
         static_website: website,
         ..BlobServiceProperties::default()
     };
-    let key = UserDelegationKey {
-        object_id: "o".to_owned(),
-        tenant_id: "t".to_owned(),
-        start: CHANGED.0,
-        expiry: CHANGED.0,
-        version: "2021-08-06".to_owned(),
-        value: b"secret".to_vec(),
-    };
     let found = FoundBlob {
         container: "c01".to_owned(),
         name: "hello.txt".to_owned(),
@@ -535,10 +528,6 @@ fn the_service() {
         .add("account", &answer(information, Reply::AccountInformation))
         .add("account in an old version", &answer_in("2018-03-28", information, Reply::AccountInformation))
         .add(
-            "a key for a user",
-            &answer("POST /?restype=service&comp=userdelegationkey", Reply::UserDelegationKey(Box::new(key))),
-        )
-        .add(
             "found by tags",
             &answer(
                 "GET /?comp=blobs&where=%22env%22%3D%27prod%27&maxresults=1",
@@ -551,7 +540,14 @@ fn the_service() {
 #[test]
 fn errors() {
     let answer = |error: &ServiceError| {
-        error_body::encode(error, ErrorFormat::Xml, Service::Blob, "id", moment("2026-03-04T05:06:07Z"))
+        error_body::encode(
+            error,
+            ErrorFormat::Xml,
+            Service::Blob,
+            "id",
+            moment("2026-03-04T05:06:07Z"),
+            &Challenge::default(),
+        )
     };
     let source = ServiceError::new(ErrorCode::CannotVerifyCopySource)
         .with_status(404)
@@ -586,7 +582,14 @@ fn batches() {
         },
         PartAnswer {
             content_id: None,
-            response: finish(error_body::encode(&missing, ErrorFormat::Xml, Service::Blob, "id", now)),
+            response: finish(error_body::encode(
+                &missing,
+                ErrorFormat::Xml,
+                Service::Blob,
+                "id",
+                now,
+                &Challenge::default(),
+            )),
             reason: Some(missing.message().to_owned()),
         },
     ];

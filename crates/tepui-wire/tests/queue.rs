@@ -11,6 +11,7 @@ use tepui_model::queue::{Claimed, ListedQueue, MessageId, Peeked, PopReceipt, Qu
 use tepui_model::service_properties::ServiceProperties;
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
 use tepui_wire::address::{Service, Target};
+use tepui_wire::auth::Challenge;
 use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::head::Head;
 use tepui_wire::query::Query;
@@ -142,7 +143,14 @@ fn policies_and_settings() {
 #[test]
 fn errors() {
     let answer = |error: &ServiceError| {
-        error_body::encode(error, ErrorFormat::Xml, Service::Queue, "id", at("2026-03-04T05:06:07Z"))
+        error_body::encode(
+            error,
+            ErrorFormat::Xml,
+            Service::Queue,
+            "id",
+            at("2026-03-04T05:06:07Z"),
+            &Challenge::default(),
+        )
     };
     let range = ServiceError::new(ErrorCode::OutOfRangeQueryParameterValue)
         .with_detail("QueryParameterName", "numofmessages")

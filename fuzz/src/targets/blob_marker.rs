@@ -1,8 +1,8 @@
 //! Where a page of blobs begins, and what a user asks a key for.
 
 use crate::checks::refused;
-use tepui_wire::blob::delegation_xml;
 use tepui_wire::blob::marker::{parse_blobs, parse_found, print_blobs, print_found};
+use tepui_wire::delegation_xml;
 
 pub(super) const WORDS: &[&str] = &[
     "2!",

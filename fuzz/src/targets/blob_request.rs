@@ -8,6 +8,7 @@ use tepui_model::blob::{
     Call, ContainerPage, EmptyContent, FoundPage, Operation, PageWrite, Piece, Reply, Upload, UploadOperation,
 };
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
+use tepui_wire::auth::Challenge;
 use tepui_wire::blob::reply::{BlobListWriter, Context, encode, overrides};
 use tepui_wire::blob::request::Request;
 use tepui_wire::error_body::{self, ErrorFormat};
@@ -101,7 +102,9 @@ pub fn blob_request(data: &[u8]) {
     };
     if let Err(error) = answer(&request, &query, &target, &rules) {
         refused(&error);
-        let body = error_body::encode(&error, ErrorFormat::Xml, Service::Blob, "id", *NOW).into_body();
+        let body =
+            error_body::encode(&error, ErrorFormat::Xml, Service::Blob, "id", *NOW, &Challenge::default())
+                .into_body();
         is_text_of_xml(&body);
     }
 }

@@ -10,6 +10,7 @@ use tepui_model::queue::message::{MAX_MESSAGES, MAX_TEXT_BYTES};
 use tepui_model::queue::{Call, ListedQueue, Operation, QueuePage, Reply, SequencedOperation};
 use tepui_model::{ServiceError, Timestamp};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
+use tepui_wire::auth::Challenge;
 use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::head::Head;
 use tepui_wire::metadata;
@@ -80,7 +81,9 @@ pub fn queue_request(data: &[u8]) {
     if let Err(error) = answer(&request, &query, &target) {
         refused(&error);
         let now = *crate::material::NOW;
-        let body = error_body::encode(&error, ErrorFormat::Xml, Service::Queue, "id", now).into_body();
+        let body =
+            error_body::encode(&error, ErrorFormat::Xml, Service::Queue, "id", now, &Challenge::default())
+                .into_body();
         is_text_of_xml(&body);
     }
 }

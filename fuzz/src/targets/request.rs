@@ -7,6 +7,7 @@ use tepui_model::ServiceError;
 use tepui_model::table::{Action, Call, OperationKind};
 use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
 use tepui_wire::auth;
+use tepui_wire::auth::Challenge;
 use tepui_wire::error_body;
 use tepui_wire::head::BodyUse;
 use tepui_wire::query::Query;
@@ -83,8 +84,14 @@ pub fn request(data: &[u8]) {
         if let Err(error) = answer(&request, &query, &target, policy, &mut known) {
             refused(&error);
             let format = error_format(known.0, &query, &request.headers, known.1);
-            let mut response =
-                error_body::encode(&error, format, Service::Table, "id", *crate::material::NOW);
+            let mut response = error_body::encode(
+                &error,
+                format,
+                Service::Table,
+                "id",
+                *crate::material::NOW,
+                &Challenge::default(),
+            );
             let (headers, version) = (response.headers_mut(), Some(known.1));
             error_body::finish(headers, Service::Table, version, "id", &request.headers);
         }

@@ -52,7 +52,6 @@ pub enum Operation {
     SetServiceProperties(BlobServicePropertiesChange),
     GetServiceStats,
     GetAccountInformation,
-    GetUserDelegationKey(DelegationKeyRequest),
     ListContainers(ListContainers),
     FindBlobsByTags(FindBlobsByTags),
 
@@ -228,13 +227,6 @@ pub enum UploadOperation {
 pub enum Detail {
     Properties,
     Metadata,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DelegationKeyRequest {
-    /// `None`: now.
-    pub start: Option<Timestamp>,
-    pub expiry: Timestamp,
 }
 
 /// Bytes that a request brings along.

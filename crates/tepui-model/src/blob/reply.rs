@@ -26,7 +26,6 @@ pub enum Reply {
         last_sync: Timestamp,
     },
     AccountInformation,
-    UserDelegationKey(Box<UserDelegationKey>),
     Containers(ContainerPage),
     Found(FoundPage),
 
@@ -193,22 +192,4 @@ pub enum PageState {
     Written,
     /// Since the snapshot with which it is compared.
     Cleared,
-}
-
-/// A key for signing SAS in the name of a user.
-#[derive(Clone, PartialEq, Eq)]
-pub struct UserDelegationKey {
-    pub object_id: String,
-    pub tenant_id: String,
-    pub start: Timestamp,
-    pub expiry: Timestamp,
-    pub version: String,
-    /// Never printed, but in the answer.
-    pub value: Vec<u8>,
-}
-
-impl std::fmt::Debug for UserDelegationKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "UserDelegationKey({} of {})", self.object_id, self.tenant_id)
-    }
 }

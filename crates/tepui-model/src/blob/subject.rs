@@ -99,7 +99,6 @@ impl Operation {
             | Self::SetServiceProperties(_)
             | Self::GetServiceStats
             | Self::GetAccountInformation
-            | Self::GetUserDelegationKey(_)
             | Self::ListContainers(_)
             | Self::FindBlobsByTags(_)
             | Self::CreateContainer { .. }

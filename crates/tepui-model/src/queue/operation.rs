@@ -170,4 +170,5 @@ operation_kinds! {
     GetServiceProperties = "GetQueueServiceProperties", Read;
     SetServiceProperties = "SetQueueServiceProperties", Write;
     GetServiceStats = "GetQueueServiceStats", Read;
+    GetUserDelegationKey = "GetUserDelegationKey", Read;
 }

@@ -106,4 +106,5 @@ operation_kinds! {
     GetServiceProperties = "GetTableServiceProperties", Read;
     SetServiceProperties = "SetTableServiceProperties", Write;
     GetServiceStats = "GetTableServiceStats", Read;
+    GetUserDelegationKey = "GetUserDelegationKey", Read;
 }

@@ -14,6 +14,7 @@ use hyper::header::{
 use std::fmt::Display;
 use std::io::Write as _;
 use std::time::Duration;
+use tepui_model::role::{Principal, PrincipalName};
 use tepui_model::{Timestamp, blob};
 use tepui_wire::address::Service;
 use tepui_wire::error_body::{CLIENT_REQUEST_ID, VERSION};
@@ -44,10 +45,6 @@ impl LogVersion {
         }
     }
 }
-
-/// The fields about the holder of a token: user, tenant, application, audience, issuer, name, a reserved one, and what the
-/// token allows.
-const V2_FIELDS: usize = 8;
 
 /// Writes the line of a request, or its three lines if it is a copy that has begun. Returns how many.
 pub(crate) fn write(out: &mut Vec<u8>, exchange: &FinishedExchange, version: LogVersion) -> u64 {
@@ -123,9 +120,27 @@ fn write_line(out: &mut Vec<u8>, exchange: &FinishedExchange, version: LogVersio
     line.quoted(referrer.map_or(String::new(), |url| without_signature(&url)).as_bytes());
     line.quoted(header(exchange, &CLIENT_REQUEST_ID).unwrap_or_default());
     if version == LogVersion::V2 {
-        (0..V2_FIELDS).for_each(|_| line.empty());
+        write_owner(&mut line, exchange.principal.as_deref());
     }
     line.out.push(b'\n');
+}
+
+/// The fields about the owner of a token: user, tenant, application, audience, issuer, name, a reserved one, and what the
+/// token allows. Those that nobody keeps are empty, and so are all without a token.
+fn write_owner(line: &mut Line<'_>, owner: Option<&Principal>) {
+    let application = owner.and_then(|owner| {
+        owner.names.iter().find_map(|name| match name {
+            PrincipalName::Client(id) => Some(id.as_str()),
+            PrincipalName::Object(_) | PrincipalName::Subject(_) | PrincipalName::Group(_) => None,
+        })
+    });
+    let text = |field: fn(&Principal) -> &str| owner.map_or("", field).as_bytes();
+    line.quoted(text(|owner| &owner.object_id));
+    line.quoted(text(|owner| &owner.tenant_id));
+    line.quoted(application.unwrap_or_default().as_bytes());
+    line.empty();
+    line.quoted(text(|owner| &owner.issuer));
+    (0..3).for_each(|_| line.empty());
 }
 
 /// Writes fields. Writing to a vector cannot fail.

@@ -48,6 +48,30 @@ fn a_whole_line() {
 }
 
 #[test]
+fn owners_of_tokens_are_named_in_version_2() {
+    let names = ["client:app", "oid:o1"].map(|name| name.parse().unwrap()).to_vec();
+    let mut exchange = FinishedExchange::example("GET", "/devstoreaccount1/jobs/messages", &[]);
+    exchange.service = Service::Queue;
+    exchange.caller = Some(Caller::Token);
+    exchange.principal = Some(std::sync::Arc::new(Principal {
+        issuer: "https://issuer/".to_owned(),
+        object_id: "o1".to_owned(),
+        tenant_id: "t1".to_owned(),
+        names,
+    }));
+    let lines = [LogVersion::V1, LogVersion::V2].map(|version| line(&exchange, version));
+    let fields = |text: &str| text.trim_end().split(';').map(str::to_owned).collect::<Vec<_>>();
+    let (first, second) = (fields(&lines[0]), fields(&lines[1]));
+    assert_eq!(first.len(), 30);
+    assert_eq!((&*first[3], &*first[7], &*first[8]), ("OAuthSuccess", "bearer", "devstoreaccount1"));
+    assert_eq!(second[30..], ["\"o1\"", "\"t1\"", "\"app\"", "", "\"https://issuer/\"", "", "", ""]);
+    exchange.caller = Some(Caller::Sas);
+    exchange.principal = None;
+    let fields = fields(&line(&exchange, LogVersion::V2));
+    assert_eq!((&*fields[7], &*fields[8], fields[30..].concat()), ("sas", "", String::new()));
+}
+
+#[test]
 fn quoted_fields_are_encoded() {
     for (value, expected) in [
         (&b"plain; text"[..], r#""plain; text""#),

@@ -158,6 +158,7 @@ impl Requester {
         match exchange.caller {
             Some(Caller::AccountKey) => Self::Key,
             Some(Caller::Sas) => Self::Sas,
+            Some(Caller::Token) => Self::Bearer,
             Some(Caller::Anonymous) => Self::Anonymous,
             None => Self::claimed(&exchange.request),
         }

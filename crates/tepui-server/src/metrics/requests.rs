@@ -216,6 +216,7 @@ impl RequestMetrics {
         let caller = match exchange.caller {
             Some(Caller::AccountKey) => 0,
             Some(Caller::Sas) => 1,
+            Some(Caller::Token) => 2,
             Some(Caller::Anonymous) => 3,
             None => 4,
         };

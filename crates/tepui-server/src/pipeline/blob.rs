@@ -22,8 +22,8 @@ use super::exchange::{self, Authorized, Outcome, Received};
 use super::faults;
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, CachedSettings, Front, ServiceHandler, admit, check_host,
-    check_secondary, preflight, read_body, respond,
+    AccountProperties, AccountSettings, CachedSettings, Front, ServiceHandler, admit, answer_key_request,
+    check_host, check_secondary, preflight, read_body, respond,
 };
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
@@ -36,7 +36,8 @@ use tepui_digest::Algorithms;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    BlobPath, Call, ContainerName, HttpProperties, ListBlobs, Operation, Reply, UploadOperation, UploadOrigin,
+    BlobPath, Call, ContainerName, HttpProperties, ListBlobs, Operation, OperationKind, Reply,
+    UploadOperation, UploadOrigin,
 };
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
@@ -198,7 +199,7 @@ async fn encode_in_turns(mut writer: BlockListWriter) -> Response<Vec<u8>> {
 }
 
 fn context<'a>(authorized: &'a Authorized<'_>, overrides: Option<&'a HttpProperties>) -> Context<'a> {
-    let may_read_tags = access::check_tags(&authorized.grant).is_ok();
+    let may_read_tags = access::may_read_tags(&authorized.grant, &authorized.head);
     Context { head: authorized.head, overrides, may_read_tags }
 }
 
@@ -225,6 +226,9 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
         faults::before_work(&self.front, received, outcome).await?;
         check_secondary(&self.front, head.target, request.kind())?;
         let allowed = request.check_access(grant)?;
+        if request.kind() == OperationKind::GetUserDelegationKey {
+            return Box::pin(answer_key_request(&self.front, authorized, request.body(), body)).await;
+        }
         let prepared = match request.prepare() {
             Ok(prepared) => prepared,
             Err(error) if is_about_length(&error) => {

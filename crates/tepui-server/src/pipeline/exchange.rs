@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use tepui_model::cost::Cost;
 use tepui_model::grant::Grant;
 use tepui_model::operation::Kind;
+use tepui_model::role::Principal;
 use tepui_model::{AuthFailure, ErrorCode, ServiceError, Throttle, Timestamp, blob, queue, table};
 use tepui_wire::address::{AddressError, Service, Target};
 use tepui_wire::auth::SigningKeys;
@@ -120,6 +121,8 @@ pub(super) struct Outcome {
     /// `None` as long as none could be negotiated.
     pub(super) version: Option<ServiceVersion>,
     pub(super) caller: Option<Caller>,
+    /// Whose token it is, if there is one.
+    pub(super) principal: Option<Arc<Principal>>,
     pub(super) operation: Option<OperationKind>,
     pub(super) error_code: Option<&'static str>,
     pub(super) throttle: Option<Throttle>,
@@ -141,7 +144,9 @@ pub(super) struct Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
     AccountKey,
+    /// By a key of the account, or of a user.
     Sas,
+    Token,
     Anonymous,
 }
 
@@ -150,6 +155,7 @@ impl From<&Grant> for Caller {
         match grant {
             Grant::AccountKey => Self::AccountKey,
             Grant::Anonymous => Self::Anonymous,
+            Grant::Token(_) => Self::Token,
             Grant::AccountSas { .. }
             | Grant::TableSas { .. }
             | Grant::QueueSas { .. }
@@ -233,6 +239,8 @@ pub struct FinishedExchange {
     /// The table that the body names, as the body of Create Table does.
     pub named_table: Option<String>,
     pub caller: Option<Caller>,
+    /// Whose token it is, if there is one that is good.
+    pub principal: Option<Arc<Principal>>,
     pub operation: Option<OperationKind>,
     pub version: Option<ServiceVersion>,
     /// The client broke off while it sent the body. The answer says so, but hardly anybody hears it.
@@ -311,6 +319,7 @@ impl FinishedExchange {
             path,
             named_table: None,
             caller: None,
+            principal: None,
             operation: None,
             version: Some(ServiceVersion::NEWEST),
             broke_off: false,
@@ -428,6 +437,7 @@ impl<'a> Exchange<'a> {
             path,
             named_table: outcome.named_table.take(),
             caller: outcome.caller,
+            principal: outcome.principal.take(),
             operation: outcome.operation,
             version: outcome.version,
             broke_off: *received.body.broke_off.get_mut(),

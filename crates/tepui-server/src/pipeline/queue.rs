@@ -4,8 +4,8 @@ use super::exchange::{self, Authorized, Outcome, Received};
 use super::faults;
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, CachedSettings, Front, ServiceHandler, admit, check_host,
-    check_secondary, preflight, read_body, respond,
+    AccountProperties, AccountSettings, CachedSettings, Front, ServiceHandler, admit, answer_key_request,
+    check_host, check_secondary, preflight, read_body, respond,
 };
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::cost::{Cost, units};
 use tepui_model::queue::message::MAX_TEXT_BYTES;
-use tepui_model::queue::{Call, Operation, QueueName, Reply, SequencedOperation};
+use tepui_model::queue::{Call, Operation, OperationKind, QueueName, Reply, SequencedOperation};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_service::QueueService;
 use tepui_service::phase::{self, Phase};
@@ -31,7 +31,7 @@ const MAX_MESSAGE_BYTES: usize = 5 * MAX_TEXT_BYTES + 1024;
 
 /// The handler of the Queue service.
 pub struct Queues<E: Engine> {
-    front: Front,
+    pub(super) front: Front,
     service: Arc<QueueService<E>>,
     replies: Arc<ReplyMemory>,
 }
@@ -79,6 +79,9 @@ impl<E: Engine> ServiceHandler for Queues<E> {
         faults::before_work(&self.front, received, outcome).await?;
         check_secondary(&self.front, head.target, request.kind())?;
         request.check_access(grant)?;
+        if request.kind() == OperationKind::GetUserDelegationKey {
+            return Box::pin(answer_key_request(&self.front, &authorized, request.body(), body)).await;
+        }
         let prepared = request.prepare()?;
         let bytes = read_body(request.body(), &authorized, body).await.map_err(limited);
         let answer = async {

@@ -5,8 +5,8 @@ use super::exchange::{self, Authorized, Exchange, Outcome, Received};
 use super::faults;
 use super::reply_memory::ReplyMemory;
 use super::{
-    AccountProperties, AccountSettings, CachedSettings, Front, ServiceHandler, admit, check_host,
-    check_secondary, error_response, preflight, read_body, respond,
+    AccountProperties, AccountSettings, CachedSettings, Front, ServiceHandler, admit, answer_key_request,
+    check_host, check_secondary, error_response, preflight, read_body, respond,
 };
 use crate::net::accept::{Handler, Peer};
 use crate::net::body::{Body, ReplyBody};
@@ -182,6 +182,9 @@ impl<E: Engine> ServiceHandler for Tables<E> {
         request.check_access(grant)?;
         request.check_name()?;
         let body_use = request.body();
+        if kind == GetUserDelegationKey {
+            return Box::pin(answer_key_request(&self.front, &authorized, body_use, body)).await;
+        }
         let request = request.prepare()?;
         let bytes = match body_use {
             BodyUse::Whole { .. } => read_body(body_use, &authorized, body).await?,

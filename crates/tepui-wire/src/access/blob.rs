@@ -1,16 +1,19 @@
 //! What a grant allows of the Blob service.
 
-use super::{Met, Need, Reach};
+use super::{Met, NO_POLICIES_FOR_TOKENS, Need, Reach, RoleNeed, check_is_token};
 use crate::auth;
+use crate::blob::request::resource::Resource;
 use crate::blob::request::{Prepared, Request};
 use crate::head::Head;
 use tepui_model::blob::access::Allowed;
-use tepui_model::blob::{Call, OperationKind, PublicAccess};
-use tepui_model::grant::{BlobReach, Grant};
+use tepui_model::blob::{Call, ContainerName, OperationKind, PublicAccess};
+use tepui_model::grant::{AccountRoles, BlobReach, Grant};
 use tepui_model::permissions::{Permissions, ResourceTypes, Services};
-use tepui_model::{ErrorCode, ServiceError};
+use tepui_model::role::Actions;
+use tepui_model::{ErrorCode, Service, ServiceError};
 
 type P = Permissions;
+type A = Actions;
 
 impl From<Met> for Allowed {
     fn from(met: Met) -> Self {
@@ -67,6 +70,49 @@ fn need(kind: OperationKind) -> Need {
     }
 }
 
+fn role_need(kind: OperationKind) -> RoleNeed {
+    use OperationKind::*;
+    match kind {
+        GetServiceProperties | GetServiceStats => RoleNeed::at_service(&[A::BLOB_SERVICE_READ]),
+        SetServiceProperties => RoleNeed::at_service(&[A::BLOB_SERVICE_WRITE]),
+        GetAccountInformation => RoleNeed::at_service(&[A::BLOB_SERVICE_GET_INFO]),
+        GetUserDelegationKey => RoleNeed::at_service(&[A::BLOB_GENERATE_KEY]),
+        ListContainers => RoleNeed::at_service(&[A::CONTAINER_READ]),
+        FindBlobsByTags => RoleNeed::at_service(&[A::BLOB_FILTER]),
+        FindBlobsByTagsInContainer => RoleNeed::one_of(&[A::BLOB_FILTER]),
+        // The operations inside are checked one by one, besides.
+        Batch => RoleNeed::at_service(&[A::CONTAINER_WRITE]),
+        // What is restored may have had another name, of which a role of this one says nothing.
+        RestoreContainer => RoleNeed::at_service(&[A::CONTAINER_WRITE]),
+        CreateContainer | SetContainerMetadata | LeaseContainer | BreakContainerLease | UndeleteBlob
+        | SetLegalHold | ContainerBatch => RoleNeed::one_of(&[A::CONTAINER_WRITE]),
+        GetContainerProperties | GetContainerMetadata => RoleNeed::one_of(&[A::CONTAINER_READ]),
+        DeleteContainer => RoleNeed::one_of(&[A::CONTAINER_DELETE]),
+        GetContainerAcl => RoleNeed::one_of(&[A::CONTAINER_GET_ACL]),
+        SetContainerAcl => RoleNeed::one_of(&[A::CONTAINER_SET_ACL]),
+        RenameContainer => RoleNeed::NEVER,
+        ListBlobs | GetBlob | GetBlobProperties | GetBlobMetadata | GetBlockList | GetPageRanges
+        | GetPageRangesDiff | QueryBlobContents => RoleNeed::one_of(&[A::BLOB_READ]),
+        PutBlob | PutBlobFromUrl | CopyBlob | CopyBlobFromUrl | IncrementalCopy => {
+            RoleNeed { creates: A::BLOB_ADD, ..RoleNeed::one_of(&[A::BLOB_WRITE]) }
+        }
+        // What they make is new in any case.
+        SnapshotBlob | AppendBlock | AppendBlockFromUrl => RoleNeed::one_of(&[A::BLOB_WRITE, A::BLOB_ADD]),
+        PutBlock | PutBlockFromUrl | PutBlockList | PutPages | ClearPages | PutPagesFromUrl | SealBlob
+        | SetBlobProperties | SetBlobMetadata | SetBlobTier | SetBlobExpiry | AbortCopy | LeaseBlob
+        | BreakBlobLease => RoleNeed::one_of(&[A::BLOB_WRITE]),
+        DeleteBlob => RoleNeed::one_of(&[A::BLOB_DELETE]),
+        DeleteBlobVersion => RoleNeed::one_of(&[A::BLOB_DELETE_VERSION]),
+        DeleteBlobPermanently => RoleNeed::one_of(&[A::BLOB_PERMANENT_DELETE]),
+        GetBlobTags => RoleNeed::one_of(&[A::BLOB_TAGS_READ]),
+        SetBlobTags => RoleNeed::one_of(&[A::BLOB_TAGS_WRITE]),
+        SetImmutabilityPolicy | DeleteImmutabilityPolicy => RoleNeed::one_of(&[A::BLOB_IMMUTABLE_STORAGE]),
+    }
+}
+
+/// What a delegator needs who vouches for somebody else.
+const VOUCHES: RoleNeed = RoleNeed::one_of(&[A::BLOB_RUN_AS_SUPER_USER, A::BLOB_MANAGE_OWNERSHIP]);
+
 /// Whether `grant` allows an operation, in `container` if it is in one.
 pub fn check(grant: &Grant, kind: OperationKind, container: Option<&str>) -> Result<Allowed, ErrorCode> {
     let need = need(kind);
@@ -75,7 +121,7 @@ pub fn check(grant: &Grant, kind: OperationKind, container: Option<&str>) -> Res
         Grant::AccountSas { services, resource_types, permissions } => need
             .check_account_sas(Services::BLOB, *services, *resource_types, *permissions)
             .map(Allowed::from),
-        Grant::BlobSas { container: granted, reach, permissions, modern_errors } => {
+        Grant::BlobSas { container: granted, reach, permissions, modern_errors, delegator } => {
             let reaches = match reach {
                 BlobReach::Container => need.reach <= Reach::Whole,
                 BlobReach::Directory | BlobReach::Blob => need.reach == Reach::Blob,
@@ -83,7 +129,16 @@ pub fn check(grant: &Grant, kind: OperationKind, container: Option<&str>) -> Res
                 BlobReach::Snapshot | BlobReach::Version => need.reach == Reach::Blob && !need.creates,
             };
             let reaches = reaches && container.is_none_or(|asked| asked == granted);
-            need.check_service_sas(reaches, *permissions, *modern_errors).map(Allowed::from)
+            let met = need.check_service_sas(reaches, *permissions, *modern_errors)?;
+            let delegator = delegator.as_deref();
+            if delegator.is_some_and(|delegator| delegator.authorized_object_id.is_some()) {
+                VOUCHES.check_delegator(delegator, Service::Blob, granted)?;
+            }
+            let of_roles = role_need(kind).check_delegator(delegator, Service::Blob, granted)?;
+            Ok(met.and(of_roles).into())
+        }
+        Grant::Token(owner) => {
+            role_need(kind).check(&owner.roles, Service::Blob, container).map(Allowed::from)
         }
         Grant::Anonymous => public(kind).map(Allowed::IfPublic).ok_or(ErrorCode::ResourceNotFound),
         Grant::TableSas { .. } | Grant::QueueSas { .. } => Err(ErrorCode::AuthorizationFailure),
@@ -94,11 +149,14 @@ pub fn check(grant: &Grant, kind: OperationKind, container: Option<&str>) -> Res
 pub fn check_request(grant: &Grant, request: &Request<'_>) -> Result<Allowed, ServiceError> {
     use OperationKind::*;
     let kind = request.kind();
-    // Only who comes with a token of a directory gets a key of their own, and tokens are not served.
-    if kind == GetUserDelegationKey && *grant != Grant::Anonymous {
-        let error = ServiceError::new(ErrorCode::AuthenticationFailed);
-        let reason = "Only authentication scheme Bearer is supported";
-        return Err(error.with_detail("AuthenticationErrorDetail", reason));
+    match (kind, grant) {
+        (GetUserDelegationKey, grant) if *grant != Grant::Anonymous => check_is_token(grant)?,
+        (GetContainerAcl | SetContainerAcl, Grant::Token(_))
+            if !request.head().version.has_tokens_for_everything() =>
+        {
+            return Err(NO_POLICIES_FOR_TOKENS.into());
+        }
+        _ => {}
     }
     let checked = check(grant, kind, request.container()).map_err(ServiceError::from);
     let allowed = checked.map_err(|error| redact_error(error, grant, request.head()))?;
@@ -119,21 +177,52 @@ pub fn check_details(grant: &Grant, prepared: &Prepared, head: &Head<'_>) -> Res
     // In lists, everybody who is let in without credentials has no tags.
     let leaves_out = *grant == Grant::Anonymous && matches!(prepared.call(), Call::List(_));
     let asks_for_tags = prepared.asks_for_tags && !leaves_out;
-    let tags = if asks_for_tags { check_tags(grant) } else { Ok(()) };
+    let container = prepared.call().container().map(ContainerName::as_str);
+    let tags = if asks_for_tags { check_tags(grant, container) } else { Ok(()) };
     let protects = prepared.call().sets_protection();
-    let checked = tags.and_then(|()| if protects { check_also(grant, P::PROTECT) } else { Ok(()) });
+    let checked = tags.and_then(|()| match protects {
+        true => check_also(grant, P::PROTECT, A::BLOB_IMMUTABLE_STORAGE, container),
+        false => Ok(()),
+    });
     checked.map_err(|code| redact_error(code.into(), grant, head))
 }
 
-/// Whether `grant` allows to know of tags, beside what else is done: by a condition, or in a list.
-pub fn check_tags(grant: &Grant) -> Result<(), ErrorCode> {
-    check_also(grant, P::TAGS)
+/// Whether `grant` allows to know of tags and to set them, beside what else is done: by a condition, in a list, with a
+/// new blob.
+pub fn check_tags(grant: &Grant, container: Option<&str>) -> Result<(), ErrorCode> {
+    check_also(grant, P::TAGS, A::BLOB_TAGS_READ | A::BLOB_TAGS_WRITE, container)
 }
 
-/// Whether `grant` has a permission that an operation needs beside its own.
-fn check_also(grant: &Grant, permission: Permissions) -> Result<(), ErrorCode> {
+/// The same for a request whose answer may tell of tags.
+pub fn may_read_tags(grant: &Grant, head: &Head<'_>) -> bool {
+    match grant {
+        Grant::Token(_) => {
+            let resource = Resource::parse(head.path, head.query).ok();
+            check_tags(grant, resource.as_ref().and_then(Resource::container)).is_ok()
+        }
+        _ => check_tags(grant, None).is_ok(),
+    }
+}
+
+/// Whether `grant` has a permission that an operation needs beside its own, or its owner the actions.
+fn check_also(
+    grant: &Grant,
+    permission: Permissions,
+    actions: Actions,
+    container: Option<&str>,
+) -> Result<(), ErrorCode> {
+    let has = |roles: &AccountRoles, container| match roles.actions(Service::Blob, container) {
+        given if given.contains_all(actions) => Ok(()),
+        _ => Err(ErrorCode::AuthorizationPermissionMismatch),
+    };
     match grant {
         Grant::AccountKey => Ok(()),
+        Grant::Token(owner) => has(&owner.roles, container),
+        Grant::BlobSas { container, permissions, delegator: Some(delegator), .. }
+            if permissions.contains_all(permission) =>
+        {
+            has(&delegator.roles, Some(container))
+        }
         Grant::AccountSas { permissions, .. } | Grant::BlobSas { permissions, .. }
             if permissions.contains_all(permission) =>
         {
@@ -237,6 +326,7 @@ mod tests {
                 reach,
                 permissions: Permissions::parse(permissions),
                 modern_errors,
+                delegator: None,
             };
             assert_eq!(check(&grant(true), kind, container), expected, "{reach:?} {permissions} {kind:?}");
             if expected.is_err() {

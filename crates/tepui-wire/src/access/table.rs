@@ -1,10 +1,12 @@
 //! What a grant allows of the Table service.
 
-use super::{Need, Reach};
-use tepui_model::ErrorCode;
+use super::{NO_POLICIES_FOR_TOKENS, Need, Reach, RoleNeed, check_is_token};
+use crate::version::ServiceVersion;
 use tepui_model::grant::{Grant, KeyBounds};
 use tepui_model::permissions::{Permissions, ResourceTypes, Services};
+use tepui_model::role::Actions;
 use tepui_model::table::OperationKind;
+use tepui_model::{ErrorCode, Service, ServiceError};
 
 fn need(kind: OperationKind) -> Need {
     use OperationKind::*;
@@ -25,7 +27,31 @@ fn need(kind: OperationKind) -> Need {
         DeleteEntity => Need::whole(ENTITY, P::DELETE),
         // The operations inside are checked one by one.
         EntityGroupTransaction => Need::whole(SERVICE | TABLE | ENTITY, P::NONE),
-        GetTableAcl | SetTableAcl => Need::ACCOUNT_KEY,
+        GetTableAcl | SetTableAcl | GetUserDelegationKey => Need::ACCOUNT_KEY,
+    }
+}
+
+fn role_need(kind: OperationKind) -> RoleNeed {
+    use OperationKind::*;
+    type A = Actions;
+    const UPSERT: &[A] = &[A::ENTITY_WRITE, A::ENTITY_ADD.or(A::ENTITY_UPDATE)];
+    match kind {
+        GetServiceProperties | GetServiceStats => RoleNeed::at_service(&[A::TABLE_SERVICE_READ]),
+        SetServiceProperties => RoleNeed::at_service(&[A::TABLE_SERVICE_WRITE]),
+        GetUserDelegationKey => RoleNeed::at_service(&[A::TABLE_GENERATE_KEY]),
+        QueryTables | GetTable => RoleNeed::at_service(&[A::TABLE_READ]),
+        // Its name is in the body: no narrower scope could be told.
+        CreateTable => RoleNeed::at_service(&[A::TABLE_WRITE]),
+        DeleteTable => RoleNeed::one_of(&[A::TABLE_DELETE]),
+        GetTableAcl => RoleNeed::one_of(&[A::TABLE_GET_ACL]),
+        SetTableAcl => RoleNeed::one_of(&[A::TABLE_SET_ACL]),
+        QueryEntities | GetEntity => RoleNeed::one_of(&[A::ENTITY_READ]),
+        InsertEntity => RoleNeed::one_of(&[A::ENTITY_WRITE, A::ENTITY_ADD]),
+        UpdateEntity | MergeEntity => RoleNeed::one_of(&[A::ENTITY_WRITE, A::ENTITY_UPDATE]),
+        InsertOrReplaceEntity | InsertOrMergeEntity => RoleNeed::one_of(UPSERT),
+        DeleteEntity => RoleNeed::one_of(&[A::ENTITY_DELETE]),
+        // The operations inside are checked one by one.
+        EntityGroupTransaction => RoleNeed::NOTHING,
     }
 }
 
@@ -37,15 +63,35 @@ pub fn check(grant: &Grant, kind: OperationKind, table: Option<&str>) -> Result<
         Grant::AccountSas { services, resource_types, permissions } => {
             need.check_account_sas(Services::TABLE, *services, *resource_types, *permissions).map(drop)
         }
-        Grant::TableSas { table: granted, permissions, modern_errors, .. } => {
+        Grant::TableSas { table: granted, permissions, modern_errors, delegator, .. } => {
             let same = table.is_none_or(|asked| asked.eq_ignore_ascii_case(granted));
             let reaches = same && need.reach == Reach::Whole;
-            need.check_service_sas(reaches, *permissions, *modern_errors).map(drop)
+            need.check_service_sas(reaches, *permissions, *modern_errors)?;
+            role_need(kind).check_delegator(delegator.as_deref(), Service::Table, granted).map(drop)
         }
+        Grant::Token(owner) => role_need(kind).check(&owner.roles, Service::Table, table).map(drop),
         Grant::QueueSas { .. } | Grant::BlobSas { .. } | Grant::Anonymous => {
             Err(ErrorCode::AuthorizationFailure)
         }
     }
+}
+
+/// The same for a request of a version.
+pub fn check_request(
+    grant: &Grant,
+    kind: OperationKind,
+    table: Option<&str>,
+    version: ServiceVersion,
+) -> Result<(), ServiceError> {
+    use OperationKind::*;
+    match (kind, grant) {
+        (GetUserDelegationKey, _) => check_is_token(grant)?,
+        (GetTableAcl | SetTableAcl, Grant::Token(_)) if !version.has_tokens_for_everything() => {
+            return Err(NO_POLICIES_FOR_TOKENS.into());
+        }
+        _ => {}
+    }
+    Ok(check(grant, kind, table)?)
 }
 
 /// The entities that `grant` reaches.
@@ -106,6 +152,7 @@ mod tests {
                 permissions: Permissions::parse(permissions),
                 bounds: KeyBounds::EVERYTHING,
                 modern_errors,
+                delegator: None,
             };
             assert_eq!(
                 check(&grant, kind, table),

@@ -1,4 +1,4 @@
-//! Account keys, ready to sign with.
+//! The keys of accounts, ready to sign with, and those that are made for users.
 //!
 //! The first half of an HMAC depends on the key alone. It is computed once per key, and copied for each
 //! request.
@@ -30,6 +30,12 @@ impl KeyRing {
         Self { others: Some(keys), ..self }
     }
 
+    /// With an account, instead of one of the same name.
+    pub fn with_account(mut self, name: impl Into<String>, keys: SigningKeys) -> Self {
+        self.accounts.insert(name.into(), keys);
+        self
+    }
+
     /// `None` if there is no such account.
     pub fn get(&self, account: &str) -> Option<&SigningKeys> {
         let others = || self.others.as_ref().filter(|_| is_account_name(account));
@@ -43,63 +49,99 @@ impl fmt::Debug for KeyRing {
     }
 }
 
-/// The keys of one account. Each of them is good.
+/// The keys of one account, each of which is good, and what else there is to say about its credentials.
 #[derive(Clone)]
-pub struct SigningKeys(Vec<MacKey>);
+pub struct SigningKeys {
+    keys: Vec<MacKey>,
+    /// What the keys of users are made of.
+    delegation_secret: Option<MacKey>,
+    shared_keys: bool,
+    enabled: bool,
+}
 
 impl SigningKeys {
+    /// Enabled, and with no keys for users.
     pub fn new(account: &Account) -> Self {
-        Self(account.keys.iter().map(|key| MacKey::new(key.bytes())).collect())
+        let keys = account.keys.iter().map(|key| MacKey::new(key.bytes())).collect();
+        Self { keys, delegation_secret: None, shared_keys: true, enabled: true }
+    }
+
+    /// Users get keys that are made of this secret. It is none of the account's keys, so that they can be renewed without
+    /// the users' noticing. Another secret revokes all keys of users.
+    pub fn with_delegation_secret(self, secret: &[u8]) -> Self {
+        Self { delegation_secret: Some(MacKey::new(secret)), ..self }
+    }
+
+    /// Nothing that is signed with a key of the account is good. Tokens are, and SAS by keys of users.
+    pub fn without_shared_keys(self) -> Self {
+        Self { shared_keys: false, ..self }
+    }
+
+    /// No credentials are good.
+    pub fn disabled(self) -> Self {
+        Self { enabled: false, ..self }
+    }
+
+    pub fn allow_shared_keys(&self) -> bool {
+        self.shared_keys
+    }
+
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
     }
 
     /// The signature of a text by the first of the keys. `None` if there is none.
     pub(super) fn sign(&self, text: &[u8]) -> Option<String> {
-        Some(STANDARD.encode(self.0.first()?.sign([text])))
+        Some(STANDARD.encode(self.keys.first()?.sign([text])))
     }
 
     /// Whether one of the keys makes this signature for a text.
     pub(super) fn verify(&self, signature: &Signature, text: &[u8]) -> bool {
-        self.0.iter().any(|key| key.verify(text, &signature.0))
+        self.keys.iter().any(|key| key.verify(text, &signature.0))
     }
 }
 
 /// What a key is for that is handed out for a user. The texts are those that a SAS repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delegation<'a> {
+    pub account: &'a str,
     pub object_id: &'a str,
     pub tenant_id: &'a str,
     pub start: &'a str,
     pub expiry: &'a str,
     pub service: &'a str,
     pub version: &'a str,
+    /// Of the users who may use SAS of the key. Empty: that of whoever asked for it.
+    pub delegated_tenant: &'a str,
 }
 
 impl SigningKeys {
-    /// The key for a user, made from a key of the account and from what it is for. It need not be stored: it
-    /// can be made again. `None` if the account has no keys.
+    /// The key for a user, made of the account's secret and of what it is for. It need not be stored: it can be made
+    /// again. `None` if the account has no such secret.
     pub fn delegate(&self, delegation: &Delegation<'_>) -> Option<[u8; 32]> {
-        self.0.first().map(|key| derive(key, delegation))
+        self.delegation_secret.as_ref().map(|secret| derive(secret, delegation))
     }
 
-    /// Whether a key that was made from one of the account's makes this signature.
+    /// Whether the key of a user makes this signature.
     pub(super) fn verify_delegated(
         &self,
         signature: &Signature,
         delegation: &Delegation<'_>,
         text: &[u8],
     ) -> bool {
-        let keys = self.0.iter().map(|key| MacKey::new(&derive(key, delegation)));
-        Self(keys.collect()).verify(signature, text)
+        let key = self.delegate(delegation).map(|key| MacKey::new(&key));
+        key.is_some_and(|key| key.verify(text, &signature.0))
     }
 }
 
-fn derive(key: &MacKey, delegation: &Delegation<'_>) -> [u8; 32] {
-    let Delegation { object_id, tenant_id, start, expiry, service, version } = delegation;
-    let texts = [object_id, tenant_id, start, expiry, service, version];
+fn derive(secret: &MacKey, delegation: &Delegation<'_>) -> [u8; 32] {
+    let Delegation { account, object_id, tenant_id, start, expiry, service, version, delegated_tenant } =
+        delegation;
+    let texts = [account, object_id, tenant_id, start, expiry, service, version, delegated_tenant];
     let lengths = texts.map(|text| (text.len() as u64).to_be_bytes());
     let pieces = lengths.iter().zip(texts).flat_map(|(length, text)| [&length[..], text.as_bytes()]);
-    // No string to sign begins like this.
-    key.sign(iter::once(&b"user delegation key"[..]).chain(pieces))
+    // What else may be made of the secret one day begins otherwise.
+    secret.sign(iter::once(&b"user delegation key"[..]).chain(pieces))
 }
 
 impl fmt::Debug for SigningKeys {
@@ -180,6 +222,50 @@ mod tests {
         ] {
             assert_eq!(decode_key(text).ok().map(|key| key.bytes().len()), length, "{text}");
         }
+    }
+
+    #[test]
+    fn keys_of_users_depend_on_the_secret_and_on_what_they_are_for() {
+        let account =
+            |key: &[u8]| Account { name: "a".to_owned(), keys: vec![AccountKey::new(key.to_vec())] };
+        let keys = |secret: &[u8], key: &[u8]| SigningKeys::new(&account(key)).with_delegation_secret(secret);
+        let of = |fields: [&str; 8], secret: &[u8], key: &[u8]| {
+            let [account, object_id, tenant_id, start, expiry, service, version, delegated_tenant] = fields;
+            keys(secret, key).delegate(&Delegation {
+                account,
+                object_id,
+                tenant_id,
+                start,
+                expiry,
+                service,
+                version,
+                delegated_tenant,
+            })
+        };
+        let fields = ["a", "o", "t", "s", "e", "b", "v", ""];
+        let value = of(fields, b"secret", b"key");
+        assert!(value.is_some());
+        assert_eq!(value, of(fields, b"secret", b"renewed"), "keys of the account do not matter");
+        assert_ne!(value, of(fields, b"another", b"key"), "revoked");
+        for at in 0..fields.len() {
+            let mut other = fields;
+            other[at] = "x";
+            assert_ne!(value, of(other, b"secret", b"key"), "field {at}");
+        }
+        assert_ne!(of(["a", "ot", "", "s", "e", "b", "v", ""], b"secret", b"key"), value, "moved text");
+        let none = SigningKeys::new(&account(b"key"));
+        let delegation = Delegation {
+            account: "a",
+            object_id: "o",
+            tenant_id: "t",
+            start: "s",
+            expiry: "e",
+            service: "b",
+            version: "v",
+            delegated_tenant: "",
+        };
+        assert_eq!(none.delegate(&delegation), None);
+        assert!(!none.verify_delegated(&Signature([0; 32]), &delegation, b"text"));
     }
 
     #[test]

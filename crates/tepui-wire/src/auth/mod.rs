@@ -1,7 +1,15 @@
-//! Who sends a request: signatures made with an account key, and shared access signatures.
+//! Who sends a request: signatures made with an account key, shared access signatures, and tokens of a directory.
 //!
-//! See the REST pages "Authorize with Shared Key" and "Delegate access with a shared access signature".
-//! Neither keys nor signatures ever appear in errors.
+//! See the REST pages "Authorize with Shared Key", "Delegate access with a shared access signature" and "Authorize with
+//! Microsoft Entra ID". Neither keys nor signatures nor tokens ever appear in errors.
+//!
+//! | | |
+//! | --- | --- |
+//! | `keys.rs` | the keys of accounts, and those that are made of their secrets for users |
+//! | `shared_key.rs`, `shared_key_string_to_sign.rs` | requests that are signed as a whole |
+//! | `sas.rs`, `sas_string_to_sign.rs` | shared access signatures |
+//! | `token.rs` | tokens, their refusals, and the challenge |
+//! | `sign.rs` | the other direction: signatures of clients |
 
 mod keys;
 mod sas;
@@ -9,11 +17,13 @@ mod sas_string_to_sign;
 mod shared_key;
 mod shared_key_string_to_sign;
 mod sign;
+mod token;
 
 pub use keys::{Delegation, InvalidKey, KeyRing, SigningKeys, decode_key};
-pub use sas::{SasToken, sas_version};
+pub use sas::{RequiredUser, SasToken, sas_version, service_letter};
 pub use shared_key::Scheme;
 pub use sign::{AccountSas, SasLimits, SasResource, ServiceSas, Signer};
+pub use token::{Challenge, InvalidChallenge, TokenText, refuse as refuse_token};
 
 use crate::address::Service;
 use crate::head::Head;
@@ -35,12 +45,14 @@ pub struct Verifier<'a> {
     pub secure: bool,
 }
 
-/// Credentials whose signature is good.
+/// Credentials whose signature is good, as far as it can be told here.
 #[derive(Debug)]
 pub enum Credentials {
     AccountKey,
-    /// Still to be resolved: what it allows may depend on a stored access policy.
+    /// Still to be resolved: what it allows may depend on a stored access policy, or on the roles of a user.
     Sas(Box<SasToken>),
+    /// Still to be verified.
+    Token(TokenText),
     /// There are none. Only the Blob service has something for everybody.
     Anonymous,
 }
@@ -48,12 +60,16 @@ pub enum Credentials {
 impl Verifier<'_> {
     /// Checks the signature of a request.
     pub fn authenticate(&self, head: &Head<'_>) -> Result<Credentials, ServiceError> {
+        if !self.keys.is_enabled() {
+            return Err(ErrorCode::AccountIsDisabled.into());
+        }
+        let is_signed = head.query.get("sig").is_some();
         let mut sent = head.headers.get_all(AUTHORIZATION).into_iter();
         let Some(authorization) = sent.next() else {
-            return match head.query.get("sig") {
-                Some(_) => sas::authenticate(head, self.keys).map(|token| Credentials::Sas(Box::new(token))),
-                None if head.service == Service::Blob => Ok(Credentials::Anonymous),
-                None => Err(no_credentials(head.version)),
+            return match () {
+                () if is_signed => self.sas(head, None),
+                () if head.service == Service::Blob => Ok(Credentials::Anonymous),
+                () => Err(no_credentials(head.service, head.version)),
             };
         };
         if sent.next().is_some() {
@@ -64,31 +80,43 @@ impl Verifier<'_> {
         match scheme {
             "SharedKey" => shared_key::check(head, self, Scheme::SharedKey, value)?,
             "SharedKeyLite" => shared_key::check(head, self, Scheme::SharedKeyLite, value)?,
-            _ if scheme.eq_ignore_ascii_case("Bearer") => return Err(self.refuse_token(head.version)),
+            // Some SAS are good only together with a token. With others it is of no use, and does no harm.
+            _ if scheme.eq_ignore_ascii_case("Bearer") && is_signed => return self.sas(head, Some(value)),
+            _ if scheme.eq_ignore_ascii_case("Bearer") => {
+                return token::read(head, self, value).map(Credentials::Token);
+            }
             _ => return Err(ErrorCode::InvalidAuthenticationInfo.into()),
         }
+        self.check_shared_keys()?;
         Ok(Credentials::AccountKey)
     }
 
-    /// Tokens are not served: there is no directory that could vouch for them.
-    fn refuse_token(&self, version: ServiceVersion) -> ServiceError {
-        if !self.secure {
-            failed("Authentication scheme Bearer is not allowed with HTTP.")
-                .with_auth_failure(AuthFailure::Token)
-        } else if version.challenges_bearer() {
-            ServiceError::new(ErrorCode::InvalidAuthenticationInfo)
-                .with_message(ErrorCode::NoAuthenticationInformation.message())
-                .with_status(401)
-                .with_auth_failure(AuthFailure::Token)
-        } else {
-            failed("bearer tokens are not accepted").with_auth_failure(AuthFailure::Token)
+    /// The SAS of a request. `bearer`: the token that came with it.
+    fn sas(&self, head: &Head<'_>, bearer: Option<&str>) -> Result<Credentials, ServiceError> {
+        let mut sas = sas::authenticate(head, self.keys)?;
+        if sas.delegator_id().is_none() {
+            self.check_shared_keys()?;
+        }
+        if sas.required_user().is_some()
+            && let Some(value) = bearer
+        {
+            sas.set_bearer(token::read(head, self, value)?);
+        }
+        Ok(Credentials::Sas(Box::new(sas)))
+    }
+
+    /// Whether what is signed with a key of the account is good.
+    fn check_shared_keys(&self) -> Result<(), ServiceError> {
+        match self.keys.allow_shared_keys() {
+            true => Ok(()),
+            false => Err(ErrorCode::KeyBasedAuthenticationNotPermitted.into()),
         }
     }
 }
 
 /// Fidelity: only versions that know tokens answer 401 and ask for one. scenario: auth-none-new
-fn no_credentials(version: ServiceVersion) -> ServiceError {
-    if version.challenges_bearer() {
+fn no_credentials(service: Service, version: ServiceVersion) -> ServiceError {
+    if version.challenges_bearer(service) {
         ServiceError::new(ErrorCode::NoAuthenticationInformation)
     } else {
         failed("no credentials").with_auth_failure(AuthFailure::Missing)
@@ -98,7 +126,7 @@ fn no_credentials(version: ServiceVersion) -> ServiceError {
 /// The answer to callers without credentials who ask for what is not open to everybody. Those who say which
 /// version they speak can be told to bring a token; browsers are told that there is nothing.
 pub fn deny_anonymous(headers: &HeaderMap, version: ServiceVersion) -> ServiceError {
-    match version.challenges_bearer() && headers.contains_key("x-ms-version") {
+    match version.challenges_bearer(Service::Blob) && headers.contains_key("x-ms-version") {
         true => ErrorCode::NoAuthenticationInformation.into(),
         false => ErrorCode::ResourceNotFound.into(),
     }

@@ -3,6 +3,7 @@
 use super::Verifier;
 use super::keys::{Delegation, Signature, SigningKeys};
 use super::sas_string_to_sign::{self, Kind};
+use super::token::TokenText;
 use crate::address::Service;
 use crate::blob::request::resource::Resource;
 use crate::head::Head;
@@ -12,8 +13,9 @@ use crate::version::ServiceVersion;
 use std::net::IpAddr;
 use std::time::Duration;
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::grant::{BlobReach, Grant, KeyBounds};
+use tepui_model::grant::{AccountRoles, BlobReach, Delegator, Grant, KeyBounds};
 use tepui_model::permissions::{Permissions, ResourceTypes, Services};
+use tepui_model::role::AssignedRoles;
 use tepui_model::{AuthFailure, ErrorCode, ServiceError, Timestamp};
 
 /// A SAS whose signature is good.
@@ -26,8 +28,39 @@ pub struct SasToken {
     addresses: Option<(IpAddr, IpAddr)>,
     https_only: bool,
     policy_id: Option<String>,
-    /// From when and until when the key is good that a user was given.
-    key_times: Option<(Timestamp, Timestamp)>,
+    /// `None`: it is signed with a key of the account.
+    delegated: Option<Box<Delegated>>,
+}
+
+/// What a SAS says that is signed with the key of a user.
+#[derive(Debug)]
+struct Delegated {
+    /// From when and until when the key is good.
+    key_times: (Timestamp, Timestamp),
+    /// Without roles: they are looked up when it is used.
+    delegator: Delegator,
+    required_user: Option<RequiredUser>,
+    /// What came with it.
+    bearer: Option<TokenText>,
+}
+
+/// The only user for whom a SAS is good: a token of theirs must come with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequiredUser {
+    pub object_id: String,
+    pub tenant_id: String,
+}
+
+impl RequiredUser {
+    /// Whether this is who it was made for. GUIDs are the same in any case.
+    pub fn is(&self, object_id: &str, tenant_id: &str) -> bool {
+        self.object_id.eq_ignore_ascii_case(object_id) && self.tenant_id.eq_ignore_ascii_case(tenant_id)
+    }
+
+    /// The answer to everybody else.
+    pub fn refusal(&self) -> ServiceError {
+        failed("The SAS is good only together with a bearer token of the user that sduoid names.")
+    }
 }
 
 #[derive(Debug)]
@@ -86,10 +119,7 @@ pub(super) fn authenticate(head: &Head<'_>, keys: &SigningKeys) -> Result<SasTok
         _ if query.get("skoid").is_some() => Kind::Delegated,
         _ => Kind::Service,
     };
-    if kind == Kind::Delegated && head.service != Service::Blob {
-        return Err(failed("user delegation SAS is not accepted"));
-    }
-    if kind == Kind::Delegated && given(query, "sks") != Some("b") {
+    if kind == Kind::Delegated && given(query, "sks") != Some(service_letter(head.service)) {
         return Err(failed("the key is for another service"));
     }
     if kind == Kind::Delegated && (given(query, "srh").is_some() || given(query, "srq").is_some()) {
@@ -99,6 +129,13 @@ pub(super) fn authenticate(head: &Head<'_>, keys: &SigningKeys) -> Result<SasTok
     let version = sas_version(query).ok_or_else(|| failed("sv is mandatory and must be a version"))?;
     let lines = sas_string_to_sign::lines(kind, head.service, version)
         .ok_or_else(|| failed("this version has no such SAS"))?;
+    // What restricts a SAS must be signed: who leaves it out would have more rights.
+    let is_foreign = |name: &&&str| given(query, name).is_some() && !sas_string_to_sign::signs(lines, name);
+    if kind == Kind::Delegated
+        && let Some(name) = ["saoid", "suoid", "skdutid", "sduoid"].iter().find(is_foreign)
+    {
+        return Err(failed(format!("{name} is not of this version and service")));
+    }
     let resource = match kind {
         Kind::Account => String::new(),
         Kind::Service | Kind::Delegated => sas_string_to_sign::resource(head, version)
@@ -111,7 +148,7 @@ pub(super) fn authenticate(head: &Head<'_>, keys: &SigningKeys) -> Result<SasTok
     let text = sas_string_to_sign::text(lines, query, &head.target.account, &resource);
     let verified = match kind {
         Kind::Account | Kind::Service => keys.verify(&signature, &text),
-        Kind::Delegated => keys.verify_delegated(&signature, &delegation(query), &text),
+        Kind::Delegated => keys.verify_delegated(&signature, &delegation(head), &text),
     };
     if !verified {
         let text = String::from_utf8_lossy(&text);
@@ -128,15 +165,26 @@ fn failed(detail: impl Into<String>) -> ServiceError {
 }
 
 /// The key that a user was given, as the SAS tells it.
-fn delegation(query: &Query) -> Delegation<'_> {
-    let said = |name| query.get(name).unwrap_or_default();
+fn delegation<'a>(head: &Head<'a>) -> Delegation<'a> {
+    let said = |name| head.query.get(name).unwrap_or_default();
     Delegation {
+        account: &head.target.account,
         object_id: said("skoid"),
         tenant_id: said("sktid"),
         start: said("skt"),
         expiry: said("ske"),
         service: said("sks"),
         version: said("skv"),
+        delegated_tenant: said("skdutid"),
+    }
+}
+
+/// As in `sks`, and in the answer to whoever asks for a key.
+pub fn service_letter(service: Service) -> &'static str {
+    match service {
+        Service::Table => "t",
+        Service::Queue => "q",
+        Service::Blob => "b",
     }
 }
 
@@ -157,22 +205,19 @@ fn read(head: &Head<'_>, kind: Kind, version: ServiceVersion) -> Result<SasToken
             services: given(query, "ss").map(Services::parse).ok_or_else(|| mandatory("ss"))?,
             resource_types: given(query, "srt").map(ResourceTypes::parse).ok_or_else(|| mandatory("srt"))?,
         },
-        (Kind::Service, Service::Table) => Reach::Table {
+        (Kind::Service | Kind::Delegated, Service::Table) => Reach::Table {
             name: owned("tn").ok_or_else(|| mandatory("tn"))?,
             bounds: bounds(query)?,
             modern_errors: version.has_sas_mismatch_errors(),
         },
         // The path says which queue, and the signature covers that.
-        (Kind::Service, Service::Queue) => Reach::Queue {
+        (Kind::Service | Kind::Delegated, Service::Queue) => Reach::Queue {
             name: queue_of(&head.target.path)
                 .ok_or_else(|| failed("the SAS does not say what it is for"))?
                 .into_owned(),
             modern_errors: version.has_sas_mismatch_errors(),
         },
         (Kind::Service | Kind::Delegated, Service::Blob) => blob_reach(head, version)?,
-        (Kind::Delegated, Service::Table | Service::Queue) => {
-            return Err(failed("user delegation SAS is not accepted"));
-        }
     };
     let time = |name: &str| match given(query, name) {
         Some(text) => {
@@ -193,14 +238,59 @@ fn read(head: &Head<'_>, kind: Kind, version: ServiceVersion) -> Result<SasToken
             .transpose()?
             .unwrap_or(false),
         policy_id: owned("si").filter(|_| kind == Kind::Service),
-        key_times: match kind {
-            Kind::Delegated => Some((
-                time("skt")?.ok_or_else(|| mandatory("skt"))?,
-                time("ske")?.ok_or_else(|| mandatory("ske"))?,
-            )),
+        delegated: match kind {
+            Kind::Delegated => {
+                let start = time("skt")?.ok_or_else(|| mandatory("skt"))?;
+                let expiry = time("ske")?.ok_or_else(|| mandatory("ske"))?;
+                Some(Box::new(delegated(head, (start, expiry))?))
+            }
             Kind::Account | Kind::Service => None,
         },
     })
+}
+
+/// Who has signed a SAS with their own key, and for whom.
+fn delegated(head: &Head<'_>, key_times: (Timestamp, Timestamp)) -> Result<Delegated, ServiceError> {
+    let query = head.query;
+    let owned = |name: &str| given(query, name).map(str::to_owned);
+    if given(query, "si").is_some() {
+        let error = ServiceError::new(ErrorCode::AuthorizationFailure);
+        return Err(error.with_cause("a user delegation SAS has no stored access policy"));
+    }
+    if given(query, "suoid").is_some() {
+        return Err(failed("suoid is for accounts with a hierarchical namespace"));
+    }
+    let object_id = owned("skoid").ok_or_else(|| mandatory("skoid"))?;
+    let tenant_id = owned("sktid").ok_or_else(|| mandatory("sktid"))?;
+    let required_user = owned("sduoid").map(|object_id| RequiredUser {
+        object_id,
+        tenant_id: owned("skdutid").unwrap_or_else(|| tenant_id.clone()),
+    });
+    let account = head.target.account.clone();
+    let roles = AccountRoles { account, assigned: AssignedRoles::default() };
+    let delegator = Delegator { object_id, tenant_id, authorized_object_id: owned("saoid"), roles };
+    Ok(Delegated { key_times, delegator, required_user, bearer: None })
+}
+
+/// A SAS by the key of a user is good as long as the key is, and cannot claim more.
+fn check_key_times(
+    (key_start, key_expiry): (Timestamp, Timestamp),
+    start: Option<Timestamp>,
+    expiry: Timestamp,
+    now: Timestamp,
+) -> Result<(), ServiceError> {
+    let is_good = key_start <= now.saturating_add(START_TOLERANCE) && key_expiry > now;
+    let is_within = start.is_none_or(|start| start >= key_start) && expiry <= key_expiry;
+    if is_good && is_within {
+        return Ok(());
+    }
+    Err(failed(format!(
+        "Signature not valid in the specified key time frame: Key start [{}] - Key expiry [{}] - Current [{}]",
+        key_start.to_http(),
+        key_expiry.to_http(),
+        now.to_http()
+    ))
+    .with_auth_failure(AuthFailure::Time))
 }
 
 /// The path and the signature say what it is for; `sr` says how much of that.
@@ -284,7 +374,30 @@ impl SasToken {
         }
     }
 
-    /// What the token allows now and to this caller, given the policy that it refers to.
+    /// The object id and the tenant of who has signed it with their own key, if somebody has.
+    pub fn delegator_id(&self) -> Option<(&str, &str)> {
+        let delegator = &self.delegated.as_ref()?.delegator;
+        Some((&delegator.object_id, &delegator.tenant_id))
+    }
+
+    /// For whom alone it is good, if it is so. Whoever resolves it must verify [`SasToken::bearer`] first.
+    pub fn required_user(&self) -> Option<&RequiredUser> {
+        self.delegated.as_ref()?.required_user.as_ref()
+    }
+
+    /// The token that came with it, if it is good only for one user.
+    pub fn bearer(&self) -> Option<&TokenText> {
+        self.delegated.as_ref()?.bearer.as_ref()
+    }
+
+    pub(super) fn set_bearer(&mut self, token: TokenText) {
+        if let Some(delegated) = &mut self.delegated {
+            delegated.bearer = Some(token);
+        }
+    }
+
+    /// What the token allows now and to this caller, given the policy that it refers to. One by the key of a user allows
+    /// nothing until their roles are known: see [`Grant::set_delegator_roles`].
     pub fn resolve(
         mut self,
         policy: Option<&SignedIdentifier>,
@@ -294,18 +407,19 @@ impl SasToken {
         let permissions = self.permissions.ok_or_else(|| mandatory("sp"))?;
         self.check_lifetime(verifier.now)?;
         self.check_caller(verifier)?;
+        let delegator = self.delegated.map(|delegated| Box::new(delegated.delegator));
         match self.reach {
             Reach::Account { services, resource_types } => {
                 Ok(Grant::AccountSas { services, resource_types, permissions })
             }
             Reach::Table { name, bounds, modern_errors } => {
-                Ok(Grant::TableSas { table: name, permissions, bounds, modern_errors })
+                Ok(Grant::TableSas { table: name, permissions, bounds, modern_errors, delegator })
             }
             Reach::Queue { name, modern_errors } => {
-                Ok(Grant::QueueSas { queue: name, permissions, modern_errors })
+                Ok(Grant::QueueSas { queue: name, permissions, modern_errors, delegator })
             }
             Reach::Blob { container, reach, modern_errors } => {
-                Ok(Grant::BlobSas { container, reach, permissions, modern_errors })
+                Ok(Grant::BlobSas { container, reach, permissions, modern_errors, delegator })
             }
         }
     }
@@ -350,19 +464,9 @@ impl SasToken {
             ))
             .with_auth_failure(AuthFailure::Time));
         }
-        match self.key_times {
-            Some((key_start, key_expiry))
-                if key_start > now.saturating_add(START_TOLERANCE) || key_expiry <= now =>
-            {
-                Err(failed(format!(
-                    "Signature not valid in the specified key time frame: Key start [{}] - Key expiry [{}] - Current [{}]",
-                    key_start.to_http(),
-                    key_expiry.to_http(),
-                    now.to_http()
-                ))
-                .with_auth_failure(AuthFailure::Time))
-            }
-            _ => Ok(()),
+        match &self.delegated {
+            Some(delegated) => check_key_times(delegated.key_times, self.start, expiry, now),
+            None => Ok(()),
         }
     }
 

@@ -10,13 +10,14 @@ use http::Method;
 use proptest::prelude::*;
 use sha2::Sha256;
 use std::net::Ipv4Addr;
-use tepui_model::Stage;
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
-use tepui_model::account::{Account, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
+use tepui_model::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64};
 use tepui_model::grant::{Grant, KeyBounds};
 use tepui_model::permissions::{Permissions, ResourceTypes, Services};
+use tepui_model::{Stage, TokenFailure};
 
 mod blob;
+mod delegation;
 
 const DATE: &str = "Tue, 10 Mar 2026 08:15:30 GMT";
 const NOW: &str = "2026-03-10T08:15:30Z";
@@ -32,7 +33,12 @@ struct Request {
     version: ServiceVersion,
     peer_ip: IpAddr,
     secure: bool,
+    without_keys: bool,
+    disabled: bool,
 }
+
+/// Of what the keys of users are made.
+const SECRET: &[u8] = b"of the account";
 
 fn table(method: &str, uri: &str) -> Request {
     Request {
@@ -45,6 +51,8 @@ fn table(method: &str, uri: &str) -> Request {
         version: ServiceVersion::parse("2019-02-02").unwrap(),
         peer_ip: Ipv4Addr::LOCALHOST.into(),
         secure: false,
+        without_keys: false,
+        disabled: false,
     }
 }
 
@@ -80,7 +88,10 @@ impl Request {
             name: DEVELOPMENT_ACCOUNT.to_owned(),
             keys: vec![decode_key("c2Vjb25k").unwrap(), decode_key(DEVELOPMENT_KEY_BASE64).unwrap()],
         };
-        let ring = KeyRing::new(&Accounts::new([account]));
+        let keys = SigningKeys::new(&account).with_delegation_secret(SECRET);
+        let keys = if self.without_keys { keys.without_shared_keys() } else { keys };
+        let keys = if self.disabled { keys.disabled() } else { keys };
+        let ring = KeyRing::default().with_account(DEVELOPMENT_ACCOUNT, keys);
         let verifier = Verifier {
             keys: ring.get(DEVELOPMENT_ACCOUNT).unwrap(),
             now: self.now,
@@ -109,6 +120,7 @@ impl Request {
         self.run(|head, verifier| match verifier.authenticate(head)? {
             Credentials::AccountKey => Ok(Grant::AccountKey),
             Credentials::Sas(token) => token.resolve(policy, verifier),
+            Credentials::Token(_) => Err(refuse_token(TokenFailure::Form, head.service, head.version)),
             Credentials::Anonymous => Ok(Grant::Anonymous),
         })
     }
@@ -364,8 +376,8 @@ fn credentials_are_missing_or_malformed() {
     let good = sign("x");
     let other_account = format!("SharedKey other:{good}");
     for (case, value, version, secure, code, status) in [
-        ("none", None, "2019-12-12", false, NoAuthenticationInformation, 401),
-        ("none, old", None, "2019-07-07", false, AuthenticationFailed, 403),
+        ("none", None, "2020-12-06", false, NoAuthenticationInformation, 401),
+        ("none, old", None, "2020-10-02", false, AuthenticationFailed, 403),
         ("empty", Some(""), "2019-02-02", false, InvalidAuthenticationInfo, 400),
         ("scheme only", Some("SharedKey"), "2019-02-02", false, InvalidAuthenticationInfo, 400),
         ("no colon", Some("SharedKey devstoreaccount1"), "2019-02-02", false, InvalidAuthenticationInfo, 400),
@@ -467,6 +479,7 @@ fn grants_say_what_was_signed() {
         permissions: Permissions::parse(permissions),
         bounds,
         modern_errors,
+        delegator: None,
     };
     let bounds = KeyBounds {
         start_partition: Some("p 1".to_owned()),
@@ -634,6 +647,7 @@ fn a_queue_sas_is_for_the_queue_of_the_path() {
         queue: "jobs".to_owned(),
         permissions: Permissions::parse("rp"),
         modern_errors: true,
+        delegator: None,
     };
     for path in ["jobs", "jobs/", "/jobs", "jobs/messages", "jobs/messages/1", "j%6Fbs/messages"] {
         assert_eq!(request(path).grant(None), Ok(expected.clone()), "{path}");
@@ -660,6 +674,7 @@ fn policies_of_queues_fill_their_sas() {
         queue: "jobs".to_owned(),
         permissions: Permissions::parse("raup"),
         modern_errors: true,
+        delegator: None,
     };
     assert_eq!(request.grant(Some(&stored)), Ok(expected));
     assert!(request.grant(None).is_err());

@@ -4,7 +4,6 @@ mod answer_headers;
 pub mod batch;
 pub mod block_list_xml;
 mod conditions;
-pub mod delegation_xml;
 mod headers;
 mod list_xml;
 pub mod marker;

@@ -5,7 +5,7 @@ pub mod read;
 use super::answer_headers::{
     self, BlobHeaders, name, put, put_changed, put_checksums, put_encryption, put_word, put_written,
 };
-use super::{block_list_xml, delegation_xml, list_xml, page_list_xml, tags_text};
+use super::{block_list_xml, list_xml, page_list_xml, tags_text};
 use crate::address::Service;
 use crate::head::Head;
 use crate::metadata::{self, HeaderCase};
@@ -275,7 +275,6 @@ fn of_account_or_container(
         Reply::ServiceStats { last_sync } => {
             document(xml::print_service_stats(GeoReplication::Live { last_sync }, Service::Blob))
         }
-        Reply::UserDelegationKey(key) => document(delegation_xml::print(&key)),
         // All others are known to the caller.
         _ => account_information(context.head.version),
     })

@@ -23,7 +23,7 @@ pub use pieces::too_large;
 
 use self::resource::Resource;
 use super::headers as header;
-use super::{block_list_xml, conditions, delegation_xml, source, structured, tags_text};
+use super::{block_list_xml, conditions, source, structured, tags_text};
 use crate::access;
 use crate::address::AddressRules;
 use crate::head::{BodyUse, Head};
@@ -36,12 +36,12 @@ use tepui_model::access_policy::SignedIdentifier;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
     BlobPath, BlockListType, Call, ChecksumAlgorithms, Checksums, ContainerEncryption, ContainerName,
-    DelegationKeyRequest, DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode,
-    NotImplemented, Operation, OperationKind, PreviousSnapshot, PublicAccess, Revision, SequenceNumberAction,
-    SetBlobProperties, Tags, TierConditions,
+    DeleteBlob, DeleteSnapshots, Detail, GetPageRanges, ImmutabilityMode, NotImplemented, Operation,
+    OperationKind, PreviousSnapshot, PublicAccess, Revision, SequenceNumberAction, SetBlobProperties, Tags,
+    TierConditions,
 };
 use tepui_model::grant::Grant;
-use tepui_model::{ErrorCode, ServiceError, Timestamp};
+use tepui_model::{ErrorCode, ServiceError};
 
 /// What a stored access policy of a container can allow.
 const PERMISSIONS: &str = "racwdxyltmeopfi";
@@ -91,6 +91,9 @@ impl<'a> Request<'a> {
         let resource = Resource::parse(head.path, head.query)?;
         let headers = RequestHeaders::with_case(head.headers, head.case);
         let kind = classify::classify(head.method, &resource, head.query, &headers)?;
+        if kind == OperationKind::GetUserDelegationKey && !head.version.has_user_delegation_keys() {
+            return Err(invalid_value("comp", "userdelegationkey", ""));
+        }
         Ok(Self { head: *head, headers, kind, resource, rules })
     }
 
@@ -156,9 +159,6 @@ fn of_service(request: &Request<'_>) -> Result<Call, ServiceError> {
         SetServiceProperties => Operation::SetServiceProperties(Default::default()),
         GetServiceStats => Operation::GetServiceStats,
         GetAccountInformation => Operation::GetAccountInformation,
-        GetUserDelegationKey => {
-            Operation::GetUserDelegationKey(DelegationKeyRequest { start: None, expiry: Timestamp::MIN })
-        }
         ListContainers => Operation::ListContainers(lists::containers(request.head.query)?),
         FindBlobsByTags => Operation::FindBlobsByTags(lists::found(request.head.query, None)?),
         Batch => return Ok(Call::Batch { container: None }),
@@ -385,9 +385,6 @@ impl Prepared {
         let operation = match operation {
             Operation::SetServiceProperties(_) => {
                 Operation::SetServiceProperties(xml::parse_blob_service_properties(body, version)?)
-            }
-            Operation::GetUserDelegationKey(_) => {
-                Operation::GetUserDelegationKey(delegation_xml::parse(body)?)
             }
             Operation::SetContainerAcl { container, public_access, preconditions, .. } => {
                 let identifiers = identifiers(body)?;

@@ -54,6 +54,9 @@ impl<'a> Request<'a> {
     pub fn read(head: &Head<'a>) -> Result<Self, ServiceError> {
         let resource = Resource::parse(head.path)?;
         let kind = classify::classify(head.method, &resource, head.query)?;
+        if kind == OperationKind::GetUserDelegationKey && !head.version.has_tokens_for_everything() {
+            return Err(invalid_value("comp", "userdelegationkey", ""));
+        }
         Ok(Self { head: *head, kind, resource })
     }
 
@@ -68,14 +71,14 @@ impl<'a> Request<'a> {
 
     /// Whether the caller may do this at all.
     pub fn check_access(&self, grant: &Grant) -> Result<(), ServiceError> {
-        Ok(access::queue::check(grant, self.kind, self.queue())?)
+        access::queue::check_request(grant, self.kind, self.queue(), self.head.version)
     }
 
     /// What is done with the body. Those of operations that have none are read, too, and then ignored.
     pub fn body(&self) -> BodyUse {
         use OperationKind::*;
         let required = match self.kind {
-            PutMessage | SetAcl | SetServiceProperties => true,
+            PutMessage | SetAcl | SetServiceProperties | GetUserDelegationKey => true,
             // Update Message may have one.
             UpdateMessage | ListQueues | CreateQueue | DeleteQueue | GetMetadata | SetMetadata | GetAcl
             | GetMessages | PeekMessages | DeleteMessage | ClearMessages | GetServiceProperties
@@ -153,6 +156,8 @@ fn without_body(request: &Request<'_>) -> Result<Call, ServiceError> {
         GetServiceProperties => Operation::GetServiceProperties.into(),
         SetServiceProperties => Operation::SetServiceProperties(ServicePropertiesChange::default()).into(),
         GetServiceStats => Operation::GetServiceStats.into(),
+        // No operation of the service: see [`crate::delegation_xml`].
+        GetUserDelegationKey => return Err(ErrorCode::InvalidInput.into()),
     })
 }
 

@@ -60,7 +60,7 @@ fn content(kind: OperationKind) -> Content {
         | MergeEntity
         | InsertOrReplaceEntity
         | InsertOrMergeEntity => Content::OData,
-        SetTableAcl | SetServiceProperties => Content::Xml,
+        SetTableAcl | SetServiceProperties | GetUserDelegationKey => Content::Xml,
         EntityGroupTransaction => Content::Batch,
         QueryTables | GetTable | DeleteTable | QueryEntities | GetEntity | DeleteEntity | GetTableAcl
         | GetServiceProperties | GetServiceStats => Content::Nothing,
@@ -71,6 +71,9 @@ impl<'a> Request<'a> {
     pub fn read(head: &Head<'a>) -> Result<Self, ServiceError> {
         let resource = Resource::parse(head.path, &head.target.account)?;
         let kind = classify::classify(head.method, &resource, head.query, head.headers)?;
+        if kind == OperationKind::GetUserDelegationKey && !head.version.has_tokens_for_everything() {
+            return Err(ErrorCode::InvalidQueryParameterValue.into());
+        }
         Ok(Self { head: *head, kind, resource })
     }
 
@@ -85,7 +88,7 @@ impl<'a> Request<'a> {
 
     /// Whether the caller may do this at all.
     pub fn check_access(&self, grant: &Grant) -> Result<(), ServiceError> {
-        Ok(access::table::check(grant, self.kind, self.table())?)
+        access::table::check_request(grant, self.kind, self.table(), self.head.version)
     }
 
     /// Refuses the name of a table that no table can have: see [`Resource::check_name`].
@@ -153,7 +156,8 @@ impl<'a> Prepared<'a> {
         &self.presentation
     }
 
-    /// What is asked for, with what the body says. Batches are decoded by [`super::batch`].
+    /// What is asked for, with what the body says. Batches are decoded by [`super::batch`], requests for keys by
+    /// [`crate::delegation_xml`].
     pub fn decode(&self, body: &[u8]) -> Result<Call, ServiceError> {
         use OperationKind::*;
         let Self { request, presentation } = self;
@@ -188,7 +192,7 @@ impl<'a> Prepared<'a> {
                 Operation::SetServiceProperties(change)
             }
             GetServiceStats => Operation::GetServiceStats,
-            EntityGroupTransaction => return Err(ErrorCode::InvalidInput.into()),
+            EntityGroupTransaction | GetUserDelegationKey => return Err(ErrorCode::InvalidInput.into()),
         }))
     }
 

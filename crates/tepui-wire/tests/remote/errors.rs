@@ -5,6 +5,7 @@ use http::{Response, StatusCode};
 use proptest::prelude::*;
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_wire::address::Service;
+use tepui_wire::auth::Challenge;
 use tepui_wire::error_body::{ErrorFormat, encode, remove_body};
 use tepui_wire::remote::RemoteError;
 
@@ -21,7 +22,14 @@ fn every_code_is_read_in_every_format() {
     for code in ErrorCode::ALL {
         for (service, format) in FORMATS {
             let error = ServiceError::new(*code);
-            let read = RemoteError::read(&answered(encode(&error, format, service, "id", now())));
+            let read = RemoteError::read(&answered(encode(
+                &error,
+                format,
+                service,
+                "id",
+                now(),
+                &Challenge::default(),
+            )));
             assert_eq!(read.status.as_u16(), error.status());
             assert_eq!(read.known_code(), Some(*code), "{service:?} {format:?}");
             assert_eq!(read.request_id.as_deref(), Some("5b1f0b7e-0a0e-4a38-9f6c-2f6f6f0d5a11"));
@@ -36,7 +44,7 @@ fn every_code_is_read_in_every_format() {
 fn without_a_body_the_headers_tell() {
     for service in [Service::Table, Service::Queue, Service::Blob] {
         let error = ServiceError::new(ErrorCode::ResourceNotFound);
-        let mut response = encode(&error, ErrorFormat::Xml, service, "id", now());
+        let mut response = encode(&error, ErrorFormat::Xml, service, "id", now(), &Challenge::default());
         remove_body(&mut response);
         let read = RemoteError::read(&response);
         assert_eq!(
@@ -86,7 +94,7 @@ proptest! {
             let error = ServiceError::new(ErrorCode::InvalidInput)
                 .with_message(message.as_str())
                 .with_detail("HeaderValue", detail.as_str());
-            let read = RemoteError::read(&encode(&error, format, service, "id", now()));
+            let read = RemoteError::read(&encode(&error, format, service, "id", now(), &Challenge::default()));
             prop_assert_eq!(&read.message, &message);
             prop_assert_eq!(read.request_id.as_deref(), Some("id"));
             if service != Service::Table {

@@ -69,8 +69,14 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
                 if error.code == ErrorCode::InternalError {
                     tracing::error!(request_id, %error, "internal error");
                 }
-                let refusal =
-                    error_body::encode(&error, ErrorFormat::Xml, Service::Blob, &request_id, authorized.now);
+                let refusal = error_body::encode(
+                    &error,
+                    ErrorFormat::Xml,
+                    Service::Blob,
+                    &request_id,
+                    authorized.now,
+                    self.front.directory.challenge(),
+                );
                 (refusal, Some(error.message().to_owned()))
             }
         };

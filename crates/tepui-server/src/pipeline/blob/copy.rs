@@ -10,7 +10,7 @@ use hyper::http::{HeaderMap, HeaderValue, Method, Response};
 use std::pin::pin;
 use tepui_model::blob::access::Allowed;
 use tepui_model::blob::{
-    ByteRange, CopySource, Operation, OperationKind, SourceBlob, SourcePlace, UploadOperation,
+    BlobPath, ByteRange, CopySource, Operation, OperationKind, SourceBlob, SourcePlace, UploadOperation,
 };
 use tepui_model::grant::Grant;
 use tepui_model::{ErrorCode, ServiceError};
@@ -66,7 +66,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
     }
 
     /// How far the caller may read the source, with its tags if they are needed. It has credentials of its own in
-    /// its URL, or those of the account that it shares with the destination, or is public.
+    /// its URL or its own header, or those of the caller in the account that it shares with the destination, or is public.
     async fn allowed_of_source(
         &self,
         authorized: &Authorized<'_>,
@@ -81,12 +81,17 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             return Err(ErrorCode::InvalidHeaderValue.into());
         };
         let brings_none = query.get("sig").is_none() && source.authorization.is_none();
-        if brings_none && *account == *authorized.account() && authorized.grant == Grant::AccountKey {
-            return Ok(Allowed::Fully);
+        if brings_none
+            && *account == *authorized.account()
+            && let Grant::AccountKey | Grant::Token(_) = authorized.grant
+            && let Ok(allowed) = check_source(&authorized.grant, blob, with_tags)
+        {
+            return Ok(allowed);
         }
         let mut headers = HeaderMap::new();
         if let Some(text) = &source.authorization {
-            let value = HeaderValue::from_str(text).map_err(|_| ErrorCode::InvalidAuthenticationInfo)?;
+            let mut value = HeaderValue::from_str(text).map_err(|_| ErrorCode::InvalidAuthenticationInfo)?;
+            value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
         let head = Head {
@@ -101,10 +106,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         };
         let grant = authenticate_within(&self.front, self, authorized, &head);
         let grant = authorized.in_time(pin!(grant)).await?;
-        if with_tags {
-            access::check_tags(&grant)?;
-        }
-        Ok(access::check(&grant, OperationKind::GetBlob, Some(blob.container.as_str()))?)
+        Ok(check_source(&grant, blob, with_tags)?)
     }
 
     async fn open(
@@ -125,6 +127,15 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
             }
         }
     }
+}
+
+/// How far a grant allows to read a source.
+fn check_source(grant: &Grant, blob: &BlobPath, with_tags: bool) -> Result<Allowed, ErrorCode> {
+    let container = Some(blob.container.as_str());
+    if with_tags {
+        access::check_tags(grant, container)?;
+    }
+    access::check(grant, OperationKind::GetBlob, container)
 }
 
 /// Bytes that are fetched.

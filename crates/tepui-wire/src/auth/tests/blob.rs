@@ -1,4 +1,4 @@
-//! What is particular to the Blob service: what a SAS is for, keys of users, and callers without credentials.
+//! What is particular to the Blob service: what a SAS is for, and callers without credentials.
 
 use super::*;
 use tepui_model::grant::BlobReach;
@@ -47,6 +47,7 @@ fn a_sas_is_for_what_is_signed() {
             reach,
             permissions: Permissions::READ,
             modern_errors: true,
+            delegator: None,
         });
         assert_eq!(grant, expected, "{path} {sr}");
     }
@@ -75,62 +76,6 @@ fn policies_of_containers_fill_their_sas() {
         matches!(request.grant(Some(&identifier)), Ok(Grant::BlobSas { permissions, .. }) if permissions == Permissions::READ | Permissions::LIST)
     );
     assert!(request.grant(None).is_err());
-}
-
-/// A request with a SAS by a key that was made for a user.
-fn delegated(sv: &str, times: (&str, &str), lines: &[&str], more: &str) -> Request {
-    let (start, expiry) = times;
-    let delegation = Delegation { object_id: "o", tenant_id: "t", start, expiry, service: "b", version: sv };
-    let key = Account { name: ACCOUNT.to_owned(), keys: vec![decode_key(DEVELOPMENT_KEY_BASE64).unwrap()] };
-    let key = SigningKeys::new(&key).delegate(&delegation).unwrap();
-    let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
-    mac.update(lines.join("\n").as_bytes());
-    let signature = STANDARD.encode(mac.finalize().into_bytes()).replace('+', "%2B");
-    let key = format!("skoid=o&sktid=t&skt={start}&ske={expiry}&sks=b&skv={sv}");
-    let uri = format!("/{ACCOUNT}/c/b?sp=r&se=2026-04-01&sv={sv}&sr=b&{key}{more}&sig={signature}");
-    table("GET", &uri).service(Service::Blob)
-}
-
-#[test]
-fn keys_of_users() {
-    let times = ("2026-03-10", "2026-03-12");
-    let head = ["r", "", "2026-04-01", "/blob/devstoreaccount1/c/b", "o", "t", times.0, times.1, "b"];
-    let sign_lines = |sv: &'static str, ids: &[&'static str], scope: &[&'static str], times, more: &str| {
-        let (start, expiry): (&str, &str) = times;
-        let mut lines = head.to_vec();
-        (lines[6], lines[7]) = (start, expiry);
-        lines.push(sv);
-        lines.extend(ids);
-        lines.extend(["", "", sv, "b", ""]);
-        lines.extend(scope);
-        lines.extend([""; 5]);
-        delegated(sv, times, &lines, more).grant(None).map(drop).map_err(|error| error.code)
-    };
-    let failed = Err(ErrorCode::AuthenticationFailed);
-    for (sv, ids, scope) in [
-        ("2018-11-09", &[][..], &[][..]),
-        ("2020-02-10", &["", "", ""], &[]),
-        ("2020-12-06", &["", "", ""], &[""]),
-        ("2025-07-05", &["", "", "", "", ""], &[""]),
-        ("2026-04-06", &["", "", "", "", ""], &["", "", ""]),
-    ] {
-        assert_eq!(sign_lines(sv, ids, scope, times, ""), Ok(()), "{sv}");
-        assert_eq!(sign_lines(sv, ids, &["x"], times, ""), failed, "{sv}");
-        assert_eq!(
-            sign_lines(sv, ids, scope, ("2026-03-01", "2026-03-09"), ""),
-            failed,
-            "{sv}: the key is old"
-        );
-        assert_eq!(
-            sign_lines(sv, ids, scope, ("2026-03-11", "2026-03-12"), ""),
-            failed,
-            "{sv}: the key is new"
-        );
-        assert_eq!(sign_lines(sv, ids, scope, times, "&srh=a"), failed, "{sv}: what is not understood");
-    }
-    assert_eq!(sign_lines("2017-11-09", &[], &[], times, ""), failed);
-    let queue = delegated("2020-12-06", times, &[], "").service(Service::Queue);
-    assert_eq!(queue.authenticate(), Err(ErrorCode::AuthenticationFailed));
 }
 
 #[test]

@@ -258,9 +258,7 @@ fn read_operation(
             let blob_bytes = number("x-ms-blob-content-length").ok_or(unreadable("the length of a blob"))?;
             RemoteReply::PageRanges { changed: changed()?, blob_bytes, ranges, next }
         }
-        Operation::SetServiceProperties(_)
-        | Operation::GetUserDelegationKey(_)
-        | Operation::NotImplemented(_) => return Err(NOT_SENT),
+        Operation::SetServiceProperties(_) | Operation::NotImplemented(_) => return Err(NOT_SENT),
     })
 }
 

@@ -113,7 +113,7 @@ fn write_operation(
         | Operation::UndeleteBlob { .. }
         | Operation::GetBlockList { .. }
         | Operation::SealBlob { .. } => of_blob(to, operation, options),
-        Operation::SetServiceProperties(_) | Operation::GetUserDelegationKey(_) => Err(NOT_WRITTEN),
+        Operation::SetServiceProperties(_) => Err(NOT_WRITTEN),
         Operation::NotImplemented(_) => Err(InvalidRequest("the operation is not implemented")),
     }
 }

@@ -67,10 +67,7 @@ pub(super) fn classify(
         (Resource::Service, Component::Properties, Verb::Get) => GetServiceProperties,
         (Resource::Service, Component::Properties, Verb::Put) => SetServiceProperties,
         (Resource::Service, Component::Stats, Verb::Get) => GetServiceStats,
-        // There is no directory that could have told who asks for such a key.
-        (Resource::Service, Component::UserDelegationKey, Verb::Post) => {
-            return Err(ErrorCode::NotImplemented.into());
-        }
+        (Resource::Service, Component::UserDelegationKey, Verb::Post) => GetUserDelegationKey,
         (Resource::Messages(_) | Resource::Message(..) | Resource::Queue(_), Component::Itself, _)
         | (Resource::Queue(_), Component::Metadata | Component::Acl, _)
         | (
@@ -134,6 +131,7 @@ mod tests {
             ("GET /?restype=service&comp=properties", GetServiceProperties),
             ("PUT /?restype=Service&comp=Properties", SetServiceProperties),
             ("GET /?restype=service&comp=stats", GetServiceStats),
+            ("POST /?restype=service&comp=userdelegationkey", GetUserDelegationKey),
             ("PUT /jobs", CreateQueue),
             ("PUT /jobs?comp=", CreateQueue),
             ("PUT /jobs?unknown=1&timeout=5", CreateQueue),
@@ -172,7 +170,6 @@ mod tests {
             ("HEAD /?comp=list", UnsupportedHttpVerb),
             ("PUT /?restype=service&comp=stats", UnsupportedHttpVerb),
             ("GET /?restype=service&comp=userdelegationkey", UnsupportedHttpVerb),
-            ("POST /?restype=service&comp=userdelegationkey", NotImplemented),
             ("GET /", InvalidUri),
             ("PUT /", InvalidUri),
             ("GET /?comp=metadata", InvalidUri),

@@ -36,6 +36,7 @@ enum Component {
     Acl,
     Properties,
     Stats,
+    UserDelegationKey,
 }
 
 /// The operation that a request asks for.
@@ -67,15 +68,16 @@ pub(super) fn classify(
         (Verb::Get, Resource::Service, Component::Properties) => GetServiceProperties,
         (Verb::Put, Resource::Service, Component::Properties) => SetServiceProperties,
         (Verb::Get, Resource::Service, Component::Stats) => GetServiceStats,
+        (Verb::Post, Resource::Service, Component::UserDelegationKey) => GetUserDelegationKey,
         // The service document and the model of the data: nobody asks for them.
         (Verb::Get, Resource::Service | Resource::Metadata, Component::Itself) => {
             return Err(ErrorCode::NotImplemented.into());
         }
-        (_, Resource::Service, Component::Properties | Component::Stats) => {
+        (_, Resource::Service, Component::Properties | Component::Stats | Component::UserDelegationKey) => {
             return Err(ErrorCode::MethodNotAllowed.into());
         }
         // Fidelity: only the service has them, and clients search the message. scenario: properties-path
-        (_, _, Component::Properties | Component::Stats) => {
+        (_, _, Component::Properties | Component::Stats | Component::UserDelegationKey) => {
             return Err(ErrorCode::InvalidQueryParameterValue.into());
         }
         (_, Resource::Service, Component::Acl)
@@ -97,7 +99,15 @@ pub(super) fn classify(
 /// Whether an operation answers in XML, its errors too.
 pub(super) fn answers_xml(kind: OperationKind) -> bool {
     use OperationKind::*;
-    matches!(kind, GetTableAcl | SetTableAcl | GetServiceProperties | SetServiceProperties | GetServiceStats)
+    matches!(
+        kind,
+        GetTableAcl
+            | SetTableAcl
+            | GetServiceProperties
+            | SetServiceProperties
+            | GetServiceStats
+            | GetUserDelegationKey
+    )
 }
 
 /// Whether a query string asks for one of these operations, or for one like them that does not exist.
@@ -133,6 +143,8 @@ fn component(query: &Query) -> Result<Component, ServiceError> {
                 Ok(Component::Properties)
             } else if comp.eq_ignore_ascii_case("stats") {
                 Ok(Component::Stats)
+            } else if comp.eq_ignore_ascii_case("userdelegationkey") {
+                Ok(Component::UserDelegationKey)
             } else {
                 Err(invalid())
             }
@@ -189,6 +201,8 @@ mod tests {
             ("GET ?restype=service&comp=properties", &[], Ok(GetServiceProperties)),
             ("PUT ?restype=service&comp=properties", &[], Ok(SetServiceProperties)),
             ("GET ?restype=service&comp=stats", &[], Ok(GetServiceStats)),
+            ("POST ?restype=service&comp=UserDelegationKey", &[], Ok(GetUserDelegationKey)),
+            ("GET ?restype=service&comp=userdelegationkey", &[], Err(ErrorCode::MethodNotAllowed)),
             ("GET T?restype=service&comp=properties", &[], Err(ErrorCode::InvalidQueryParameterValue)),
             ("PUT T/?restype=service&comp=properties", &[], Err(ErrorCode::InvalidQueryParameterValue)),
             ("GET Tables?restype=service&comp=stats", &[], Err(ErrorCode::InvalidQueryParameterValue)),
