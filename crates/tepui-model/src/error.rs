@@ -46,6 +46,7 @@ macro_rules! error_catalogue {
 
 error_catalogue! {
     AccessTierNotSupportedForBlobType = 400, Store, "The access tier is not supported for this blob type.";
+    AccountIsDisabled = 403, FrontEnd, "The specified account is disabled.";
     AppendPositionConditionNotMet = 412, Store, "The append position condition specified was not met.";
     AtomFormatNotSupported = 415, FrontEnd, "Atom format is not supported.";
     AuthenticationFailed = 403, Authentication, "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.";
@@ -122,6 +123,7 @@ error_catalogue! {
     InvalidXmlDocument = 400, FrontEnd, "XML specified is not syntactically valid.";
     InvalidXmlNodeValue = 400, FrontEnd, "The value provided for one of the XML nodes in the request body was not in the correct format.";
     JsonFormatNotSupported = 415, FrontEnd, "JSON format is not supported.";
+    KeyBasedAuthenticationNotPermitted = 403, FrontEnd, "Key based authentication is not permitted on this storage account.";
     LeaseAlreadyBroken = 409, Store, "The lease has already been broken and cannot be broken again.";
     LeaseAlreadyPresent = 409, Store, "There is already a lease present.";
     LeaseIdMismatchWithBlobOperation = 412, Store, "The lease ID specified did not match the lease ID for the blob.";

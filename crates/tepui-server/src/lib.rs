@@ -4,6 +4,7 @@
 //! stopped. `net` carries requests and knows nothing of their meaning; `pipeline` is where a request is
 //! understood.
 
+pub mod accounts;
 mod admin;
 mod analytics;
 pub mod config;
@@ -35,12 +36,15 @@ pub use proxies::{Network, TrustedProxies};
 pub use remote_hosts::{ListedHost, RemoteHosts};
 pub use seed::SeedError;
 
+use accounts::{AccountDirectory, AccountKeeper};
+use admin::accounts::AccountsArea;
 use admin::clock::ClockArea;
 use admin::faults::FaultsArea;
 use admin::messages::MessagesArea;
 use admin::partitions::PartitionsArea;
 use admin::requests::RequestsArea;
 use admin::reset::ResetArea;
+use admin::roles::RolesArea;
 use admin::seed::SeedArea;
 use admin::snapshots::SnapshotsArea;
 use admin::{Admin, Area, Guard};
@@ -63,6 +67,7 @@ use tail::Tail;
 use targets::Targets;
 use tepui_local::Checkpoint;
 use tepui_model::Clock;
+use tepui_model::account::Account;
 use tepui_service::test_bench::{GarbagePause, TestBench};
 use tepui_service::{
     BlobService, GarbageCollector, NodeError, QueueService, StoreAccess, TableOptions, TableService,
@@ -81,6 +86,7 @@ pub struct Server {
     ports: Ports,
     shared: Arc<Shared>,
     data: Data,
+    accounts: Arc<AccountDirectory>,
     control: Option<ControlSocket>,
     config: Config,
 }
@@ -117,6 +123,8 @@ pub enum StartError {
     Extents(StorageError),
     /// The server could not join the nodes that share its storage.
     Node(NodeError),
+    /// The accounts that are stored could not be read.
+    Accounts(String),
     /// The server could not be seeded.
     Seed(SeedError),
 }
@@ -169,8 +177,10 @@ impl Server {
     }
 
     async fn start_with(config: Config, ports: Ports, data: Data) -> Result<Self, StartError> {
+        let accounts = data.open_accounts(&config).await?;
+        config.check_names(|name| accounts.current().serves(name)).map_err(StartError::Config)?;
         if let Some(path) = &config.seed {
-            data.seed(&config, path).await.map_err(StartError::Seed)?;
+            data.seed(&config, &accounts, path).await.map_err(StartError::Seed)?;
         }
         let control = match &data {
             Data::Memory(..) | Data::Shared(_) => None,
@@ -181,8 +191,16 @@ impl Server {
             ports,
             shared: Shared::behind(TrustedProxies(config.trusted_proxies.clone()), config.limits.clone()),
             data,
+            accounts,
             config,
         })
+    }
+
+    /// The accounts that are configured, with the keys that are good for them now.
+    pub fn configured_accounts(&self) -> Vec<Account> {
+        let current = self.accounts.current();
+        let configured = self.config.effective_accounts().into_iter();
+        configured.filter_map(|account| current.account(&account.name).map(|found| found.account())).collect()
     }
 
     /// The services that are served, and where each listens.
@@ -207,7 +225,7 @@ impl Server {
 
     /// Serves until `shutdown`, then ends what is under way and closes the data.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { ports, shared, data, control, config } = self;
+        let Self { ports, shared, data, accounts, control, config } = self;
         let (stop, stopped) = watch::channel(false);
         let commands = control.map(|control| {
             let data = data.clone();
@@ -215,15 +233,15 @@ impl Server {
         });
         match &data {
             Data::Memory(engine, extents) => {
-                run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
+                run_all(ports, &data, (engine, extents), (&config, accounts), shared, shutdown).await;
             }
             Data::Disk(engine, extents, _) => {
-                run_all(ports, &data, (engine, extents), &config, shared, shutdown).await;
+                run_all(ports, &data, (engine, extents), (&config, accounts), shared, shutdown).await;
             }
             Data::Shared(node) => {
                 let stores = (&node.engine, &node.extents);
                 tokio::select! {
-                    () = run_all(ports, &data, stores, &config, shared, shutdown) => {}
+                    () = run_all(ports, &data, stores, (&config, accounts), shared, shutdown) => {}
                     () = node.stay() => {}
                 }
             }
@@ -241,7 +259,7 @@ async fn run_all<E: Engine, X: Extents>(
     Ports { listeners, admin }: Ports,
     data: &Data,
     (engine, extents): (&Arc<E>, &Arc<X>),
-    config: &Config,
+    (config, accounts): (&Config, Arc<AccountDirectory>),
     shared: Arc<Shared>,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -296,6 +314,16 @@ async fn run_all<E: Engine, X: Extents>(
         clock: Arc::clone(&clock),
         garbage,
     });
+    let dropped = Arc::clone(&bench);
+    let keeper = Arc::new(AccountKeeper::new(
+        Arc::clone(engine),
+        Arc::clone(&clock),
+        access,
+        Arc::clone(&accounts),
+        Box::new(move || dropped.after_drops()),
+    ));
+    let (tended, of_accounts) = (Arc::clone(&keeper), Arc::clone(&leases));
+    chores.spawn(async move { tended.run(&of_accounts).await });
     let faults = config.test_bench.then(|| Arc::new(Faults::default()));
     let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
     let analytics = Arc::new(match config.test_bench {
@@ -338,15 +366,18 @@ async fn run_all<E: Engine, X: Extents>(
         metrics.watch_data(data, &shared, blobs.stats());
         metrics.watch_queues(queues.stats());
         // Those of test benches are there in any case, to be refused with a reason.
+        let addresses = listeners.iter().map(|(service, listener)| (*service, listener.address)).collect();
         let areas: Vec<Box<dyn Area>> = vec![
+            Box::new(AccountsArea::new(Arc::clone(&keeper), addresses)),
+            Box::new(RolesArea::new(Arc::clone(&keeper))),
             Box::new(ClockArea::new(test_clock.unwrap_or_default())),
             Box::new(FaultsArea::new(faults.clone().unwrap_or_default())),
             Box::new(MessagesArea::new(Arc::clone(&queues))),
             Box::new(PartitionsArea::new(load.heat.clone().unwrap_or_default())),
             Box::new(RequestsArea::new(Arc::clone(tail))),
-            Box::new(SnapshotsArea::new(Arc::clone(&bench), Arc::clone(&analytics))),
-            Box::new(ResetArea::new(Arc::clone(&bench), Arc::clone(&analytics), config)),
-            Box::new(SeedArea::new(Seeder::of(&bench, config))),
+            Box::new(SnapshotsArea::new(Arc::clone(&bench), Arc::clone(&analytics), keeper)),
+            Box::new(ResetArea::new(Arc::clone(&bench), Arc::clone(&analytics), Arc::clone(&accounts))),
+            Box::new(SeedArea::new(Seeder::of(&bench, config, &accounts))),
         ];
         let guard = Guard::new(config, listener.address, token);
         let handler = Arc::new(Admin::new(guard, Arc::clone(metrics), config.test_bench, areas));
@@ -357,7 +388,8 @@ async fn run_all<E: Engine, X: Extents>(
         let (shared, counts) = (Arc::clone(&shared), counts(service.name()));
         let front = |service| {
             let (metrics, analytics) = (metrics.clone(), Arc::clone(&analytics));
-            Front::new(service, Arc::clone(&clock), config, listener.address, metrics, analytics)
+            let accounts = Arc::clone(&accounts);
+            Front::new(service, Arc::clone(&clock), config, accounts, listener.address, metrics, analytics)
                 .with_load(load.clone())
                 .with_faults(faults.clone())
                 .with_tail(tail.clone())
@@ -473,6 +505,7 @@ impl fmt::Display for StartError {
             Self::Data(error) => error.fmt(f),
             Self::Extents(error) => error.fmt(f),
             Self::Node(error) => error.fmt(f),
+            Self::Accounts(error) => write!(f, "cannot read the accounts that are stored: {error}"),
             Self::Seed(error) => write!(f, "cannot seed the server: {error}"),
         }
     }

@@ -37,8 +37,9 @@ use self::browsers::Browsers;
 use self::exchange::{Authorized, BodyMeter, Exchange, Outcome, Received};
 use self::receipts::WantedReceipt;
 use self::sinks::Sinks;
+use crate::accounts::{AccountDirectory, ServedAccount};
 use crate::analytics::Analytics;
-use crate::config::{Config, Receipts, development_account};
+use crate::config::{Config, Receipts};
 use crate::faults::Faults;
 use crate::ids::RequestIds;
 use crate::metrics::Metrics;
@@ -56,15 +57,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::account::Accounts;
 use tepui_model::blob::BlobServiceProperties;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::{CorsRule, ServiceProperties};
 use tepui_model::{Clock, ErrorCode, ServiceError, Throttle, Timestamp};
 use tepui_service::phase::{self, Phase};
-use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
-use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, SigningKeys, Verifier};
+use tepui_wire::address::{self, AccountNames, AddressError, AddressRules, Service, Target};
+use tepui_wire::auth::{self, Credentials, SasToken, SigningKeys, Verifier};
 use tepui_wire::cors;
 use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::head::{BodyUse, Head};
@@ -80,7 +80,7 @@ pub struct Front {
     service: Service,
     clock: Arc<dyn Clock>,
     ids: RequestIds,
-    keys: KeyRing,
+    accounts: Arc<AccountDirectory>,
     addresses: AddressRules,
     versions: VersionPolicy,
     secondary: bool,
@@ -100,26 +100,23 @@ impl Front {
         service: Service,
         clock: Arc<dyn Clock>,
         config: &Config,
+        accounts: Arc<AccountDirectory>,
         address: SocketAddr,
         metrics: Option<Arc<Metrics>>,
         analytics: Arc<Analytics>,
     ) -> Self {
-        let accounts = config.effective_accounts();
+        let known = Arc::clone(&accounts);
         let addresses = AddressRules {
             product_style_urls: !config.disable_product_style_url,
             own_hosts: own_hosts(service, address),
-            accounts: accounts.iter().map(|account| account.name.clone()).collect(),
+            accounts: AccountNames::new(move |name| known.current().name_in_any_case(name)),
             ..AddressRules::new(service)
         };
-        let keys = KeyRing::new(&Accounts::new(accounts));
         Self {
             service,
             clock,
             ids: RequestIds::random(),
-            keys: match config.any_account {
-                true => keys.with_any_account(SigningKeys::new(&development_account())),
-                false => keys,
-            },
+            accounts,
             addresses,
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
             secondary: config.secondary,
@@ -189,7 +186,7 @@ trait ServiceHandler: AccountSettings + CachedSettings {
     /// Everything that is checked, in the order in which it is, and the answer.
     fn answer(
         &self,
-        received: &Received<'_>,
+        received: &Received,
         outcome: &mut Outcome,
         body: &mut Option<Body>,
     ) -> impl Future<Output = Result<Response<ReplyBody>, ServiceError>> + Send;
@@ -291,15 +288,16 @@ fn receive<'a>(
     trace_headers(&request_id, "request headers", &parts.headers);
     let query = Query::parse(parts.uri.query());
     let target = address::parse(&parts.uri, &parts.headers, peer.tls, &front.addresses);
-    let keys = target.as_ref().ok().and_then(|target| front.keys.get(&target.account));
+    let accounts = front.accounts.current();
+    let account = target.as_ref().ok().and_then(|target| accounts.find(&target.account));
     let now = front.clock.now();
     let body = BodyMeter::default();
-    let received = Received { request_id, parts, query, target, keys, peer, now, started, body };
+    let received = Received { request_id, parts, query, target, accounts, account, peer, now, started, body };
     Exchange::begin(received, &front.sinks, settings)
 }
 
 /// Refuses requests that come by a name which could be made to lead here by others: see [`Browsers`].
-fn check_host(front: &Front, received: &Received<'_>) -> Result<(), ServiceError> {
+fn check_host(front: &Front, received: &Received) -> Result<(), ServiceError> {
     received.target()?;
     match &front.browsers {
         Some(browsers) => browsers.check_host(&received.parts),
@@ -310,7 +308,7 @@ fn check_host(front: &Front, received: &Received<'_>) -> Result<(), ServiceError
 /// The answer to a browser that asks whether a page of another origin may send a request.
 async fn preflight(
     settings: &impl AccountSettings,
-    received: &Received<'_>,
+    received: &Received,
 ) -> Result<Response<ReplyBody>, ServiceError> {
     let properties = properties_of_known(settings, received, received.target()?).await?;
     let rules = properties.as_ref().map_or(&[][..], AccountProperties::cors);
@@ -321,10 +319,10 @@ async fn preflight(
 /// client can name any number of them.
 async fn properties_of_known(
     settings: &impl AccountSettings,
-    received: &Received<'_>,
+    received: &Received,
     target: &Target,
 ) -> Result<Option<AccountProperties>, ServiceError> {
-    match received.keys {
+    match received.account {
         Some(_) => settings.properties(&target.account).await.map(Some),
         None => Ok(None),
     }
@@ -334,7 +332,7 @@ async fn properties_of_known(
 async fn admit<'a>(
     front: &Front,
     settings: &impl AccountSettings,
-    received: &'a Received<'_>,
+    received: &'a Received,
     outcome: &mut Outcome,
     body: &mut Option<Body>,
 ) -> Result<Authorized<'a>, ServiceError> {
@@ -360,13 +358,14 @@ async fn admit<'a>(
 async fn authenticate<'a>(
     front: &Front,
     settings: &impl AccountSettings,
-    received: &'a Received<'_>,
+    received: &'a Received,
     target: &'a Target,
     outcome: &mut Outcome,
 ) -> Result<(Head<'a>, Grant), ServiceError> {
     let Received { parts, query, .. } = received;
     // Fidelity: there is no such account, so there is nothing to ask it. scenario: unknown-account
-    let keys = received.keys.ok_or_else(|| unknown_account(target))?;
+    let account = received.account().ok_or_else(|| unknown_account(target))?;
+    check_enabled(account)?;
     let sas_version = auth::sas_version(query);
     let names_none = sas_version.is_none() && !parts.headers.contains_key(error_body::VERSION);
     let chosen = match front.service {
@@ -390,8 +389,9 @@ async fn authenticate<'a>(
         case: parts.extensions.get(),
         version: *version.as_ref().unwrap_or(&ServiceVersion::NEWEST),
     };
-    let verifier = verifier(front, keys, received.peer, received.now);
+    let verifier = verifier(front, account.signing_keys(), received.peer, received.now);
     let credentials = verifier.authenticate(&head)?;
+    check_shared_keys(account, &credentials)?;
     if matches!(credentials, Credentials::Sas(_)) {
         outcome.version = version.as_ref().ok().copied();
     }
@@ -417,9 +417,30 @@ async fn authenticate_within(
     request: &Authorized<'_>,
     head: &Head<'_>,
 ) -> Result<Grant, ServiceError> {
-    let keys = front.keys.get(&head.target.account).ok_or_else(|| unknown_account(head.target))?;
-    let verifier = verifier(front, keys, request.peer, request.now);
-    resolve(settings, verifier.authenticate(head)?, head, &verifier).await
+    let accounts = front.accounts.current();
+    let account = accounts.account(&head.target.account).ok_or_else(|| unknown_account(head.target))?;
+    check_enabled(account)?;
+    let verifier = verifier(front, account.signing_keys(), request.peer, request.now);
+    let credentials = verifier.authenticate(head)?;
+    check_shared_keys(account, &credentials)?;
+    resolve(settings, credentials, head, &verifier).await
+}
+
+fn check_enabled(account: &ServedAccount) -> Result<(), ServiceError> {
+    if account.is_disabled { Err(ErrorCode::AccountIsDisabled.into()) } else { Ok(()) }
+}
+
+/// Refuses what was signed with a key of an account that does not want that.
+fn check_shared_keys(account: &ServedAccount, credentials: &Credentials) -> Result<(), ServiceError> {
+    let is_by_key = match credentials {
+        Credentials::AccountKey => true,
+        Credentials::Sas(token) => !token.is_user_delegation(),
+        Credentials::Anonymous => false,
+    };
+    match is_by_key && !account.allows_shared_keys {
+        true => Err(ErrorCode::KeyBasedAuthenticationNotPermitted.into()),
+        false => Ok(()),
+    }
 }
 
 fn verifier<'a>(front: &Front, keys: &'a SigningKeys, peer: Peer, now: Timestamp) -> Verifier<'a> {
@@ -466,7 +487,7 @@ fn check_secondary(front: &Front, target: &Target, kind: impl Kind) -> Result<()
 /// The answer to a request that failed.
 fn error_response(
     front: &Front,
-    received: &Received<'_>,
+    received: &Received,
     outcome: &mut Outcome,
     error: &ServiceError,
     format: ErrorFormat,

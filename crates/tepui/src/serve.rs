@@ -58,9 +58,11 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
             .map_err(|error| failed(format!("cannot write the ports ({error}): {}", path.display())))?;
     }
     // Standard output may be closed, which is no reason to stop.
-    let _ = io::stdout().write_all(ready::greeting(&config, &addresses, admin, options.show_keys).as_bytes());
+    let accounts = server.configured_accounts();
+    let greeting = ready::greeting(&config, &accounts, &addresses, admin, options.show_keys);
+    let _ = io::stdout().write_all(greeting.as_bytes());
     let _ = io::stdout().flush();
-    if let Some(warning) = ready::open_to_everybody(&config, &addresses) {
+    if let Some(warning) = ready::open_to_everybody(&config, &accounts, &addresses) {
         // Also to those who want no log, and in the log to those who read nothing else.
         let _ = io::stderr().write_all(warning.as_bytes());
         tracing::warn!("an account with the public development key can be reached from other machines");
@@ -125,6 +127,7 @@ fn explain(error: StartError) -> Failure {
         | StartError::Data(_)
         | StartError::Extents(_)
         | StartError::Node(_)
+        | StartError::Accounts(_)
         | StartError::Seed(_) => failed(error.to_string()),
     }
 }

@@ -255,6 +255,11 @@ fn parse_protocols(text: &str) -> Result<bool, ServiceError> {
 }
 
 impl SasToken {
+    /// Whether it was signed with the key of a user, and not with one of the account.
+    pub fn is_user_delegation(&self) -> bool {
+        self.key_times.is_some()
+    }
+
     /// The stored access policy that it refers to.
     pub fn policy_id(&self) -> Option<&str> {
         self.policy_id.as_deref()
