@@ -100,8 +100,12 @@ impl Data {
     ) -> Result<(), SeedError> {
         let node = self.node();
         match self {
-            Self::Memory(engine, extents) => seed::at_start(engine, extents, &node, (config, accounts), path).await,
-            Self::Disk(engine, extents, _) => seed::at_start(engine, extents, &node, (config, accounts), path).await,
+            Self::Memory(engine, extents) => {
+                seed::at_start(engine, extents, &node, (config, accounts), path).await
+            }
+            Self::Disk(engine, extents, _) => {
+                seed::at_start(engine, extents, &node, (config, accounts), path).await
+            }
             Self::Shared(shared) => {
                 let seeded = seed::at_start(&shared.engine, &shared.extents, &node, (config, accounts), path);
                 // It may take longer than the number of a node is kept without a word.

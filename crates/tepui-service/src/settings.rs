@@ -169,7 +169,8 @@ impl<P: StoredProperties> Settings<P> {
         let key = keyspace::service_properties(account, self.service);
         let keys = [key.clone(), keyspace::account(account)];
         let mut stored = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
-        let mut properties = stored.next().flatten().map_or_else(|| Ok(P::default()), |row| P::decode(&row))?;
+        let mut properties =
+            stored.next().flatten().map_or_else(|| Ok(P::default()), |row| P::decode(&row))?;
         let guard = account_guard(account, stored.next().flatten().as_ref())?;
         properties.apply(change);
         let shared = properties.shared();

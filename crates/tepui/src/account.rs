@@ -106,7 +106,12 @@ pub(crate) fn account(options: &AccountOptions) -> Result<(), Failure> {
         AccountCommand::List => {
             let answer = client.call("GET", "/accounts", None)?;
             output.print(&answer, |answer| {
-                answer["accounts"].as_array().into_iter().flatten().map(|account| line(account) + "\n").collect()
+                answer["accounts"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|account| line(account) + "\n")
+                    .collect()
             });
             Ok(())
         }
@@ -133,7 +138,8 @@ pub(crate) fn account(options: &AccountOptions) -> Result<(), Failure> {
         }
         AccountCommand::Delete { name, yes } => {
             if !yes {
-                let message = format!("this deletes everything in the account: if it is meant, add --yes: {name}");
+                let message =
+                    format!("this deletes everything in the account: if it is meant, add --yes: {name}");
                 return Err(Failure { message, code: USAGE });
             }
             let answer = client.call("DELETE", &path(name), None)?;
@@ -153,7 +159,8 @@ pub(crate) fn account(options: &AccountOptions) -> Result<(), Failure> {
             Ok(())
         }
         AccountCommand::Key { command: KeyCommand::Renew { name, key } } => {
-            let mut answer = client.call("POST", &format!("{}/keys/{}/renew", path(name), key.text()), None)?;
+            let mut answer =
+                client.call("POST", &format!("{}/keys/{}/renew", path(name), key.text()), None)?;
             if answer["value"].as_str().is_none() {
                 let message = "the server has not answered with a key".to_owned();
                 return Err(Failure { message, code: FAILED });

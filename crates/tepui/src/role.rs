@@ -91,8 +91,7 @@ pub(crate) fn role(options: &RoleOptions) -> Result<(), Failure> {
 /// A role assignment in one line.
 fn line(assignment: &Value) -> String {
     let text = |name: &str| assignment[name].as_str().unwrap_or_default();
-    let mut line =
-        format!("{}  {}  {}  {}", text("id"), text("principal"), text("role"), text("scope"));
+    let mut line = format!("{}  {}  {}  {}", text("id"), text("principal"), text("role"), text("scope"));
     if let Some(issuer) = assignment["issuer"].as_str() {
         line += &format!("  of {issuer}");
     }

@@ -192,9 +192,11 @@ impl<E: Engine> AccountKeeper<E> {
     ) -> Result<(ListedAssignment, bool), KeeperError> {
         let id = tepui_service::identity::assignment_id(assignment);
         let current = self.directory.current();
-        if let Some(listed) = current.assignments().iter().find(|listed| {
-            listed.id == id && listed.source == Source::Configuration
-        }) {
+        if let Some(listed) = current
+            .assignments()
+            .iter()
+            .find(|listed| listed.id == id && listed.source == Source::Configuration)
+        {
             return Ok((listed.clone(), false));
         }
         let (stored, is_new) = self.store.assign(assignment).await?;

@@ -103,12 +103,7 @@ impl Configured {
         })
     }
 
-    fn served(
-        &self,
-        name: &str,
-        configured: &[AccountKey],
-        record: Option<&AccountRecord>,
-    ) -> ServedAccount {
+    fn served(&self, name: &str, configured: &[AccountKey], record: Option<&AccountRecord>) -> ServedAccount {
         let is_configured = !configured.is_empty();
         let source = if is_configured { Source::Configuration } else { Source::Api };
         let stored = |slot: KeySlot| record.and_then(|record| record.keys[slot.index()].as_ref());
@@ -180,8 +175,7 @@ mod tests {
     }
 
     fn good(configured: &str, keys: [Option<StoredKey>; 2]) -> Vec<Option<u8>> {
-        let config =
-            Config { accounts: parse_accounts(configured).expect("accounts"), ..Config::default() };
+        let config = Config { accounts: parse_accounts(configured).expect("accounts"), ..Config::default() };
         let record = AccountRecord { keys, ..AccountRecord::configured(Timestamp::MIN) };
         let mut identity = Identity::default();
         identity.accounts.insert("a".to_owned(), record);
@@ -271,8 +265,7 @@ mod tests {
             role: Role::TableDataReader,
             scope: scope.parse().expect("a scope"),
         };
-        let config =
-            Config { role_assignments: vec![given("group:team", "/", None)], ..Config::default() };
+        let config = Config { role_assignments: vec![given("group:team", "/", None)], ..Config::default() };
         let of_issuer = given("oid:o", "/devstoreaccount1", Some("https://sts.windows.net/t-1/"));
         let assignments = [of_issuer, given("group:team", "/", None)].map(|assignment| StoredAssignment {
             id: assignment_id(&assignment),

@@ -134,7 +134,17 @@ impl AccountsSnapshot {
             by_principal.entry(listed.assignment.principal.clone()).or_default().push(number);
         }
         let server_secret = server_secret.map(|secret| MacKey::new(secret.bytes()));
-        Self { version, accounts, by_name, others, deleting, deleted, server_secret, assignments, by_principal }
+        Self {
+            version,
+            accounts,
+            by_name,
+            others,
+            deleting,
+            deleted,
+            server_secret,
+            assignments,
+            by_principal,
+        }
     }
 
     /// Which state of the store it is.
@@ -144,9 +154,8 @@ impl AccountsSnapshot {
 
     /// The account of this name. `None` if there is none, or if it is being deleted.
     pub fn find(&self, name: &str) -> Option<AccountNumber> {
-        let is_other = || {
-            is_account_name(name) && !self.deleting.contains_key(name) && !self.deleted.contains_key(name)
-        };
+        let is_other =
+            || is_account_name(name) && !self.deleting.contains_key(name) && !self.deleted.contains_key(name);
         self.by_name.get(name).copied().or_else(|| self.others.filter(|_| is_other()))
     }
 

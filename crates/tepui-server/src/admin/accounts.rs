@@ -2,7 +2,8 @@
 
 use super::call::{self, AdminError, AnswerFuture, Area, Call, Route};
 use crate::accounts::{
-    AccountChange, AccountKeeper, AccountsSnapshot, Deletion, EffectiveKey, KeeperError, ServedAccount, Source,
+    AccountChange, AccountKeeper, AccountsSnapshot, Deletion, EffectiveKey, KeeperError, ServedAccount,
+    Source,
 };
 use crate::config::{ServiceName, key_text};
 use crate::net::body::ReplyBody;
@@ -98,8 +99,11 @@ impl<E: Engine> AccountsArea<E> {
 
     fn list(&self) -> Result<Response<ReplyBody>, AdminError> {
         let current = self.current();
-        let mut accounts: Vec<(&str, Value)> =
-            current.accounts().into_iter().map(|account| (account.name.as_str(), self.shown(account))).collect();
+        let mut accounts: Vec<(&str, Value)> = current
+            .accounts()
+            .into_iter()
+            .map(|account| (account.name.as_str(), self.shown(account)))
+            .collect();
         let deleting = |(name, since): (&'_ str, Timestamp)| json!({"name": name, "state": "deleting", "since": since.to_iso_7()});
         accounts.extend(current.deleting().map(|(name, since)| (name, deleting((name, since)))));
         accounts.sort_unstable_by_key(|(name, _)| *name);

@@ -71,9 +71,11 @@ impl<E: Engine> RolesArea<E> {
             ("GET", _) => self.list(call.parameter("account")),
             ("DELETE", _) => {
                 let given = call.parts.first().map(String::as_str).unwrap_or_default();
-                let unknown = || AdminError::not_found(format!("There is no such role assignment: {}.", short(given)));
+                let unknown =
+                    || AdminError::not_found(format!("There is no such role assignment: {}.", short(given)));
                 let id = Guid::parse(given).map(|guid| u128::from_be_bytes(guid.0)).ok_or_else(unknown)?;
-                let removed = self.keeper.remove_assignment(id).await.map_err(|error| refused(error, given))?;
+                let removed =
+                    self.keeper.remove_assignment(id).await.map_err(|error| refused(error, given))?;
                 if removed { call::nothing() } else { Err(unknown()) }
             }
             _ => {

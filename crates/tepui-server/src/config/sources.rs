@@ -376,13 +376,37 @@ mod tests {
             ("a spelling of flags", "trusted-proxy = ['::1']", "unknown key `trusted-proxy`"),
             ("in an account", "[[account]]\nname='a'\nkeys=[]\nkye='x'", "unknown key `kye`"),
             ("shared keys", "[[account]]\nname='a'\nkeys=[]\nallow-shared-keys=1", "expected a boolean"),
-            ("a role", "[[role-assignment]]\nprincipal='oid:a'\nrole='Owner'\nscope='/'", "number 1, for oid:a: there is no role 'Owner'"),
+            (
+                "a role",
+                "[[role-assignment]]\nprincipal='oid:a'\nrole='Owner'\nscope='/'",
+                "number 1, for oid:a: there is no role 'Owner'",
+            ),
             ("its line", "\n\n[[role-assignment]]\nprincipal='oid:a'\nrole='Owner'\nscope='/'", "(line "),
-            ("a scope", "[[role-assignment]]\nprincipal='oid:a'\nrole='Storage Blob Delegator'\nscope='a'", "a scope is /, /ACCOUNT"),
-            ("a principal", "[[role-assignment]]\nprincipal='ada'\nrole='Storage Blob Delegator'\nscope='/'", "a principal is oid:ID"),
-            ("an issuer", "[[role-assignment]]\nprincipal='oid:a'\nrole='Storage Blob Delegator'\nscope='/'\nissuer=''", "as tokens have it in `iss`"),
-            ("in a role", "[[role-assignment]]\nprincipal='oid:a'\nrolle='x'\nscope='/'", "unknown key `rolle`"),
-            ("no scope", "[[role-assignment]]\nprincipal='oid:a'\nrole='Storage Blob Delegator'", "missing field `scope`"),
+            (
+                "a scope",
+                "[[role-assignment]]\nprincipal='oid:a'\nrole='Storage Blob Delegator'\nscope='a'",
+                "a scope is /, /ACCOUNT",
+            ),
+            (
+                "a principal",
+                "[[role-assignment]]\nprincipal='ada'\nrole='Storage Blob Delegator'\nscope='/'",
+                "a principal is oid:ID",
+            ),
+            (
+                "an issuer",
+                "[[role-assignment]]\nprincipal='oid:a'\nrole='Storage Blob Delegator'\nscope='/'\nissuer=''",
+                "as tokens have it in `iss`",
+            ),
+            (
+                "in a role",
+                "[[role-assignment]]\nprincipal='oid:a'\nrolle='x'\nscope='/'",
+                "unknown key `rolle`",
+            ),
+            (
+                "no scope",
+                "[[role-assignment]]\nprincipal='oid:a'\nrole='Storage Blob Delegator'",
+                "missing field `scope`",
+            ),
             ("a port", "table-port = 70000", "70000 is not in 0..=65535): table-port = 70000 (line 1)"),
             ("a level", "log-level = 'loud'", "trace: loud)"),
             ("text for a number", "table-port = '1'", "expected a number, found string: table-port"),
@@ -422,7 +446,10 @@ mod tests {
         assert_eq!(config.account_switches["one"], switches(true, true));
         assert_eq!(config.account_switches["two"], switches(false, false));
         let given = &config.role_assignments[0];
-        assert_eq!((given.principal.to_string(), given.scope.to_string()), ("group:team".into(), "/one/table/T".into()));
+        assert_eq!(
+            (given.principal.to_string(), given.scope.to_string()),
+            ("group:team".into(), "/one/table/T".into())
+        );
         assert_eq!(given.issuer.as_deref(), Some("https://login.example"));
         config.replace_accounts(Vec::new());
         assert!(config.account_switches.is_empty(), "those of other accounts of the same name");

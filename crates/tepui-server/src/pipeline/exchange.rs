@@ -388,11 +388,7 @@ fn header_bytes(headers: &HeaderMap) -> usize {
 }
 
 impl<'a> Exchange<'a> {
-    pub(super) fn begin(
-        received: Received,
-        sinks: &'a Arc<Sinks>,
-        settings: &'a dyn CachedSettings,
-    ) -> Self {
+    pub(super) fn begin(received: Received, sinks: &'a Arc<Sinks>, settings: &'a dyn CachedSettings) -> Self {
         sinks.begin();
         Self { received, outcome: Outcome::default(), sinks: Some(sinks), settings }
     }

@@ -45,11 +45,7 @@ pub(crate) struct Seeder<E: Engine, X: Extents> {
 
 impl<E: Engine, X: Extents> Seeder<RewindableEngine<E>, X> {
     /// Of the services of a server.
-    pub(crate) fn of(
-        bench: &TestBench<E, X>,
-        config: &Config,
-        accounts: &Arc<AccountDirectory>,
-    ) -> Self {
+    pub(crate) fn of(bench: &TestBench<E, X>, config: &Config, accounts: &Arc<AccountDirectory>) -> Self {
         Self {
             tables: Arc::clone(&bench.tables),
             queues: Arc::clone(&bench.queues),

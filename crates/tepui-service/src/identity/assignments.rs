@@ -37,7 +37,10 @@ pub fn assignment_id(assignment: &RoleAssignment) -> u128 {
 
 impl<E: Engine> IdentityStore<E> {
     /// Assigns a role, unless that was done before. Returns what is stored, and whether it is new.
-    pub async fn assign(&self, assignment: &RoleAssignment) -> Result<(StoredAssignment, bool), IdentityError> {
+    pub async fn assign(
+        &self,
+        assignment: &RoleAssignment,
+    ) -> Result<(StoredAssignment, bool), IdentityError> {
         let id = assignment_id(assignment);
         let key = &keyspace::role_assignment(id);
         retry(|()| async move {
@@ -59,8 +62,7 @@ impl<E: Engine> IdentityStore<E> {
             if all_rows(&transaction, keyspace::role_assignments()).await?.len() >= MAX_ASSIGNMENTS {
                 return Err(IdentityError::TooMany);
             }
-            let stored =
-                StoredAssignment { id, assignment: assignment.clone(), created: self.clock.tick() };
+            let stored = StoredAssignment { id, assignment: assignment.clone(), created: self.clock.tick() };
             let row = Write::Put(key.clone(), stored.encode());
             let writes = vec![next_version(&transaction).await?, row];
             let outcome = Outcome { reply: (stored, true), guards, writes };

@@ -32,8 +32,7 @@ pub(super) async fn create<S: Snapshot>(
     now: Timestamp,
 ) -> Result<Outcome<Reply>, ServiceError> {
     let (key, reserved) = (keyspace::queue(account, name), keyspace::reserved_queue_name(account, name));
-    let keys =
-        [key.clone(), reserved.clone(), keyspace::incarnation_counter(), keyspace::account(account)];
+    let keys = [key.clone(), reserved.clone(), keyspace::incarnation_counter(), keyspace::account(account)];
     let mut stored = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
     if let Some(value) = stored.next().flatten() {
         return match StoredQueue::decode(&value)?.metadata.says_the_same_as(metadata) {

@@ -45,8 +45,7 @@ pub(super) async fn create<S: Snapshot>(
 ) -> Result<Outcome<Reply>, ServiceError> {
     let lower = name.as_str().to_ascii_lowercase();
     let (key, reserved) = (keyspace::table(account, &lower), keyspace::reserved_name(account, &lower));
-    let keys =
-        [key.clone(), reserved.clone(), keyspace::incarnation_counter(), keyspace::account(account)];
+    let keys = [key.clone(), reserved.clone(), keyspace::incarnation_counter(), keyspace::account(account)];
     let mut stored = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
     if stored.next().flatten().is_some() {
         return Err(ErrorCode::TableAlreadyExists.into());

@@ -40,9 +40,12 @@ pub(super) fn decide(key: &Key, now: Option<&Value>, then: Option<&Value>) -> Re
     let exactly = |value: Option<&Value>| Rewound { value: value.cloned(), also: None };
     Ok(match key.first().copied().unwrap_or_default() {
         // No number is used twice; a lease is of those who work now; what was swept stays so.
-        space::COUNTER | space::WORK_LEASE | space::NODE | space::VOLUME | space::INSTALLATION | space::SERVER_SECRET => {
-            exactly(now.or(then))
-        }
+        space::COUNTER
+        | space::WORK_LEASE
+        | space::NODE
+        | space::VOLUME
+        | space::INSTALLATION
+        | space::SERVER_SECRET => exactly(now.or(then)),
         // Accounts and roles are not what tests begin with: they stay. What was in an account that is deleted comes back and has to
         // be deleted once more.
         space::ACCOUNT => match now.map(|row| AccountRecord::decode(row)).transpose()? {
@@ -105,11 +108,8 @@ mod tests {
             let created = tepui_model::Timestamp::MIN;
             Some(AccountRecord { stage, ..AccountRecord::configured(created) }.encode())
         };
-        let (live, deleting, deleted) = (
-            account(AccountStage::Live),
-            account(AccountStage::Deleting),
-            account(AccountStage::Deleted),
-        );
+        let (live, deleting, deleted) =
+            (account(AccountStage::Live), account(AccountStage::Deleting), account(AccountStage::Deleted));
         let people = keyspace::account("people");
         for (case, key, now, then, value, also) in [
             ("a new account", people.clone(), live.clone(), None, live.clone(), None),

@@ -24,12 +24,20 @@ impl Keyed<'_> {
     /// An account SAS with every right.
     pub(crate) fn sas(&self) -> String {
         let text = format!("{}\nrwdlacup\nbqt\nsco\n\n2099-01-01\n\n\n2019-02-02\n", self.account);
-        let signature = signature(self.key, &text).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+        let signature =
+            signature(self.key, &text).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
         format!("sv=2019-02-02&ss=bqt&srt=sco&sp=rwdlacup&se=2099-01-01&sig={signature}")
     }
 
     /// Sends a request with a SAS to the service on a port.
-    pub(crate) fn with_sas(&self, port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    pub(crate) fn with_sas(
+        &self,
+        port: u16,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Reply {
         let join = if path.contains('?') { '&' } else { '?' };
         let target = format!("/{}{path}{join}{}", self.account, self.sas());
         Client::connect(port).unwrap().unsigned(method, &target, headers, body.as_bytes()).unwrap()
@@ -68,16 +76,17 @@ impl Keyed<'_> {
         let Server { port, queue_port, blob_port, .. } = *self.server;
         let json = [("Content-Type", "application/json"), ("Accept", "application/json")];
         for number in 0..tables {
-            let body = format!("{{\"TableName\":\"T{number}\"}}");
+            let body = format!("{{\"TableName\":\"Tab{number}\"}}");
             let made = self.with_sas(port, "POST", "/Tables", &json, &body);
             assert_eq!(made.status, 201, "{}", made.text());
         }
         let entity = r#"{"PartitionKey":"p","RowKey":"r","Value":1}"#;
-        assert_eq!(self.with_sas(port, "POST", "/T0", &json, entity).status, 201);
+        assert_eq!(self.with_sas(port, "POST", "/Tab0", &json, entity).status, 201);
         assert_eq!(self.with_sas(queue_port, "PUT", "/jobs", &[], "").status, 201);
         let message = "<QueueMessage><MessageText>job</MessageText></QueueMessage>";
         assert_eq!(self.with_sas(queue_port, "POST", "/jobs/messages", &[], message).status, 201);
-        let made = self.with_sas(blob_port, "PUT", "/files?restype=container", &[("Content-Length", "0")], "");
+        let made =
+            self.with_sas(blob_port, "PUT", "/files?restype=container", &[("Content-Length", "0")], "");
         assert_eq!(made.status, 201, "{}", made.text());
         let blob = [("x-ms-blob-type", "BlockBlob")];
         assert_eq!(self.with_sas(blob_port, "PUT", "/files/one", &blob, "bytes").status, 201);

@@ -31,9 +31,18 @@ fn accounts() {
         line.unwrap_or_else(|| panic!("{text}")).to_owned()
     };
     let (one, two) = (key(&made, "key1"), key(&made, "key2"));
-    assert!(made.contains(&format!("AccountName=people;AccountKey={one};BlobEndpoint=http://127.0.0.1:")), "{made}");
-    assert_eq!(said(&server, &["account", "list"]), format!("{CONFIGURED}  enabled  (configured)\npeople  enabled"));
-    assert!(said(&server, &["account", "show", "people"]).contains(&format!("table: http://127.0.0.1:{}/people", server.port)));
+    assert!(
+        made.contains(&format!("AccountName=people;AccountKey={one};BlobEndpoint=http://127.0.0.1:")),
+        "{made}"
+    );
+    assert_eq!(
+        said(&server, &["account", "list"]),
+        format!("{CONFIGURED}  enabled  (configured)\npeople  enabled")
+    );
+    assert!(
+        said(&server, &["account", "show", "people"])
+            .contains(&format!("table: http://127.0.0.1:{}/people", server.port))
+    );
     let listed = said(&server, &["account", "key", "list", "people"]);
     assert!(listed.contains(&one) && listed.contains(&format!("AccountKey={two};")), "{listed}");
 
@@ -41,12 +50,17 @@ fn accounts() {
     let new = key(&renewed, "key1");
     assert!(new != one && renewed.contains(&format!("AccountKey={new};")), "{renewed}");
     assert_eq!(Keyed { server: &server, account: "people", key: &new }.statuses(), [200; 4]);
-    let json: Value = serde_json::from_str(&said(&server, &["account", "key", "renew", "people", "key2", "--json"])).unwrap();
+    let json: Value =
+        serde_json::from_str(&said(&server, &["account", "key", "renew", "people", "key2", "--json"]))
+            .unwrap();
     assert_eq!(json["keyName"], "key2");
 
     assert_eq!(said(&server, &["account", "disable", "people"]), "people  disabled");
     assert_eq!(said(&server, &["account", "enable", "people"]), "people  enabled");
-    assert_eq!(said(&server, &["account", "shared-keys", "refuse", "people"]), "people  enabled  refuses shared keys");
+    assert_eq!(
+        said(&server, &["account", "shared-keys", "refuse", "people"]),
+        "people  enabled  refuses shared keys"
+    );
     assert_eq!(said(&server, &["account", "shared-keys", "allow", "people"]), "people  enabled");
     assert_eq!(said(&server, &["account", "revoke-delegation-keys", "people"]), "revoked: people");
     for (arguments, code, says) in [
@@ -67,7 +81,8 @@ fn accounts() {
 fn roles() {
     let server = in_memory();
     let scope = format!("/{CONFIGURED}/table/Orders");
-    let assign = ["role", "assign", "group:data-team", "storage table data reader", &scope, "--issuer", "https://i"];
+    let assign =
+        ["role", "assign", "group:data-team", "storage table data reader", &scope, "--issuer", "https://i"];
     let line = said(&server, &assign);
     let expected = format!("group:data-team  Storage Table Data Reader  {scope}  of https://i");
     assert!(line.ends_with(&expected), "{line}");

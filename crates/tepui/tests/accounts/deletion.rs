@@ -15,7 +15,8 @@ fn a_deleted_account_is_gone_and_made_again_empty() {
     let old = admin.create("people");
     let client = Keyed { server: &server, account: "people", key: &old[0] };
     client.fill(3);
-    let role = json!({"principal": "oid:o", "role": "Storage Table Data Reader", "scope": "/people/table/T0"});
+    let role =
+        json!({"principal": "oid:o", "role": "Storage Table Data Reader", "scope": "/people/table/Tab0"});
     admin.call("POST", "/role-assignments", role);
     let other = Keyed { server: &server, account: CONFIGURED, key: DEVELOPMENT_KEY_BASE64 };
     other.fill(1);
@@ -28,10 +29,16 @@ fn a_deleted_account_is_gone_and_made_again_empty() {
     assert_eq!(client.statuses(), [403; 4], "the old keys");
     Keyed { key: &new[0], ..client }.expect_empty();
     Keyed { key: &new[0], ..client }.fill(2);
-    assert!(other.with_sas(server.port, "GET", "/T0", &[("Accept", "application/json")], "").text().contains("\"r\""));
+    assert!(
+        other
+            .with_sas(server.port, "GET", "/Tab0", &[("Accept", "application/json")], "")
+            .text()
+            .contains("\"r\"")
+    );
     server.stop();
     let found = check_healthy(directory.path());
-    assert_eq!(found["counts"]["tables"].as_u64().or(found["rows"]["tables"].as_u64()), Some(3), "{found}");
+    let live = ["tables", "queues", "containers", "blobs"].map(|kind| found["live"][kind].as_u64());
+    assert_eq!(live, [Some(3), Some(2), Some(2), Some(2)], "{found}");
 }
 
 #[test]
@@ -47,7 +54,10 @@ fn a_deletion_that_was_interrupted_is_finished_after_the_restart() {
             let mut admin = Admin::of(&server);
             let deleting = scope.spawn(move || {
                 let headers = [("Authorization", admin.authorization.as_str())];
-                admin.client.unsigned("DELETE", "/admin/v1/accounts/people", &headers, b"").map(|reply| reply.status)
+                admin
+                    .client
+                    .unsigned("DELETE", "/admin/v1/accounts/people", &headers, b"")
+                    .map(|reply| reply.status)
             });
             std::thread::sleep(Duration::from_millis(milliseconds));
             let pid = server.pid();
@@ -86,7 +96,11 @@ fn a_test_bench_leaves_accounts_alone() {
     Keyed { server: &server, account: "later", key: &later[0] }.fill(1);
     admin.call("DELETE", "/accounts/dropped", Value::Null);
     admin.post("/snapshots/base/restore");
-    assert_eq!(Keyed { server: &server, account: "kept", key: &kept[0] }.statuses(), [403; 4], "a renewed key stays so");
+    assert_eq!(
+        Keyed { server: &server, account: "kept", key: &kept[0] }.statuses(),
+        [403; 4],
+        "a renewed key stays so"
+    );
     assert_eq!(Keyed { server: &server, account: "kept", key: &renewed }.statuses(), [200; 4]);
     Keyed { server: &server, account: "later", key: &later[0] }.expect_empty();
     // What was in it has come back with the snapshot, and is deleted again.

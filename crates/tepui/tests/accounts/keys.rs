@@ -30,8 +30,10 @@ fn a_renewed_key_counts_at_once_and_after_a_kill() {
     assert_eq!(admin.keys("people"), [renewed.clone(), made[1].clone()]);
 
     // The same for an account of the configuration, which has one key.
-    let own = admin.post(&format!("/accounts/{CONFIGURED}/keys/key1/renew"))["value"].as_str().unwrap().to_owned();
-    let second = admin.post(&format!("/accounts/{CONFIGURED}/keys/key2/renew"))["value"].as_str().unwrap().to_owned();
+    let own =
+        admin.post(&format!("/accounts/{CONFIGURED}/keys/key1/renew"))["value"].as_str().unwrap().to_owned();
+    let second =
+        admin.post(&format!("/accounts/{CONFIGURED}/keys/key2/renew"))["value"].as_str().unwrap().to_owned();
     let check = |server: &Server| {
         for (account, key, expected) in [
             ("people", &made[0], REFUSED),
@@ -67,7 +69,10 @@ fn a_renewed_key_counts_at_once_and_after_a_kill() {
     assert_eq!(statuses(&server, CONFIGURED, &own), REFUSED);
     assert_eq!(statuses(&server, CONFIGURED, &second), GOOD, "nothing is configured in its place");
     let (_, _, log) = server.stop();
-    assert!(log.contains("configuration was changed") && log.contains("key1") && !log.contains(configured), "{log}");
+    assert!(
+        log.contains("configuration was changed") && log.contains("key1") && !log.contains(configured),
+        "{log}"
+    );
 }
 
 #[test]
@@ -83,8 +88,7 @@ fn of_concurrent_renewals_one_key_stays() {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(renew)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    let good: Vec<&String> =
-        renewed.iter().filter(|key| statuses(&server, "people", key) == GOOD).collect();
+    let good: Vec<&String> = renewed.iter().filter(|key| statuses(&server, "people", key) == GOOD).collect();
     assert_eq!(good.len(), 1);
     assert_eq!(Admin::of(&server).keys("people"), [good[0].clone(), made[1].clone()]);
     assert_eq!(statuses(&server, "people", &made[0]), REFUSED);

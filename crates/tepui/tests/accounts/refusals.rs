@@ -34,21 +34,76 @@ fn what_means_nothing_is_refused() {
         ("its delegation", "POST", "/accounts/nobody/delegation-keys/revoke", "", 404, "no such account"),
         ("a third key", "POST", "/accounts/people/keys/key3/renew", "", 400, "key1 or key2"),
         ("another case", "POST", "/accounts/people/keys/KEY1/renew", "", 400, "key1 or key2"),
-        ("a key of one's own", "POST", "/accounts/people/keys/key1/renew", "{\"value\":\"x\"}", 400, "has no body"),
+        (
+            "a key of one's own",
+            "POST",
+            "/accounts/people/keys/key1/renew",
+            "{\"value\":\"x\"}",
+            400,
+            "has no body",
+        ),
         ("a configured deletion", "DELETE", &format!("/accounts/{CONFIGURED}"), "", 409, "is configured"),
         ("a method", "POST", "/accounts/people", "", 405, "GET, PUT, PATCH, DELETE"),
-        ("an unknown role", "POST", "/role-assignments", &role("oid:a", "Owner", "/"), 400, "there is no role 'Owner'"),
+        (
+            "an unknown role",
+            "POST",
+            "/role-assignments",
+            &role("oid:a", "Owner", "/"),
+            400,
+            "there is no role 'Owner'",
+        ),
         ("a principal", "POST", "/role-assignments", &role("ada", reader, "/"), 400, "a principal is"),
         ("a scope", "POST", "/role-assignments", &role("oid:a", reader, "people"), 400, "a scope is"),
-        ("a long name", "POST", "/role-assignments", &role(&format!("sub:{long}"), reader, "/"), 400, "1024 bytes"),
-        ("control characters", "POST", "/role-assignments", &role("sub:a\u{1b}", reader, "/"), 400, "control"),
-        ("a scope of nobody", "POST", "/role-assignments", &role("oid:a", reader, "/nobody"), 404, "no such account"),
-        ("an empty issuer", "POST", "/role-assignments",
-            "{\"principal\":\"oid:a\",\"role\":\"x\",\"scope\":\"/\",\"issuer\":\"\"}", 400, "`iss`"),
-        ("no scope", "POST", "/role-assignments", "{\"principal\":\"oid:a\",\"role\":\"x\"}", 400, "missing field"),
+        (
+            "a long name",
+            "POST",
+            "/role-assignments",
+            &role(&format!("sub:{long}"), reader, "/"),
+            400,
+            "1024 bytes",
+        ),
+        (
+            "control characters",
+            "POST",
+            "/role-assignments",
+            &role("sub:a\u{1b}", reader, "/"),
+            400,
+            "control",
+        ),
+        (
+            "a scope of nobody",
+            "POST",
+            "/role-assignments",
+            &role("oid:a", reader, "/nobody"),
+            404,
+            "no such account",
+        ),
+        (
+            "an empty issuer",
+            "POST",
+            "/role-assignments",
+            "{\"principal\":\"oid:a\",\"role\":\"x\",\"scope\":\"/\",\"issuer\":\"\"}",
+            400,
+            "`iss`",
+        ),
+        (
+            "no scope",
+            "POST",
+            "/role-assignments",
+            "{\"principal\":\"oid:a\",\"role\":\"x\"}",
+            400,
+            "missing field",
+        ),
         ("no body", "POST", "/role-assignments", "", 400, "A body of JSON"),
         ("no id", "DELETE", "/role-assignments/7", "", 404, "no such role assignment"),
-        ("an unknown id", "DELETE", "/role-assignments/00000000-0000-0000-0000-000000000000", "", 404, "no such role"),
+        (
+            "an unknown id",
+            "DELETE",
+            "/role-assignments/00000000-0000-0000-0000-000000000000",
+            "",
+            404,
+            "no such role",
+        ),
     ];
     let before = admin.get("/accounts");
     for (case, method, path, body, status, says) in cases {
@@ -75,5 +130,9 @@ fn data_of_an_account_that_was_configured_is_not_given_away() {
     server.stop();
     let server = crate::on_disk(directory.path());
     let reply = Admin::of(&server).raw("PUT", "/accounts/people", "");
-    assert!(reply.status == 409 && reply.text().contains("There is data under this name"), "{}", reply.text());
+    assert!(
+        reply.status == 409 && reply.text().contains("There is data under this name"),
+        "{}",
+        reply.text()
+    );
 }
