@@ -247,7 +247,7 @@ async fn nothing_is_left_of_a_deleted_account_whatever_fails() {
         // Another node goes on making tables until it is told that there is no account.
         let writer = async {
             for number in 0.. {
-                match two.create_table("people", &format!("T{number}")).await {
+                match two.create_table("people", &format!("Tab{number}")).await {
                     Err(error) if error.code == ErrorCode::ResourceNotFound => return number,
                     _ => tokio::task::yield_now().await,
                 }

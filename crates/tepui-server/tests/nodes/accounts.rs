@@ -33,7 +33,7 @@ async fn noticed(what: &str, is_so: impl AsyncFnMut() -> bool) {
 }
 
 async fn is_served(account: &Account) -> bool {
-    account.table("People").unwrap().get(&key("1")).await.is_ok()
+    matches!(account.table("People").unwrap().get(&key("1")).await, Ok(Some(_)))
 }
 
 fn value(answer: &serde_json::Value, number: usize) -> String {
@@ -88,6 +88,10 @@ async fn a_deletion_goes_on_when_its_node_is_gone() {
     let (one, two) = (node(&store).await, node(&store).await);
     let made = call(&one, "PUT /accounts/people").await;
     one.account_with("people", &value(&made, 0)).table("People").unwrap().create().await.unwrap();
+    noticed("the account is there", async || {
+        call(&two, "GET /accounts").await.to_string().contains("people")
+    })
+    .await;
     // It is marked, and the node ends before others have noticed.
     let marking = tokio::spawn(async move {
         let _ = tokio::time::timeout(Duration::from_millis(300), call(&one, "DELETE /accounts/people")).await;
