@@ -2,15 +2,22 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use zeroize::Zeroize as _;
 
 /// The well-known account that every tool uses for development, and its well-known key.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 pub const DEVELOPMENT_KEY_BASE64: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// A key of an account. Never printed.
+/// A key of an account, or another of its secrets. Never printed, and overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccountKey(Vec<u8>);
+
+impl Drop for AccountKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl AccountKey {
     /// From its decoded bytes.
@@ -39,6 +46,38 @@ impl fmt::Debug for AccountKey {
 pub fn is_account_name(name: &str) -> bool {
     let spelled = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=63).contains(&name.len()) && name.bytes().all(spelled) && !name.ends_with("-secondary")
+}
+
+/// One of the two keys that an account has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeySlot {
+    Key1,
+    Key2,
+}
+
+impl KeySlot {
+    pub const ALL: [Self; 2] = [Self::Key1, Self::Key2];
+
+    /// As on Azure.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Key1 => "key1",
+            Self::Key2 => "key2",
+        }
+    }
+
+    /// Its place among the keys of an account.
+    pub fn index(self) -> usize {
+        match self {
+            Self::Key1 => 0,
+            Self::Key2 => 1,
+        }
+    }
+
+    /// By its name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|slot| slot.name() == name)
+    }
 }
 
 /// An account: its name and the one or two keys that are good for it.

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `guard.rs` | TLS, hosts, origins and the token |
 //! | `call.rs` | calls, answers and errors, and [`Area`]: the part of the API that a file has |
+//! | `accounts.rs`, `roles.rs` | accounts and their keys; who has which roles |
 //! | `clock.rs`, `faults.rs` | the clock and the faults of a test bench |
 //! | `managed_identity.rs`, `token.rs` | tokens of the development issuer, as Azure's machines get theirs, and as people do |
 //! | `messages.rs` | messages of queues, also hidden ones |
@@ -16,6 +17,7 @@
 //! An area is added to the list in `run_all` (`lib.rs`), in one line. The order of checks: TLS, host and origin, token, route, test bench,
 //! body; what an area refuses comes last.
 
+pub(crate) mod accounts;
 mod call;
 pub(crate) mod clock;
 pub(crate) mod faults;
@@ -25,6 +27,7 @@ pub(crate) mod messages;
 pub(crate) mod partitions;
 pub(crate) mod requests;
 pub(crate) mod reset;
+pub(crate) mod roles;
 pub(crate) mod seed;
 pub(crate) mod snapshots;
 pub(crate) mod token;

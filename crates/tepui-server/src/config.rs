@@ -5,11 +5,12 @@
 mod accounts;
 mod admin_token;
 mod issuers;
+mod roles;
 mod sources;
 mod storage;
 mod tls;
 
-pub use accounts::{development_account, key_text, parse_account, parse_accounts};
+pub use accounts::{AccountSwitches, development_account, key_text, parse_account, parse_accounts};
 pub use admin_token::AdminToken;
 pub use issuers::Oauth;
 pub use sources::{Given, path, template};
@@ -21,11 +22,13 @@ use crate::proxies::Network;
 use crate::remote_hosts::{ListedHost, RemoteHosts};
 use crate::targets::TargetSetting;
 use clap::{Args, value_parser};
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use tepui_identity::IssuerSettings;
-use tepui_model::account::{Account, is_account_name};
+use tepui_model::account::Account;
+use tepui_model::role::RoleAssignment;
 
 /// How a server is to run. Every setting is one field: its documentation is the help text, and its attributes are the
 /// default and the range. The key in the file and the environment variable follow from its name (`config/sources.rs`).
@@ -71,6 +74,14 @@ pub struct Config {
     // Not an argument, as errors of arguments show their values. `[[account]]` in the file.
     #[arg(skip)]
     pub accounts: Vec<Account>,
+
+    /// What is said of accounts besides their keys, by their names.
+    #[arg(skip)]
+    pub account_switches: HashMap<String, AccountSwitches>,
+
+    /// Who has which roles. `[[role-assignment]]` in the file.
+    #[arg(skip)]
+    pub role_assignments: Vec<RoleAssignment>,
 
     /// Serve any account name, with data of its own and the public development key: a tenant for each test
     ///
@@ -351,10 +362,10 @@ impl Config {
         if self.accounts.is_empty() { vec![development_account()] } else { self.accounts.clone() }
     }
 
-    /// Whether there is an account of this name.
-    pub fn serves(&self, account: &str) -> bool {
-        self.any_account && is_account_name(account)
-            || self.effective_accounts().iter().any(|served| served.name == account)
+    /// Serves these accounts instead of those before.
+    pub fn replace_accounts(&mut self, accounts: Vec<Account>) {
+        self.accounts = accounts;
+        self.account_switches.clear();
     }
 
     /// The account of what names none: the first one.
@@ -403,17 +414,24 @@ impl Config {
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(ConfigError(format!("an account is given twice: {}", twice[0])));
         }
-        if let Some(unknown) = self.versioned_accounts.iter().find(|name| !self.serves(name)) {
-            return Err(ConfigError(format!(
-                "versions are to be kept of an account that is not served: {unknown}"
-            )));
-        }
         if self.storage.is_some() || self.blobs.is_some() {
             self.storage()?;
         }
         self.check_issuers()?;
         self.tls_setting()?;
         self.admin_token.as_ref().map_or(Ok(()), AdminToken::check)
+    }
+}
+
+impl Config {
+    /// Fails if it names accounts that are not served. Those of the admin API are known only when the data is open.
+    pub(crate) fn check_names(&self, is_served: impl Fn(&str) -> bool) -> Result<(), ConfigError> {
+        match self.versioned_accounts.iter().find(|name| !is_served(name)) {
+            Some(unknown) => Err(ConfigError(format!(
+                "versions are to be kept of an account that is not served: {unknown}"
+            ))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -504,7 +522,8 @@ mod tests {
     fn versions_are_kept_of_accounts_that_are_served() {
         for (account, says) in [("devstoreaccount1", None), ("other", Some("not served: other"))] {
             let config = Config { versioned_accounts: vec![account.to_owned()], ..Config::default() };
-            let error = config.check().err().map(|error| error.to_string());
+            let is_served = |name: &str| name == "devstoreaccount1";
+            let error = config.check_names(is_served).err().map(|error| error.to_string());
             assert_eq!(error.is_some(), says.is_some(), "{account}: {error:?}");
             assert!(error.unwrap_or_default().contains(says.unwrap_or_default()), "{account}");
         }

@@ -7,6 +7,7 @@ pub use no_extents::NoExtents;
 pub use shared::SharedStorage;
 
 use crate::StartError;
+use crate::accounts::{self, AccountDirectory};
 use crate::config::{Config, ConfigError, StorageSetting};
 use crate::node::Node;
 use crate::seed::{self, SeedError};
@@ -73,14 +74,40 @@ impl Data {
         Ok(Self::Shared(Arc::new(SharedData::join(storage).await.map_err(StartError::Node)?)))
     }
 
+    /// Reads the accounts and roles that are stored.
+    pub(crate) async fn open_accounts(&self, config: &Config) -> Result<Arc<AccountDirectory>, StartError> {
+        let Node { clock, .. } = self.node();
+        let identity = match self {
+            Self::Memory(engine, _) => accounts::open(engine, &clock).await,
+            Self::Disk(engine, _, _) => accounts::open(engine, &clock).await,
+            Self::Shared(shared) => accounts::open(&shared.engine, &clock).await,
+        };
+        let identity = identity.map_err(|error| StartError::Accounts(error.to_string()))?;
+        if let Self::Disk(_, _, directory) = self
+            && !identity.accounts.is_empty()
+        {
+            warn_of_readers(directory);
+        }
+        Ok(Arc::new(AccountDirectory::new(config, &identity)))
+    }
+
     /// Puts what a path holds into the server, before it serves anybody.
-    pub(crate) async fn seed(&self, config: &Config, path: &Path) -> Result<(), SeedError> {
+    pub(crate) async fn seed(
+        &self,
+        config: &Config,
+        accounts: &Arc<AccountDirectory>,
+        path: &Path,
+    ) -> Result<(), SeedError> {
         let node = self.node();
         match self {
-            Self::Memory(engine, extents) => seed::at_start(engine, extents, &node, config, path).await,
-            Self::Disk(engine, extents, _) => seed::at_start(engine, extents, &node, config, path).await,
+            Self::Memory(engine, extents) => {
+                seed::at_start(engine, extents, &node, (config, accounts), path).await
+            }
+            Self::Disk(engine, extents, _) => {
+                seed::at_start(engine, extents, &node, (config, accounts), path).await
+            }
             Self::Shared(shared) => {
-                let seeded = seed::at_start(&shared.engine, &shared.extents, &node, config, path);
+                let seeded = seed::at_start(&shared.engine, &shared.extents, &node, (config, accounts), path);
                 // It may take longer than the number of a node is kept without a word.
                 tokio::select! {
                     seeded = seeded => seeded,
@@ -143,3 +170,21 @@ async fn refuse_unfinished<E: Engine>(engine: &E, name: &str) -> Result<(), Star
         false => Ok(()),
     }
 }
+
+/// Keys of accounts are for the owner of the directory alone. What somebody has chosen otherwise is not changed.
+#[cfg(unix)]
+fn warn_of_readers(directory: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    const OTHERS: u32 = 0o077;
+    let mode = directory.metadata().map_or(0, |found| found.permissions().mode());
+    if mode & OTHERS != 0 {
+        tracing::warn!(
+            directory = %directory.display(),
+            mode = format!("{:o}", mode & 0o777),
+            "the data directory has keys of accounts, and others than its owner have access to it: chmod 700"
+        );
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_of_readers(_: &Path) {}

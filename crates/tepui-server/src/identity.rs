@@ -1,39 +1,118 @@
-//! Who asks: the issuers whose tokens are taken, and the one that the server is itself.
+//! Who asks: accounts and roles, the issuers whose tokens are taken, and the one that the server is itself.
 
 use crate::StartError;
+use crate::accounts::AccountDirectory;
 use crate::config::{Config, ConfigError};
 use crate::data::Data;
+use crate::pipeline::{Directory, Verified};
+use std::fmt;
+use std::future::ready;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tepui_identity::{DevelopmentIssuer, Directory};
+use tepui_identity::{DevelopmentIssuer, Directory as Tokens};
+use tepui_model::role::{AssignedRoles, Principal};
+use tepui_model::{Clock, Service, TokenFailure};
+use tepui_wire::auth::{Challenge, TokenText};
 
 /// Where the development issuer keeps its key, below the data directory.
 const KEY_FILE: &str = "identity/dev-issuer.p8";
 
-/// What the server knows about tokens.
+/// What the server knows about those who ask.
 pub(crate) struct Identity {
-    /// `None`: no tokens are taken.
-    pub(crate) directory: Option<Arc<Directory>>,
+    pub(crate) accounts: Arc<AccountDirectory>,
+    /// Verifies tokens. `None`: none are taken.
+    pub(crate) tokens: Option<Arc<Tokens>>,
     /// Makes tokens for development.
     pub(crate) issuer: Option<Arc<DevelopmentIssuer>>,
 }
 
 impl Identity {
     /// Asks nobody yet: the server starts although an issuer is down.
-    pub(crate) async fn open(config: &Config, data: &Data) -> Result<Self, StartError> {
+    pub(crate) async fn open(
+        config: &Config,
+        data: &Data,
+        accounts: Arc<AccountDirectory>,
+    ) -> Result<Self, StartError> {
         let issuer = match config.dev_issuer {
             true => Some(Arc::new(open_issuer(data).await.map_err(StartError::Identity)?)),
             false => None,
         };
-        let directory = match config.oauth {
+        let tokens = match config.oauth {
             _ if !config.takes_tokens() => None,
-            Some(crate::config::Oauth::Basic) => Some(Directory::basic()),
+            Some(crate::config::Oauth::Basic) => Some(Tokens::basic()),
             None => {
-                let directory = Directory::new(&config.issuers, issuer.as_deref());
-                Some(directory.map_err(|error| StartError::Config(ConfigError(error.to_string())))?)
+                let tokens = Tokens::new(&config.issuers, issuer.as_deref());
+                Some(tokens.map_err(|error| StartError::Config(ConfigError(error.to_string())))?)
             }
         };
-        Ok(Self { directory: directory.map(Arc::new), issuer })
+        Ok(Self { accounts, tokens: tokens.map(Arc::new), issuer })
+    }
+
+    /// The same for requests.
+    pub(crate) fn directory(&self, clock: &Arc<dyn Clock>) -> ServerDirectory {
+        let tenant = self.tokens.as_ref().map(|tokens| tokens.challenge_tenant());
+        let challenge = tenant.and_then(|tenant| Challenge::new(AUTHORITY, &tenant).ok()).unwrap_or_default();
+        ServerDirectory {
+            accounts: Arc::clone(&self.accounts),
+            tokens: self.tokens.clone(),
+            clock: Arc::clone(clock),
+            challenge,
+        }
+    }
+}
+
+/// What challenges name. Clients take the tenant from it, and ask the authority that they were configured with.
+const AUTHORITY: &str = "https://login.microsoftonline.com";
+
+/// Tokens and roles, for requests.
+pub(crate) struct ServerDirectory {
+    accounts: Arc<AccountDirectory>,
+    tokens: Option<Arc<Tokens>>,
+    clock: Arc<dyn Clock>,
+    challenge: Challenge,
+}
+
+impl ServerDirectory {
+    /// Whether tokens are believed, and everybody who has one may do everything.
+    fn believes_everybody(&self) -> bool {
+        self.tokens.as_ref().is_some_and(|tokens| tokens.is_basic())
+    }
+}
+
+impl Directory for ServerDirectory {
+    fn verify<'a>(&'a self, token: &'a TokenText, service: Service, account: &'a str) -> Verified<'a> {
+        match &self.tokens {
+            // Issuers go by the clock of the machine, whatever that of a test bench says.
+            Some(tokens) => {
+                let now = self.clock.of_machine(self.clock.now());
+                Box::pin(tokens.verify(token.as_str(), service, account, now))
+            }
+            None => Box::pin(ready(Err(TokenFailure::NotAccepted))),
+        }
+    }
+
+    fn roles(&self, principal: &Principal, account: &str) -> AssignedRoles {
+        match self.believes_everybody() {
+            true => AssignedRoles::everything(),
+            false => self.accounts.current().roles(principal, account),
+        }
+    }
+
+    fn roles_of_object(&self, object_id: &str, tenant_id: &str, account: &str) -> AssignedRoles {
+        match self.believes_everybody() {
+            true => AssignedRoles::everything(),
+            false => self.accounts.current().roles_of_object(object_id, tenant_id, account),
+        }
+    }
+
+    fn challenge(&self) -> &Challenge {
+        &self.challenge
+    }
+}
+
+impl fmt::Debug for ServerDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerDirectory")
     }
 }
 
@@ -94,9 +173,10 @@ mod tests {
             (Config { issuers: vec![issuer], ..Config::default() }, true, false, false),
             (Config { dev_issuer: true, ..Config::default() }, true, false, true),
         ] {
-            let identity = Identity::open(&config, &data).await.unwrap();
-            assert_eq!(identity.directory.is_some(), takes);
-            assert_eq!(identity.directory.is_some_and(|directory| directory.is_basic()), is_basic);
+            let accounts = data.open_accounts(&config).await.unwrap();
+            let identity = Identity::open(&config, &data, accounts).await.unwrap();
+            assert_eq!(identity.tokens.is_some(), takes);
+            assert_eq!(identity.tokens.is_some_and(|tokens| tokens.is_basic()), is_basic);
             assert_eq!(identity.issuer.is_some(), mints);
         }
     }

@@ -4,6 +4,7 @@
 //! stopped. `net` carries requests and knows nothing of their meaning; `pipeline` is where a request is
 //! understood.
 
+pub mod accounts;
 mod admin;
 mod analytics;
 pub mod config;
@@ -38,6 +39,8 @@ pub use remote_hosts::{ListedHost, RemoteHosts};
 pub use seed::SeedError;
 pub use tls::{Tls, TlsError};
 
+use accounts::AccountKeeper;
+use admin::accounts::AccountsArea;
 use admin::clock::ClockArea;
 use admin::faults::FaultsArea;
 use admin::managed_identity::ManagedIdentity;
@@ -45,6 +48,7 @@ use admin::messages::MessagesArea;
 use admin::partitions::PartitionsArea;
 use admin::requests::RequestsArea;
 use admin::reset::ResetArea;
+use admin::roles::RolesArea;
 use admin::seed::SeedArea;
 use admin::snapshots::SnapshotsArea;
 use admin::token::TokenArea;
@@ -57,7 +61,7 @@ use faults::Faults;
 use identity::Identity;
 use metrics::Metrics;
 use node::Node;
-use pipeline::{BackgroundCopies, Blobs, Front, Load, Queues, RemoteCopies, Tables};
+use pipeline::{BackgroundCopies, Blobs, Directory, Front, Load, Queues, RemoteCopies, Tables};
 use seed::Seeder;
 use std::fmt;
 use std::future::Future;
@@ -69,6 +73,7 @@ use tail::Tail;
 use targets::Targets;
 use tepui_local::Checkpoint;
 use tepui_model::Clock;
+use tepui_model::account::Account;
 use tepui_service::test_bench::{GarbagePause, TestBench};
 use tepui_service::{
     BlobService, GarbageCollector, NodeError, QueueService, StoreAccess, TableOptions, TableService,
@@ -126,6 +131,8 @@ pub enum StartError {
     Extents(StorageError),
     /// The server could not join the nodes that share its storage.
     Node(NodeError),
+    /// The accounts that are stored could not be read.
+    Accounts(String),
     /// The server could not be seeded.
     Seed(SeedError),
     /// The key of the development issuer could not be read or made.
@@ -182,11 +189,13 @@ impl Server {
     }
 
     async fn start_with(config: Config, ports: Ports, data: Data) -> Result<Self, StartError> {
-        let identity = Identity::open(&config, &data).await?;
+        let accounts = data.open_accounts(&config).await?;
+        config.check_names(|name| accounts.current().serves(name)).map_err(StartError::Config)?;
+        let identity = Identity::open(&config, &data, accounts).await?;
         // After the data: nobody else makes certificates in a directory that is in use.
         let tls = Tls::open(&config).map_err(StartError::Tls)?;
         if let Some(path) = &config.seed {
-            data.seed(&config, path).await.map_err(StartError::Seed)?;
+            data.seed(&config, &identity.accounts, path).await.map_err(StartError::Seed)?;
         }
         let control = match &data {
             Data::Memory(..) | Data::Shared(_) => None,
@@ -204,6 +213,13 @@ impl Server {
             identity,
             config,
         })
+    }
+
+    /// The accounts that are configured, with the keys that are good for them now.
+    pub fn configured_accounts(&self) -> Vec<Account> {
+        let current = self.identity.accounts.current();
+        let configured = self.config.effective_accounts().into_iter();
+        configured.filter_map(|account| current.account(&account.name).map(|found| found.account())).collect()
     }
 
     /// The services that are served, and where each listens.
@@ -327,10 +343,21 @@ async fn run_all<E: Engine, X: Extents>(
         clock: Arc::clone(&clock),
         garbage,
     });
-    // Requests are to verify their tokens with the same directory.
-    if let Some(directory) = &identity.directory {
-        chores.spawn(Arc::clone(directory).keep_keys_fresh());
+    let accounts = &identity.accounts;
+    if let Some(tokens) = &identity.tokens {
+        chores.spawn(Arc::clone(tokens).keep_keys_fresh());
     }
+    let directory: Arc<dyn Directory> = Arc::new(identity.directory(&clock));
+    let dropped = Arc::clone(&bench);
+    let keeper = Arc::new(AccountKeeper::new(
+        Arc::clone(engine),
+        Arc::clone(&clock),
+        access,
+        Arc::clone(accounts),
+        Box::new(move || dropped.after_drops()),
+    ));
+    let (tended, of_accounts) = (Arc::clone(&keeper), Arc::clone(&leases));
+    chores.spawn(async move { tended.run(&of_accounts).await });
     let faults = config.test_bench.then(|| Arc::new(Faults::default()));
     let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
     let analytics = Arc::new(match config.test_bench {
@@ -373,15 +400,18 @@ async fn run_all<E: Engine, X: Extents>(
         metrics.watch_data(data, &shared, blobs.stats());
         metrics.watch_queues(queues.stats());
         // Those of test benches are there in any case, to be refused with a reason.
+        let addresses = listeners.iter().map(|(service, listener)| (*service, listener.address)).collect();
         let areas: Vec<Box<dyn Area>> = vec![
+            Box::new(AccountsArea::new(Arc::clone(&keeper), addresses)),
+            Box::new(RolesArea::new(Arc::clone(&keeper))),
             Box::new(ClockArea::new(test_clock.unwrap_or_default())),
             Box::new(FaultsArea::new(faults.clone().unwrap_or_default())),
             Box::new(MessagesArea::new(Arc::clone(&queues))),
             Box::new(PartitionsArea::new(load.heat.clone().unwrap_or_default())),
             Box::new(RequestsArea::new(Arc::clone(tail))),
-            Box::new(SnapshotsArea::new(Arc::clone(&bench), Arc::clone(&analytics))),
-            Box::new(ResetArea::new(Arc::clone(&bench), Arc::clone(&analytics), config)),
-            Box::new(SeedArea::new(Seeder::of(&bench, config))),
+            Box::new(SnapshotsArea::new(Arc::clone(&bench), Arc::clone(&analytics), keeper)),
+            Box::new(ResetArea::new(Arc::clone(&bench), Arc::clone(&analytics), Arc::clone(accounts))),
+            Box::new(SeedArea::new(Seeder::of(&bench, config, accounts))),
             Box::new(TokenArea::new(identity.issuer.clone(), Arc::clone(&clock))),
         ];
         let guard = Guard::new(config, listener.address, token);
@@ -395,7 +425,9 @@ async fn run_all<E: Engine, X: Extents>(
         let (shared, counts) = (Arc::clone(&shared), counts(service.name()));
         let front = |service| {
             let (metrics, analytics) = (metrics.clone(), Arc::clone(&analytics));
-            Front::new(service, Arc::clone(&clock), config, listener.address, metrics, analytics)
+            let accounts = Arc::clone(accounts);
+            Front::new(service, Arc::clone(&clock), config, accounts, listener.address, metrics, analytics)
+                .with_directory(Arc::clone(&directory))
                 .with_load(load.clone())
                 .with_faults(faults.clone())
                 .with_tail(tail.clone())
@@ -512,6 +544,7 @@ impl fmt::Display for StartError {
             Self::Data(error) => error.fmt(f),
             Self::Extents(error) => error.fmt(f),
             Self::Node(error) => error.fmt(f),
+            Self::Accounts(error) => write!(f, "cannot read the accounts that are stored: {error}"),
             Self::Seed(error) => write!(f, "cannot seed the server: {error}"),
             Self::Identity(error) => error.fmt(f),
         }

@@ -44,8 +44,9 @@ use self::delegation::{answer_key_request, resolve_delegated, resolve_token};
 use self::exchange::{Authorized, BodyMeter, Exchange, Outcome, Received};
 use self::receipts::WantedReceipt;
 use self::sinks::Sinks;
+use crate::accounts::AccountDirectory;
 use crate::analytics::Analytics;
-use crate::config::{Config, Receipts, development_account};
+use crate::config::{Config, Receipts};
 use crate::faults::Faults;
 use crate::ids::RequestIds;
 use crate::metrics::Metrics;
@@ -63,15 +64,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_model::access_policy::SignedIdentifier;
-use tepui_model::account::Accounts;
 use tepui_model::blob::BlobServiceProperties;
 use tepui_model::grant::Grant;
 use tepui_model::operation::{Effect, Kind};
 use tepui_model::service_properties::{CorsRule, ServiceProperties};
 use tepui_model::{Clock, ErrorCode, ServiceError, Throttle, Timestamp};
 use tepui_service::phase::{self, Phase};
-use tepui_wire::address::{self, AddressError, AddressRules, Service, Target};
-use tepui_wire::auth::{self, Credentials, KeyRing, SasToken, SigningKeys, Verifier};
+use tepui_wire::address::{self, AccountNames, AddressError, AddressRules, Service, Target};
+use tepui_wire::auth::{self, Credentials, SasToken, SigningKeys, Verifier};
 use tepui_wire::cors;
 use tepui_wire::error_body::{self, ErrorFormat};
 use tepui_wire::head::{BodyUse, Head};
@@ -87,7 +87,7 @@ pub struct Front {
     service: Service,
     clock: Arc<dyn Clock>,
     ids: RequestIds,
-    keys: KeyRing,
+    accounts: Arc<AccountDirectory>,
     directory: Arc<dyn Directory>,
     addresses: AddressRules,
     versions: VersionPolicy,
@@ -110,26 +110,23 @@ impl Front {
         service: Service,
         clock: Arc<dyn Clock>,
         config: &Config,
+        accounts: Arc<AccountDirectory>,
         address: SocketAddr,
         metrics: Option<Arc<Metrics>>,
         analytics: Arc<Analytics>,
     ) -> Self {
-        let accounts = config.effective_accounts();
+        let known = Arc::clone(&accounts);
         let addresses = AddressRules {
             product_style_urls: !config.disable_product_style_url,
             own_hosts: own_hosts(service, address),
-            accounts: accounts.iter().map(|account| account.name.clone()).collect(),
+            accounts: AccountNames::new(move |name| known.current().name_in_any_case(name)),
             ..AddressRules::new(service)
         };
-        let keys = KeyRing::new(&Accounts::new(accounts));
         Self {
             service,
             clock,
             ids: RequestIds::random(),
-            keys: match config.any_account {
-                true => keys.with_any_account(SigningKeys::new(&development_account())),
-                false => keys,
-            },
+            accounts,
             directory: Arc::new(NoDirectory::default()),
             addresses,
             versions: if config.skip_api_version_check { VersionPolicy::Skip } else { VersionPolicy::Check },
@@ -206,7 +203,7 @@ trait ServiceHandler: AccountSettings + CachedSettings {
     /// Everything that is checked, in the order in which it is, and the answer.
     fn answer(
         &self,
-        received: &Received<'_>,
+        received: &Received,
         outcome: &mut Outcome,
         body: &mut Option<Body>,
     ) -> impl Future<Output = Result<Response<ReplyBody>, ServiceError>> + Send;
@@ -308,16 +305,17 @@ fn receive<'a>(
     trace_headers(&request_id, "request headers", &parts.headers);
     let query = Query::parse(parts.uri.query());
     let target = address::parse(&parts.uri, &parts.headers, peer.tls, &front.addresses);
-    let keys = target.as_ref().ok().and_then(|target| front.keys.get(&target.account));
+    let accounts = front.accounts.current();
+    let account = target.as_ref().ok().and_then(|target| accounts.find(&target.account));
     let now = front.clock.now();
     let body = BodyMeter::default();
-    let received = Received { request_id, parts, query, target, keys, peer, now, started, body };
+    let received = Received { request_id, parts, query, target, accounts, account, peer, now, started, body };
     Exchange::begin(received, &front.sinks, settings)
 }
 
 /// Refuses plain requests where that is wanted, and those that come by a name which could be made to lead here by others: see
 /// [`Browsers`].
-fn check_host(front: &Front, received: &Received<'_>) -> Result<(), ServiceError> {
+fn check_host(front: &Front, received: &Received) -> Result<(), ServiceError> {
     received.target()?;
     if front.requires_tls && !received.peer.tls {
         return Err(ErrorCode::AccountRequiresHttps.into());
@@ -331,7 +329,7 @@ fn check_host(front: &Front, received: &Received<'_>) -> Result<(), ServiceError
 /// The answer to a browser that asks whether a page of another origin may send a request.
 async fn preflight(
     settings: &impl AccountSettings,
-    received: &Received<'_>,
+    received: &Received,
 ) -> Result<Response<ReplyBody>, ServiceError> {
     let properties = properties_of_known(settings, received, received.target()?).await?;
     let rules = properties.as_ref().map_or(&[][..], AccountProperties::cors);
@@ -342,10 +340,10 @@ async fn preflight(
 /// client can name any number of them.
 async fn properties_of_known(
     settings: &impl AccountSettings,
-    received: &Received<'_>,
+    received: &Received,
     target: &Target,
 ) -> Result<Option<AccountProperties>, ServiceError> {
-    match received.keys {
+    match received.account {
         Some(_) => settings.properties(&target.account).await.map(Some),
         None => Ok(None),
     }
@@ -355,7 +353,7 @@ async fn properties_of_known(
 async fn admit<'a>(
     front: &Front,
     settings: &impl AccountSettings,
-    received: &'a Received<'_>,
+    received: &'a Received,
     outcome: &mut Outcome,
     body: &mut Option<Body>,
 ) -> Result<Authorized<'a>, ServiceError> {
@@ -381,13 +379,13 @@ async fn admit<'a>(
 async fn authenticate<'a>(
     front: &Front,
     settings: &impl AccountSettings,
-    received: &'a Received<'_>,
+    received: &'a Received,
     target: &'a Target,
     outcome: &mut Outcome,
 ) -> Result<(Head<'a>, Grant), ServiceError> {
     let Received { parts, query, .. } = received;
     // Fidelity: there is no such account, so there is nothing to ask it. scenario: unknown-account
-    let keys = received.keys.ok_or_else(|| unknown_account(target))?;
+    let account = received.account().ok_or_else(|| unknown_account(target))?;
     let sas_version = auth::sas_version(query);
     let names_none = sas_version.is_none() && !parts.headers.contains_key(error_body::VERSION);
     let chosen = match front.service {
@@ -411,7 +409,7 @@ async fn authenticate<'a>(
         case: parts.extensions.get(),
         version: *version.as_ref().unwrap_or(&ServiceVersion::NEWEST),
     };
-    let verifier = verifier(front, keys, received.peer, received.now);
+    let verifier = verifier(front, account.signing_keys(), received.peer, received.now);
     let credentials = verifier.authenticate(&head)?;
     if matches!(credentials, Credentials::Sas(_)) {
         outcome.version = version.as_ref().ok().copied();
@@ -441,8 +439,9 @@ async fn authenticate_within(
     request: &Authorized<'_>,
     head: &Head<'_>,
 ) -> Result<Grant, ServiceError> {
-    let keys = front.keys.get(&head.target.account).ok_or_else(|| unknown_account(head.target))?;
-    let verifier = verifier(front, keys, request.peer, request.now);
+    let accounts = front.accounts.current();
+    let account = accounts.account(&head.target.account).ok_or_else(|| unknown_account(head.target))?;
+    let verifier = verifier(front, account.signing_keys(), request.peer, request.now);
     resolve(front, settings, verifier.authenticate(head)?, head, &verifier).await
 }
 
@@ -498,7 +497,7 @@ fn check_secondary(front: &Front, target: &Target, kind: impl Kind) -> Result<()
 /// The answer to a request that failed.
 fn error_response(
     front: &Front,
-    received: &Received<'_>,
+    received: &Received,
     outcome: &mut Outcome,
     error: &ServiceError,
     format: ErrorFormat,

@@ -24,6 +24,7 @@ mod source;
 pub(crate) use apply::Seeder;
 pub(crate) use source::SeedSource;
 
+use crate::accounts::AccountDirectory;
 use crate::config::Config;
 use crate::ids;
 use crate::node::Node;
@@ -85,12 +86,12 @@ pub(crate) async fn at_start<E: Engine, X: Extents>(
     engine: &Arc<E>,
     extents: &Arc<X>,
     node: &Node,
-    config: &Config,
+    (config, accounts): (&Config, &Arc<AccountDirectory>),
     path: &Path,
 ) -> Result<(), SeedError> {
     // Of the same types as those that serve, so that they are compiled once.
     let engine = Arc::new(RewindableEngine::off(Arc::clone(engine)));
-    let seeder = seeder(&engine, extents, node, config);
+    let seeder = seeder(&engine, extents, node, config, accounts);
     seeder.apply(SeedSource::Path(path.to_owned()), &config.default_account()).await.map(drop)
 }
 
@@ -100,6 +101,7 @@ fn seeder<E: Engine, X: Extents>(
     extents: &Arc<X>,
     node: &Node,
     config: &Config,
+    accounts: &Arc<AccountDirectory>,
 ) -> Seeder<RewindableEngine<E>, X> {
     let clock = Arc::clone(&node.clock);
     let collector = Arc::new(GarbageCollector::new(Arc::clone(engine)));
@@ -124,7 +126,8 @@ fn seeder<E: Engine, X: Extents>(
             ids::random_ids(),
             node.blob_options(config),
         )),
-        config: config.clone(),
+        accounts: Arc::clone(accounts),
+        default_account: config.default_account(),
     }
 }
 

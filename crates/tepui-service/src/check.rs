@@ -18,6 +18,7 @@ pub use names::Names;
 pub use trace::Trace;
 
 use crate::blob::contents::extent_of;
+use crate::identity::{AccountRecord, StoredAssignment};
 use crate::keyspace::{self, space};
 use crate::record::{
     self, Content, ContentHead, CopiedExtent, PendingCopy, PieceRow, QueueState, SmallContent, StorageCopy,
@@ -133,6 +134,14 @@ impl RowCheck {
             | space::RESERVED_NAME
             | space::RESERVED_QUEUE_NAME
             | space::RESERVED_CONTAINER_NAME => drop(record::decode_number(value).ok()?),
+            space::ACCOUNT => {
+                keyspace::account_name(key)?;
+                AccountRecord::decode(value).ok()?;
+            }
+            space::ROLE_ASSIGNMENT => {
+                StoredAssignment::decode(keyspace::role_assignment_id(key)?, value).ok()?;
+            }
+            space::SERVER_SECRET => drop(record::decode_secret(value).ok()?),
             space::TABLE => {
                 let table = StoredTable::decode(value).ok()?;
                 let (account, _) = keyspace::queue_of(key)?;

@@ -5,10 +5,12 @@
 
 mod blob;
 mod copy;
+mod identity;
 mod queue;
 
 pub(crate) use blob::*;
 pub(crate) use copy::*;
+pub(crate) use identity::*;
 pub(crate) use queue::*;
 
 use bytes::Bytes;
@@ -35,6 +37,12 @@ pub(crate) mod space {
     pub(crate) const CONTAINER: u8 = 0x24;
     /// Names that are reserved after a container was deleted: account, name.
     pub(crate) const RESERVED_CONTAINER_NAME: u8 = 0x25;
+    /// Accounts that were made or changed by the admin API: name.
+    pub(crate) const ACCOUNT: u8 = 0x26;
+    /// Role assignments that were made by the admin API: id.
+    pub(crate) const ROLE_ASSIGNMENT: u8 = 0x27;
+    /// The secret of all accounts that have none of their own; one key.
+    pub(crate) const SERVER_SECRET: u8 = 0x28;
     /// Service properties: account, service.
     pub(crate) const SERVICE_PROPERTIES: u8 = 0x30;
     /// GC records of dropped tables and messages: their incarnation.
@@ -499,6 +507,8 @@ pub(crate) mod tests {
                 dropped_container(all),
                 dropped_content(content),
                 work_lease("measure-capacity"),
+                super::account(&account),
+                role_assignment(u128::MAX),
                 queue_state(all),
                 queue_node_state(all, NodeNumber::new(63).expect("a node")),
                 message(all, (u64::MAX, u64::MAX)),

@@ -6,6 +6,7 @@ mod blob_settings;
 mod copy;
 #[cfg(test)]
 mod fixtures;
+mod identity;
 mod lease;
 mod queue;
 mod volume;
@@ -17,6 +18,7 @@ pub(crate) use blob::{
 };
 pub(crate) use blob_settings::{decode_blob_settings, encode_blob_settings};
 pub(crate) use copy::{CopiedExtent, StorageCopy, StorageCopyPhase};
+pub(crate) use identity::{account_stage, decode_secret, encode_secret};
 pub(crate) use lease::WorkLease;
 pub(crate) use queue::{QueueState, StoredMessage, StoredQueue, decode_text, encode_text};
 pub(crate) use volume::VolumeState;
@@ -51,6 +53,10 @@ enum Kind {
     Pieces,
     ServiceProperties,
     BlobServiceProperties,
+    Account,
+    RoleAssignment,
+    /// The secret of a server.
+    Secret,
     /// Counters, times and GC records.
     Number,
     /// Keys that say everything: entries of the index of tags, ends of retention.
@@ -82,6 +88,9 @@ impl Kind {
             Self::Pieces => 1,
             Self::ServiceProperties => 1,
             Self::BlobServiceProperties => 1,
+            Self::Account => 1,
+            Self::RoleAssignment => 1,
+            Self::Secret => 1,
             Self::Number => 1,
             Self::IndexEntry => 1,
         }

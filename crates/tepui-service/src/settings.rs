@@ -5,6 +5,7 @@
 //! instead, and is exact on every node.
 
 use crate::catalogue::CatalogueCache;
+use crate::identity::account_guard;
 use crate::keyspace;
 use crate::record;
 use crate::table::metrics;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use tepui_model::blob::{BlobServiceProperties, BlobServicePropertiesChange};
 use tepui_model::service_properties::{ServiceProperties, ServicePropertiesChange};
 use tepui_model::{ServiceError, Timestamp};
-use tepui_storage::{Engine, Key, Snapshot, Write};
+use tepui_storage::{Engine, Guard, Key, Snapshot, Write};
 use tokio::time::Instant;
 
 /// How long service properties are cached: another process may change them.
@@ -156,7 +157,7 @@ impl<P: StoredProperties> Settings<P> {
         Ok((key, row.map_or_else(|| Ok(P::default()), |row| P::decode(&row))?))
     }
 
-    /// Adds the writes of a change. Metrics tables come to be with it.
+    /// Adds the writes of a change. Metrics tables come to be with it. Returns the guard of the account.
     pub(crate) async fn change<S: Snapshot>(
         &self,
         snapshot: &S,
@@ -164,14 +165,18 @@ impl<P: StoredProperties> Settings<P> {
         change: &P::Change,
         now: Timestamp,
         writes: &mut Vec<Write>,
-    ) -> Result<(), ServiceError> {
-        let mut properties = self.read(snapshot, account).await?;
+    ) -> Result<Guard, ServiceError> {
+        let key = keyspace::service_properties(account, self.service);
+        let keys = [key.clone(), keyspace::account(account)];
+        let mut stored = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
+        let mut properties =
+            stored.next().flatten().map_or_else(|| Ok(P::default()), |row| P::decode(&row))?;
+        let guard = account_guard(account, stored.next().flatten().as_ref())?;
         properties.apply(change);
         let shared = properties.shared();
         metrics::create_enabled(snapshot, account, self.service, shared, now, writes).await?;
-        let key = keyspace::service_properties(account, self.service);
         writes.push(Write::Put(key, properties.encode()));
-        Ok(())
+        Ok(guard)
     }
 
     /// To be called after a change was committed.

@@ -42,6 +42,8 @@ pub enum Work {
     KeepMetrics,
     /// Counting what accounts store.
     MeasureCapacity,
+    /// Deleting what is in deleted accounts.
+    DeleteAccounts,
 }
 
 impl Work {
@@ -52,6 +54,7 @@ impl Work {
             Self::CollectBlobs => "collect-blobs",
             Self::KeepMetrics => "keep-metrics",
             Self::MeasureCapacity => "measure-capacity",
+            Self::DeleteAccounts => "delete-accounts",
         }
     }
 }

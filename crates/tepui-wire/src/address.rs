@@ -6,7 +6,9 @@
 use crate::percent;
 use http::header::HOST;
 use http::{HeaderMap, Uri};
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 pub use tepui_model::Service;
 use tepui_model::{ErrorCode, ServiceError};
 
@@ -21,7 +23,7 @@ pub struct AddressRules {
     /// Hosts, with their ports, that lead to this server whatever name it was asked by.
     pub own_hosts: Vec<String>,
     /// The accounts that are served.
-    pub accounts: Vec<String>,
+    pub accounts: AccountNames,
 }
 
 impl AddressRules {
@@ -31,8 +33,35 @@ impl AddressRules {
             product_style_urls: true,
             path_style_hosts: Vec::new(),
             own_hosts: Vec::new(),
-            accounts: Vec::new(),
+            accounts: AccountNames::default(),
         }
+    }
+}
+
+/// Tells the name of an account in its own case. Accounts may come and go while the server runs.
+#[derive(Clone)]
+pub struct AccountNames(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+
+impl AccountNames {
+    pub fn new(find: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+
+    pub fn find(&self, name: &str) -> Option<String> {
+        (self.0)(name)
+    }
+}
+
+/// There are none.
+impl Default for AccountNames {
+    fn default() -> Self {
+        Self::new(|_| None)
+    }
+}
+
+impl fmt::Debug for AccountNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccountNames")
     }
 }
 

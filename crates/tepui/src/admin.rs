@@ -8,7 +8,7 @@
 //!
 //! A command is added as a variant of [`AdminCommand`], with a file of its own.
 
-mod client;
+pub(crate) mod client;
 mod clock;
 mod duration;
 mod faults;
@@ -74,13 +74,13 @@ pub(crate) fn admin(options: &AdminOptions) -> Result<(), Failure> {
 
 /// How answers are printed.
 #[derive(Clone, Copy)]
-struct Output {
-    json: bool,
+pub(crate) struct Output {
+    pub(crate) json: bool,
 }
 
 impl Output {
     /// Prints an answer as it is, or as `text` puts it.
-    fn print(self, answer: &serde_json::Value, text: impl FnOnce(&serde_json::Value) -> String) {
+    pub(crate) fn print(self, answer: &serde_json::Value, text: impl FnOnce(&serde_json::Value) -> String) {
         let text = if self.json { answer.to_string() } else { text(answer) };
         if !text.is_empty() {
             // Whoever reads it may have gone.

@@ -1,5 +1,6 @@
 //! The `tepui` command.
 
+mod account;
 mod admin;
 mod backup;
 mod check;
@@ -11,6 +12,7 @@ mod options;
 mod progress;
 mod ready;
 mod restore;
+mod role;
 mod serve;
 mod storage;
 mod storage_copy;
@@ -44,6 +46,8 @@ enum What {
     Storage(storage::StorageOptions),
     Explain(explain::ExplainOptions),
     Admin(admin::AdminOptions),
+    Account(account::AccountOptions),
+    Role(role::RoleOptions),
 }
 
 /// Requests make many small allocations on several threads; the system's allocator costs a tenth of
@@ -89,6 +93,8 @@ fn main() -> ExitCode {
         What::Storage(options) => storage::storage(&options),
         What::Explain(options) => explain::explain(&options),
         What::Admin(options) => admin::admin(&options),
+        What::Account(options) => account::account(&options),
+        What::Role(options) => role::role(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

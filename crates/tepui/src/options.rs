@@ -95,7 +95,7 @@ impl Options {
         self.given.apply_to(&mut config).map_err(explained)?;
         let accounts = self.accounts(&environment)?;
         if !accounts.is_empty() {
-            config.accounts = accounts;
+            config.replace_accounts(accounts);
         }
         config.log_requests &= !self.silent;
         config.check().map_err(explained)?;

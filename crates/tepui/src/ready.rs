@@ -41,13 +41,13 @@ impl Reach {
 pub(crate) fn greeting(
     config: &Config,
     reach: &Reach,
+    accounts: &[Account],
     addresses: &[(ServiceName, SocketAddr)],
     admin: Option<(SocketAddr, Option<&AdminToken>)>,
     show_keys: bool,
 ) -> String {
     let mut text = format!("Tepui {}\n", crate::version());
-    let accounts = config.effective_accounts();
-    for account in &accounts {
+    for account in accounts {
         for scheme in reach.schemes() {
             for (service, address) in addresses {
                 let _ =
@@ -77,7 +77,7 @@ pub(crate) fn greeting(
         text.push_str("  any other account name is served, too, with the development key\n");
     }
     text.push_str("\nConnection string:\n");
-    for account in &accounts {
+    for account in accounts {
         for scheme in reach.schemes() {
             let _ = writeln!(text, "  {}", connection_string(account, scheme, addresses, show_keys));
         }
@@ -110,9 +110,12 @@ fn quoted(text: &str) -> String {
 }
 
 /// The warning if other machines can reach an account whose key is public. It must not be missed.
-pub(crate) fn open_to_everybody(config: &Config, addresses: &[(ServiceName, SocketAddr)]) -> Option<String> {
+pub(crate) fn open_to_everybody(
+    config: &Config,
+    accounts: &[Account],
+    addresses: &[(ServiceName, SocketAddr)],
+) -> Option<String> {
     let known = development_account().keys;
-    let accounts = config.effective_accounts();
     let account = accounts.iter().find(|account| account.keys.iter().any(|key| known.contains(key)));
     let (who, instead) = match (config.any_account, account) {
         (true, _) => ("Every account name".to_owned(), "do without --any-account.".to_owned()),
@@ -343,15 +346,15 @@ mod tests {
             let accounts = account.iter().map(|account| parse_account(account).unwrap()).collect();
             let config = Config { accounts, ..Config::default() };
             assert_eq!(
-                open_to_everybody(&config, &public(address)).is_some(),
+                open_to_everybody(&config, &config.effective_accounts(), &public(address)).is_some(),
                 warned,
                 "{address} {account:?}"
             );
         }
         let accounts = vec![parse_account(&format!("mine:{own}")).unwrap()];
         let open = Config { accounts, any_account: true, ..Config::default() };
-        assert_eq!(open_to_everybody(&open, &public("127.0.0.1:1")), None);
-        let warning = open_to_everybody(&open, &public("0.0.0.0:1")).unwrap();
+        assert_eq!(open_to_everybody(&open, &open.accounts, &public("127.0.0.1:1")), None);
+        let warning = open_to_everybody(&open, &open.accounts, &public("0.0.0.0:1")).unwrap();
         assert!(warning.contains("Every account name is served"), "{warning}");
         assert!(warning.contains("or do without --any-account"), "{warning}");
     }

@@ -60,10 +60,11 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
             .map_err(|error| failed(format!("cannot write the ports ({error}): {}", path.display())))?;
     }
     // Standard output may be closed, which is no reason to stop.
-    let greeting = ready::greeting(&config, &reach, &addresses, admin, options.show_keys);
+    let accounts = server.configured_accounts();
+    let greeting = ready::greeting(&config, &reach, &accounts, &addresses, admin, options.show_keys);
     let _ = io::stdout().write_all(greeting.as_bytes());
     let _ = io::stdout().flush();
-    if let Some(warning) = ready::open_to_everybody(&config, &addresses) {
+    if let Some(warning) = ready::open_to_everybody(&config, &accounts, &addresses) {
         // Also to those who want no log, and in the log to those who read nothing else.
         let _ = io::stderr().write_all(warning.as_bytes());
         tracing::warn!("an account with the public development key can be reached from other machines");
@@ -140,6 +141,7 @@ fn explain(error: StartError) -> Failure {
         | StartError::Data(_)
         | StartError::Extents(_)
         | StartError::Node(_)
+        | StartError::Accounts(_)
         | StartError::Seed(_)
         | StartError::Identity(_) => failed(error.to_string()),
     }

@@ -1,8 +1,8 @@
 //! Reset: of the whole server, of an account, of a service, or of one service of one account.
 
 use super::call::{self, AdminError, AnswerFuture, Area, Call, Route};
+use crate::accounts::AccountDirectory;
 use crate::analytics::Analytics;
-use crate::config::Config;
 use crate::net::body::ReplyBody;
 use hyper::http::Response;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use tepui_storage::{Engine, Extents};
 pub(crate) struct ResetArea<E: Engine, X: Extents> {
     bench: Arc<TestBench<E, X>>,
     analytics: Arc<Analytics>,
-    config: Config,
+    accounts: Arc<AccountDirectory>,
 }
 
 /// What is reset. What is not said is not limited.
@@ -34,15 +34,19 @@ enum Service {
 }
 
 impl<E: Engine, X: Extents> ResetArea<E, X> {
-    pub(crate) fn new(bench: Arc<TestBench<E, X>>, analytics: Arc<Analytics>, config: &Config) -> Self {
-        Self { bench, analytics, config: config.clone() }
+    pub(crate) fn new(
+        bench: Arc<TestBench<E, X>>,
+        analytics: Arc<Analytics>,
+        accounts: Arc<AccountDirectory>,
+    ) -> Self {
+        Self { bench, analytics, accounts }
     }
 
     async fn call(&self, call: &Call) -> Result<Response<ReplyBody>, AdminError> {
         call.only_parameters(&[])?;
         let reset: Reset = if call.body.is_empty() { Reset::default() } else { call.json()? };
         if let Some(account) = &reset.account
-            && !self.config.serves(account)
+            && !self.accounts.current().serves(account)
         {
             let shown: String = account.chars().take(63).collect();
             return Err(AdminError::not_found(format!("This server has no such account: {shown}.")));

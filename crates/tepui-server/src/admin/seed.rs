@@ -22,9 +22,9 @@ impl<E: Engine, X: Extents> SeedArea<E, X> {
         call.only_parameters(&["account"])?;
         let account = match call.parameter("account") {
             Some(account) => account.to_owned(),
-            None => self.seeder.config.default_account(),
+            None => self.seeder.default_account.clone(),
         };
-        if !self.seeder.config.serves(&account) {
+        if !self.seeder.accounts.current().serves(&account) {
             let shown: String = account.chars().take(63).collect();
             return Err(AdminError::not_found(format!("This server has no such account: {shown}.")));
         }

@@ -1,23 +1,29 @@
 //! Named snapshots of everything that is stored: taken, listed, restored, deleted.
 
 use super::call::{self, AdminError, AnswerFuture, Area, Call, Route};
+use crate::accounts::AccountKeeper;
 use crate::analytics::Analytics;
 use crate::net::body::ReplyBody;
 use hyper::http::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
 use tepui_service::test_bench::{BenchError, ResetScope, SnapshotName, TestBench};
-use tepui_storage::rewindable::MAX_SNAPSHOTS;
+use tepui_storage::rewindable::{MAX_SNAPSHOTS, RewindableEngine};
 use tepui_storage::{Engine, Extents};
 
 pub(crate) struct SnapshotsArea<E: Engine, X: Extents> {
     bench: Arc<TestBench<E, X>>,
     analytics: Arc<Analytics>,
+    accounts: Arc<AccountKeeper<RewindableEngine<E>>>,
 }
 
 impl<E: Engine, X: Extents> SnapshotsArea<E, X> {
-    pub(crate) fn new(bench: Arc<TestBench<E, X>>, analytics: Arc<Analytics>) -> Self {
-        Self { bench, analytics }
+    pub(crate) fn new(
+        bench: Arc<TestBench<E, X>>,
+        analytics: Arc<Analytics>,
+        accounts: Arc<AccountKeeper<RewindableEngine<E>>>,
+    ) -> Self {
+        Self { bench, analytics, accounts }
     }
 
     async fn call(&self, call: &Call) -> Result<Response<ReplyBody>, AdminError> {
@@ -39,6 +45,7 @@ impl<E: Engine, X: Extents> SnapshotsArea<E, X> {
                 let restore = async move { bench.restore_snapshot(&restored).await };
                 let rows = self.analytics.reset(ResetScope::default(), restore).await;
                 let rows = rows.map_err(|error| refusal(error, &name))?;
+                self.accounts.restored().await?;
                 call::ok(&json!({"name": name.as_str(), "changedRows": rows}))
             }
         }

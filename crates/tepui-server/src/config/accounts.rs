@@ -57,24 +57,51 @@ fn account(name: &str, keys: &[&str]) -> Result<Account, ConfigError> {
     Ok(Account { name: name.to_owned(), keys: keys.iter().map(decode).collect::<Result<_, _>>()? })
 }
 
+/// What can be said of an account besides its keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccountSwitches {
+    /// Whether nobody is served.
+    pub disabled: bool,
+    /// Whether its keys, and what is signed with them, are accepted.
+    pub allow_shared_keys: bool,
+}
+
+impl Default for AccountSwitches {
+    fn default() -> Self {
+        Self { disabled: false, allow_shared_keys: true }
+    }
+}
+
 /// The part of the configuration file that has accounts.
 #[derive(Deserialize)]
 pub(super) struct File {
     #[serde(default, rename = "account", deserialize_with = "accounts_of_file")]
-    pub(super) accounts: Vec<Account>,
+    pub(super) accounts: Vec<(Account, AccountSwitches)>,
 }
 
-fn accounts_of_file<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Account>, D::Error> {
+type Entries = Vec<(Account, AccountSwitches)>;
+
+fn accounts_of_file<'de, D: Deserializer<'de>>(from: D) -> Result<Entries, D::Error> {
     #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
+    #[serde(deny_unknown_fields, rename_all = "kebab-case")]
     struct Entry {
         name: String,
         keys: Vec<String>,
+        #[serde(default)]
+        disabled: bool,
+        #[serde(alias = "allow_shared_keys", default = "yes")]
+        allow_shared_keys: bool,
     }
     let entries = Vec::<Entry>::deserialize(from)?;
-    let parse =
-        |entry: &Entry| account(&entry.name, &entry.keys.iter().map(String::as_str).collect::<Vec<_>>());
-    entries.iter().map(parse).collect::<Result<_, _>>().map_err(D::Error::custom)
+    let parse = |Entry { name, keys, disabled, allow_shared_keys }: &Entry| {
+        let account = account(name, &keys.iter().map(String::as_str).collect::<Vec<_>>())?;
+        Ok((account, AccountSwitches { disabled: *disabled, allow_shared_keys: *allow_shared_keys }))
+    };
+    entries.iter().map(parse).collect::<Result<_, ConfigError>>().map_err(D::Error::custom)
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! range. The names follow from the name of the argument: `blob_port` is `blob-port` in the file and `TEPUI_BLOB_PORT` in
 //! the environment.
 
-use super::{Config, ConfigError, accounts, issuers};
+use super::{Config, ConfigError, accounts, issuers, roles};
 use crate::net::limits::Limits;
 use crate::targets::TargetSetting;
 use clap::builder::{BoolishValueParser, Resettable};
@@ -86,14 +86,19 @@ impl Config {
             at(error.span().map_or(0, |span| span.start), &what)
         };
         let file: accounts::File = toml::from_str(text).map_err(explained)?;
-        let issuers: issuers::File = toml::from_str(text).map_err(explained)?;
-        let mut config = Self { accounts: file.accounts, issuers: issuers.issuers, ..Self::default() };
+        let issuers = toml::from_str::<issuers::File>(text).map_err(explained)?.issuers;
+        let role_assignments = toml::from_str::<roles::File>(text).map_err(explained)?.assignments;
+        let mut config = Self { issuers, role_assignments, ..Self::default() };
+        for (account, switches) in file.accounts {
+            config.account_switches.insert(account.name.clone(), switches);
+            config.accounts.push(account);
+        }
         let table = DeTable::parse(text).map_err(explained)?;
         let command = without_environment();
         let mut given = Vec::new();
         for (key, value) in table.get_ref() {
             let (section, entries) = match (key.get_ref().as_ref(), value.get_ref()) {
-                ("account" | "issuer", _) => continue,
+                ("account" | "issuer" | "role-assignment" | "role_assignment", _) => continue,
                 ("targets", DeValue::Table(_)) => {
                     let file: TargetsOfFile = toml::from_str(text).map_err(explained)?;
                     config.targets = file.targets;
@@ -295,9 +300,11 @@ pub fn template() -> String {
             None => writeln!(text, "# {key} = {}", kind.write(&value_name(argument))),
         };
     }
-    text.push_str("\n# [[account]]\n# name = \"people\"\n# keys = [\"base64\"]\n");
     text.push_str(
-        "\n# [[issuer]]\n# issuer = \"https://login.example.org/realms/storage\"\n# audiences = [\"tepui\"]\n",
+        "\n# [[account]]\n# name = \"people\"\n# keys = [\"base64\"]\n# disabled = false\n# allow-shared-keys = true\n\
+         \n# [[issuer]]\n# issuer = \"https://login.example.org/realms/storage\"\n# audiences = [\"tepui\"]\n\
+         \n# [[role-assignment]]\n# principal = \"group:data-team\"\n# role = \"Storage Table Data Reader\"\n\
+         # scope = \"/people/table/Orders\"\n",
     );
     text
 }
@@ -326,7 +333,7 @@ fn in_home(path: &Path, home: Option<&Path>) -> Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LogFormat, LogLevel};
+    use super::super::{AccountSwitches, LogFormat, LogLevel};
     use super::*;
 
     #[test]
@@ -382,6 +389,38 @@ mod tests {
             ("no issuer", "[[issuer]]\naudiences=['x']", "missing field `issuer`"),
             ("a mode", "oauth = 'full'", "there is `basic` only"),
             ("in an account", "[[account]]\nname='a'\nkeys=[]\nkye='x'", "unknown key `kye`"),
+            ("shared keys", "[[account]]\nname='a'\nkeys=[]\nallow-shared-keys=1", "expected a boolean"),
+            (
+                "a role",
+                "[[role-assignment]]\nprincipal='oid:a'\nrole='Owner'\nscope='/'",
+                "number 1, for oid:a: there is no role 'Owner'",
+            ),
+            ("its line", "\n\n[[role-assignment]]\nprincipal='oid:a'\nrole='Owner'\nscope='/'", "(line "),
+            (
+                "a scope",
+                "[[role-assignment]]\nprincipal='oid:a'\nrole='Storage Blob Delegator'\nscope='a'",
+                "a scope is /, /ACCOUNT",
+            ),
+            (
+                "a principal",
+                "[[role-assignment]]\nprincipal='ada'\nrole='Storage Blob Delegator'\nscope='/'",
+                "a principal is oid:ID",
+            ),
+            (
+                "an issuer",
+                "[[role-assignment]]\nprincipal='oid:a'\nrole='Storage Blob Delegator'\nscope='/'\nissuer=''",
+                "as tokens have it in `iss`",
+            ),
+            (
+                "in a role",
+                "[[role-assignment]]\nprincipal='oid:a'\nrolle='x'\nscope='/'",
+                "unknown key `rolle`",
+            ),
+            (
+                "no scope",
+                "[[role-assignment]]\nprincipal='oid:a'\nrole='Storage Blob Delegator'",
+                "missing field `scope`",
+            ),
             ("a port", "table-port = 70000", "70000 is not in 0..=65535): table-port = 70000 (line 1)"),
             ("a level", "log-level = 'loud'", "trace: loud)"),
             ("text for a number", "table-port = '1'", "expected a number, found string: table-port"),
@@ -405,6 +444,29 @@ mod tests {
             let error = Config::from_text(text).unwrap_err().to_string();
             assert!(error.contains(says), "{case}: {error}");
         }
+    }
+
+    #[test]
+    fn accounts_and_roles_of_a_file() {
+        let key = "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE=";
+        let text = format!(
+            "[[account]]\nname = 'one'\nkeys = ['{key}']\ndisabled = true\n\
+             [[account]]\nname = 'two'\nkeys = ['{key}']\nallow_shared_keys = false\n\
+             [[role-assignment]]\nprincipal = 'group:team'\nrole = 'storage table data reader'\nscope = '/one/table/T'\n\
+             issuer = 'https://login.example'\n"
+        );
+        let mut config = Config::from_text(&text).unwrap();
+        let switches = |disabled, allow_shared_keys| AccountSwitches { disabled, allow_shared_keys };
+        assert_eq!(config.account_switches["one"], switches(true, true));
+        assert_eq!(config.account_switches["two"], switches(false, false));
+        let given = &config.role_assignments[0];
+        assert_eq!(
+            (given.principal.to_string(), given.scope.to_string()),
+            ("group:team".into(), "/one/table/T".into())
+        );
+        assert_eq!(given.issuer.as_deref(), Some("https://login.example"));
+        config.replace_accounts(Vec::new());
+        assert!(config.account_switches.is_empty(), "those of other accounts of the same name");
     }
 
     #[test]
@@ -463,6 +525,8 @@ mod tests {
         let config = Config::from_text(&all).unwrap();
         assert!(config.data_dir.is_some() && config.log_file.is_some());
         assert_eq!((config.accounts.len(), config.issuers.len()), (1, 1));
+        assert_eq!(config.account_switches["people"], AccountSwitches::default());
+        assert_eq!(config.role_assignments.len(), 1);
     }
 
     /// All settings as a table in Markdown.

@@ -83,7 +83,7 @@ impl Front {
     }
 
     /// Charges what a request has cost beyond what was known before.
-    pub(super) fn settle(&self, received: &Received<'_>, outcome: &Outcome, bytes_out: u64) {
+    pub(super) fn settle(&self, received: &Received, outcome: &Outcome, bytes_out: u64) {
         if let (Some(targets), Some(admission)) = (&self.load.targets, &outcome.admission) {
             let spent = Spent {
                 units: outcome.cost.map_or(0, |cost| cost.units),

@@ -210,7 +210,7 @@ impl<E: Engine, X: Extents> ServiceHandler for Blobs<E, X> {
 
     async fn answer(
         &self,
-        received: &Received<'_>,
+        received: &Received,
         outcome: &mut Outcome,
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {

@@ -76,8 +76,9 @@ pub(super) async fn answer_key_request(
     let Principal { object_id, tenant_id, .. } = &*owner.principal;
     let (start, expiry) = (delegation_xml::whole_seconds(start), delegation_xml::whole_seconds(expiry));
     let account = authorized.account();
-    let keys = front.keys.get(account).ok_or(ErrorCode::ResourceNotFound)?;
-    let value = keys.delegate(&Delegation {
+    let accounts = front.accounts.current();
+    let served = accounts.account(account).ok_or(ErrorCode::ResourceNotFound)?;
+    let value = served.signing_keys().delegate(&Delegation {
         account,
         object_id,
         tenant_id,

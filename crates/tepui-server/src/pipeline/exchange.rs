@@ -2,6 +2,7 @@
 
 use super::sinks::Sinks;
 use super::{AccountProperties, CachedSettings, body_error};
+use crate::accounts::{AccountNumber, AccountsSnapshot, ServedAccount};
 use crate::faults::Fault;
 use crate::net::accept::Peer;
 use crate::net::body::{BodyError, ReplyBody};
@@ -21,7 +22,6 @@ use tepui_model::operation::Kind;
 use tepui_model::role::Principal;
 use tepui_model::{AuthFailure, ErrorCode, ServiceError, Throttle, Timestamp, blob, queue, table};
 use tepui_wire::address::{AddressError, Service, Target};
-use tepui_wire::auth::SigningKeys;
 use tepui_wire::head::Head;
 use tepui_wire::query::Query;
 use tepui_wire::version::ServiceVersion;
@@ -29,7 +29,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// A request and its answer. Dropped before it is [answered](Self::answered) if the client has gone.
 pub(super) struct Exchange<'a> {
-    pub(super) received: Received<'a>,
+    pub(super) received: Received,
     pub(super) outcome: Outcome,
     /// `None`: sinks hear of it from the answer.
     sinks: Option<&'a Arc<Sinks>>,
@@ -37,13 +37,15 @@ pub(super) struct Exchange<'a> {
 }
 
 /// A request as it came in, apart from its body.
-pub(super) struct Received<'a> {
+pub(super) struct Received {
     pub(super) request_id: String,
     pub(super) parts: request::Parts,
     pub(super) query: Query,
     pub(super) target: Result<Target, AddressError>,
-    /// Of the account that is addressed. `None` if there is no such account.
-    pub(super) keys: Option<&'a SigningKeys>,
+    /// All accounts and roles at the moment at which it came.
+    pub(super) accounts: Arc<AccountsSnapshot>,
+    /// The account that is addressed. `None` if there is no such account.
+    pub(super) account: Option<AccountNumber>,
     pub(super) peer: Peer,
     pub(super) now: Timestamp,
     pub(super) started: Instant,
@@ -97,9 +99,14 @@ impl BodyMeter {
     }
 }
 
-impl Received<'_> {
+impl Received {
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.parts.headers
+    }
+
+    /// The account that is addressed, if there is one.
+    pub(super) fn account(&self) -> Option<&ServedAccount> {
+        self.account.map(|number| self.accounts.get(number))
     }
 
     /// Whether a browser asks before it sends a request for a page of another origin.
@@ -390,11 +397,7 @@ fn header_bytes(headers: &HeaderMap) -> usize {
 }
 
 impl<'a> Exchange<'a> {
-    pub(super) fn begin(
-        received: Received<'a>,
-        sinks: &'a Arc<Sinks>,
-        settings: &'a dyn CachedSettings,
-    ) -> Self {
+    pub(super) fn begin(received: Received, sinks: &'a Arc<Sinks>, settings: &'a dyn CachedSettings) -> Self {
         sinks.begin();
         Self { received, outcome: Outcome::default(), sinks: Some(sinks), settings }
     }
@@ -416,7 +419,7 @@ impl<'a> Exchange<'a> {
     /// fails.
     fn cached_settings(&self) -> Option<AccountProperties> {
         let target = self.received.target.as_ref().ok()?;
-        self.received.keys.and_then(|_| self.settings.cached(&target.account))
+        self.received.account.and_then(|_| self.settings.cached(&target.account))
     }
 
     /// What is known of it.

@@ -11,7 +11,7 @@ use tepui_model::{ErrorCode, ServiceError};
 /// Meets the fault that is chosen for a request, if it comes before the work. Otherwise it is kept for [`after_work`].
 pub(super) async fn before_work(
     front: &Front,
-    received: &Received<'_>,
+    received: &Received,
     outcome: &mut Outcome,
 ) -> Result<(), ServiceError> {
     let Some(faults) = front.faults.as_ref().filter(|faults| faults.exist()) else { return Ok(()) };

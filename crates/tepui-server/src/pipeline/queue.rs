@@ -63,7 +63,7 @@ impl<E: Engine> ServiceHandler for Queues<E> {
 
     async fn answer(
         &self,
-        received: &Received<'_>,
+        received: &Received,
         outcome: &mut Outcome,
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {

@@ -160,7 +160,7 @@ impl<E: Engine> ServiceHandler for Tables<E> {
 
     async fn answer(
         &self,
-        received: &Received<'_>,
+        received: &Received,
         outcome: &mut Outcome,
         body: &mut Option<Body>,
     ) -> Result<Response<ReplyBody>, ServiceError> {

@@ -1,6 +1,7 @@
 //! Whole requests with tokens and with SAS by keys of users, on a directory that knows everybody by name.
 
 use super::*;
+use crate::config::AccountSwitches;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::body::{Body as _, Buf as _};
@@ -12,6 +13,7 @@ use tepui_model::TokenFailure;
 use tepui_model::account::{Account, AccountKey, DEVELOPMENT_ACCOUNT as ACCOUNT};
 use tepui_model::role::{Actions, AssignedRoles, Principal, PrincipalName, Role, Scope};
 use tepui_model::time::ManualClock;
+use tepui_service::identity::Identity;
 use tepui_service::{BlobOptions, BlobService, GarbageCollector, QueueOptions, QueueService};
 use tepui_service::{TableOptions, TableService};
 use tepui_storage::{MemoryEngine, MemoryExtents};
@@ -99,28 +101,32 @@ fn role(name: &str, role: Role, scope: &str) -> (String, Scope, Actions) {
 
 impl Bench {
     fn new() -> Self {
-        Self::with_keys(|keys| keys)
+        Self::with_account(AccountSwitches::default())
     }
 
-    /// With other keys of the account.
-    fn with_keys(change: impl Fn(SigningKeys) -> SigningKeys) -> Self {
+    fn with_account(switches: AccountSwitches) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Timestamp::parse_iso(NOW).unwrap()));
         let engine = Arc::new(MemoryEngine::new());
         let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
-        let config = Config::default();
+        let account = Account { name: ACCOUNT.to_owned(), keys: vec![AccountKey::new(b"key".to_vec())] };
+        let config = Config {
+            accounts: vec![account],
+            account_switches: [(ACCOUNT.to_owned(), switches)].into(),
+            ..Config::default()
+        };
+        let server_secret = Some(AccountKey::new(b"secret".to_vec()));
+        let accounts = AccountDirectory::new(&config, &Identity { server_secret, ..Identity::default() });
+        let accounts = Arc::new(accounts);
         let challenge = Challenge::new("https://login.example.org", TENANT).unwrap();
         let all = AssignedRoles::everything();
         let everything = Service::ALL.map(|service| all.actions(ACCOUNT, service, None));
         let everything = everything.into_iter().fold(Actions::NONE, |all, some| all | some);
         let owner = ("OWNER".to_owned(), Scope::Server, everything);
         let names = Arc::new(Names { roles: Mutex::new(vec![owner]), challenge });
-        let account = Account { name: ACCOUNT.to_owned(), keys: vec![AccountKey::new(b"key".to_vec())] };
-        let keys = change(SigningKeys::new(&account).with_delegation_secret(b"secret"));
         let front = |service, port| {
-            let address = ([127, 0, 0, 1], port).into();
-            let front = Front::new(service, Arc::clone(&clock), &config, address, None, Arc::default());
-            let front = front.with_directory(Arc::<Names>::clone(&names));
-            Front { keys: KeyRing::default().with_account(ACCOUNT, keys.clone()), ..front }
+            let (address, accounts) = (([127, 0, 0, 1], port).into(), Arc::clone(&accounts));
+            Front::new(service, Arc::clone(&clock), &config, accounts, address, None, Arc::default())
+                .with_directory(Arc::<Names>::clone(&names))
         };
         let tables = Arc::new(TableService::new(
             Arc::clone(&engine),
@@ -589,7 +595,7 @@ async fn a_sas_for_one_user_needs_their_token() {
 
 #[tokio::test]
 async fn accounts_without_keys_and_disabled_ones() {
-    let bench = Bench::with_keys(SigningKeys::without_shared_keys);
+    let bench = Bench::with_account(AccountSwitches { allow_shared_keys: false, ..Default::default() });
     bench.fill().await;
     let sas = signed(&bench, Service::Blob, "OWNER", "r", &[]).await;
     assert_eq!(bench.status("", &format!("b GET /docs/one?{sas}"), "").await.0, 200);
@@ -600,7 +606,7 @@ async fn accounts_without_keys_and_disabled_ones() {
     let refused = (403, "KeyBasedAuthenticationNotPermitted".to_owned());
     assert_eq!(bench.status("", &by_key, "").await, refused);
 
-    let bench = Bench::with_keys(SigningKeys::disabled);
+    let bench = Bench::with_account(AccountSwitches { disabled: true, ..Default::default() });
     for (who, head) in [
         ("OWNER", "b GET /docs/one"),
         ("", &by_key),

@@ -2,6 +2,7 @@
 
 use super::read::{BlobBegin, SeedMessage, SeedReader, Step, StepKind};
 use super::{SeedCounts, SeedError, SeedSource};
+use crate::accounts::AccountDirectory;
 use crate::config::Config;
 use bytes::Bytes;
 use std::future::Future;
@@ -37,17 +38,20 @@ pub(crate) struct Seeder<E: Engine, X: Extents> {
     pub(crate) tables: Arc<TableService<E>>,
     pub(crate) queues: Arc<QueueService<E>>,
     pub(crate) blobs: Arc<BlobService<E, X>>,
-    pub(crate) config: Config,
+    pub(crate) accounts: Arc<AccountDirectory>,
+    /// The account of what names none.
+    pub(crate) default_account: String,
 }
 
 impl<E: Engine, X: Extents> Seeder<RewindableEngine<E>, X> {
     /// Of the services of a server.
-    pub(crate) fn of(bench: &TestBench<E, X>, config: &Config) -> Self {
+    pub(crate) fn of(bench: &TestBench<E, X>, config: &Config, accounts: &Arc<AccountDirectory>) -> Self {
         Self {
             tables: Arc::clone(&bench.tables),
             queues: Arc::clone(&bench.queues),
             blobs: Arc::clone(&bench.blobs),
-            config: config.clone(),
+            accounts: Arc::clone(accounts),
+            default_account: config.default_account(),
         }
     }
 }
@@ -65,9 +69,9 @@ struct Progress<X: Extents> {
 impl<E: Engine, X: Extents> Seeder<E, X> {
     /// Reads a seed to its end and changes nothing.
     pub(crate) async fn check(&self, source: SeedSource, account: &str) -> Result<(), SeedError> {
-        let (config, account) = (self.config.clone(), account.to_owned());
+        let (accounts, account) = (self.accounts.current(), account.to_owned());
         let read = tokio::task::spawn_blocking(move || {
-            let is_served = |account: &str| config.serves(account);
+            let is_served = |account: &str| accounts.serves(account);
             SeedReader { account: &account, is_served: &is_served, take: &mut |_| Ok(()) }.read(&source)
         });
         read.await.unwrap_or_else(|panic| Err(internal(&panic)))
@@ -76,9 +80,9 @@ impl<E: Engine, X: Extents> Seeder<E, X> {
     /// Puts what a seed holds where it belongs. What is in no account's folder is of `account`.
     pub(crate) async fn apply(&self, source: SeedSource, account: &str) -> Result<SeedCounts, SeedError> {
         let (sender, mut steps) = mpsc::channel(READ_AHEAD);
-        let (config, account) = (self.config.clone(), account.to_owned());
+        let (accounts, account) = (self.accounts.current(), account.to_owned());
         let reading = tokio::task::spawn_blocking(move || {
-            let is_served = |account: &str| config.serves(account);
+            let is_served = |account: &str| accounts.serves(account);
             // It is closed if a step has failed, which is told by itself.
             let stopped = |_| SeedError::new("", None, "stopped");
             let take = &mut |step| sender.blocking_send(step).map_err(stopped);

@@ -14,7 +14,8 @@ const ACCOUNT: &str = "devstoreaccount1";
 
 fn in_memory(config: &Config) -> InMemory {
     let engine = Arc::new(RewindableEngine::off(Arc::new(MemoryEngine::new())));
-    seeder(&engine, &Arc::new(MemoryExtents::new()), &Node::alone(), config)
+    let accounts = Arc::new(AccountDirectory::new(config, &tepui_service::identity::Identity::default()));
+    seeder(&engine, &Arc::new(MemoryExtents::new()), &Node::alone(), config, &accounts)
 }
 
 /// Files, by their paths, as an archive.

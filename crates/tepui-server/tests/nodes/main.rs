@@ -1,5 +1,6 @@
 //! Several servers on one storage, which answer as one.
 
+mod accounts;
 mod support;
 
 use std::collections::HashSet;

@@ -122,10 +122,14 @@ impl Node {
     }
 
     pub(crate) fn account(&self) -> Account {
-        let [tables, queues, blobs] =
-            [ServiceName::Table, ServiceName::Queue, ServiceName::Blob].map(|service| self.endpoint(service));
+        self.account_with(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY_BASE64)
+    }
+
+    pub(crate) fn account_with(&self, name: &str, key: &str) -> Account {
+        let [tables, queues, blobs] = [ServiceName::Table, ServiceName::Queue, ServiceName::Blob]
+            .map(|service| format!("http://{}/{name}", self.address(service)));
         let text = format!(
-            "AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY_BASE64};TableEndpoint={tables};\
+            "AccountName={name};AccountKey={key};TableEndpoint={tables};\
              QueueEndpoint={queues};BlobEndpoint={blobs}"
         );
         let builder = AccountBuilder::from_connection_string(&text).expect("it is a connection string");

@@ -7,6 +7,7 @@ use super::service::{Context, NextStep};
 use super::write_set::WriteSet;
 use crate::catalogue::next_incarnation;
 use crate::coop::ROW_COST;
+use crate::identity::account_guard;
 use crate::keyspace::{self, Edge, Incarnation};
 use crate::record::{self, Protection, SoftDelete, StoredBlob, StoredContainer};
 use crate::transact::{Outcome, storage_error};
@@ -178,6 +179,10 @@ async fn check_name_available<S: Snapshot>(
         return Err(ErrorCode::ContainerAlreadyExists.into());
     }
     let reserved = keyspace::reserved_container_name(context.account, name.as_str());
+    let account = keyspace::account(context.account);
+    writes.prefetch([reserved.clone(), account.clone()]).await?;
+    account_guard(context.account, writes.get(&account).await?.as_ref())?;
+    writes.guard(account);
     if let Some(until) = writes.get(&reserved).await? {
         if context.now.ticks() < record::decode_number(&until)? {
             return Err(ErrorCode::ContainerBeingDeleted.into());

@@ -596,7 +596,8 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
                     false => Outcome::read(Reply::ServicePropertiesSet),
                 };
                 let Context { snapshot, account, now, .. } = *context;
-                self.settings.change(snapshot, account, change, now, &mut outcome.writes).await?;
+                let guard = self.settings.change(snapshot, account, change, now, &mut outcome.writes).await?;
+                outcome.guards.push(guard);
                 Ok(outcome)
             }
             Operation::GetServiceStats => Ok(Outcome::read(Reply::ServiceStats { last_sync: context.now })),

@@ -75,6 +75,9 @@ mod tests {
             ("a lease on work", keyspace::work_lease("collect"), false),
             ("the state of a copy", copy_state(), false),
             ("a copied extent", copied_extent(extent), false),
+            ("an account", keyspace::account("people"), true),
+            ("a role assignment", keyspace::role_assignment(7), true),
+            ("the secret of the server", keyspace::server_secret(), true),
             ("an entity", keyspace::entity(keyspace::Incarnation(1), "p", "r"), true),
             ("a count", keyspace::extent(extent), true),
         ] {

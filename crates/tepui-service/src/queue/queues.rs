@@ -2,6 +2,7 @@
 
 use crate::MAX_PAGE_BYTES;
 use crate::catalogue::{CatalogueCache, incarnation_after};
+use crate::identity::account_guard;
 use crate::keyspace;
 use crate::record::{self, StoredQueue};
 use crate::transact::{Outcome, storage_error};
@@ -31,7 +32,7 @@ pub(super) async fn create<S: Snapshot>(
     now: Timestamp,
 ) -> Result<Outcome<Reply>, ServiceError> {
     let (key, reserved) = (keyspace::queue(account, name), keyspace::reserved_queue_name(account, name));
-    let keys = [key.clone(), reserved.clone(), keyspace::incarnation_counter()];
+    let keys = [key.clone(), reserved.clone(), keyspace::incarnation_counter(), keyspace::account(account)];
     let mut stored = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
     if let Some(value) = stored.next().flatten() {
         return match StoredQueue::decode(&value)?.metadata.says_the_same_as(metadata) {
@@ -47,10 +48,11 @@ pub(super) async fn create<S: Snapshot>(
         writes.push(Write::Delete(reserved));
     }
     let (incarnation, numbered) = incarnation_after(stored.next().flatten().as_ref())?;
+    let guards = vec![account_guard(account, stored.next().flatten().as_ref())?];
     let queue = StoredQueue { incarnation, created: now, metadata: metadata.clone(), acl: Vec::new() };
     writes.push(numbered);
     writes.push(Write::Put(key, queue.encode()));
-    Ok(Outcome { reply: Reply::QueueCreated, guards: Vec::new(), writes })
+    Ok(Outcome { reply: Reply::QueueCreated, guards, writes })
 }
 
 /// Changes the catalogue row of a queue.

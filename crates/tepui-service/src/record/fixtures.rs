@@ -221,6 +221,45 @@ fn blobs() {
 }
 
 #[test]
+fn accounts_and_roles() {
+    use crate::identity::{
+        AccountOrigin, AccountRecord, AccountStage, DelegationSecret, StoredAssignment, StoredKey, Switch,
+    };
+    use tepui_model::account::AccountKey;
+    use tepui_model::role::{Role, RoleAssignment};
+    let decode = |bytes: &Bytes| AccountRecord::decode(bytes);
+    let secret = |byte| AccountKey::new(vec![byte; 3]);
+    let full = AccountRecord {
+        stage: AccountStage::Live,
+        origin: AccountOrigin::Created,
+        created: day(),
+        changed: time(),
+        keys: [
+            Some(StoredKey { key: secret(1), created: time(), replaces: Some([8; 32]) }),
+            Some(StoredKey { key: secret(2), created: time(), replaces: None }),
+        ],
+        disabled: Some(Switch { value: true, configured: false }),
+        allow_shared_keys: Some(Switch { value: false, configured: true }),
+        delegation: Some(DelegationSecret { secret: secret(3), since: time() }),
+    };
+    check(Kind::Account, ACCOUNT, full, AccountRecord::encode, decode);
+    let deleted = AccountRecord { stage: AccountStage::Deleted, ..AccountRecord::configured(day()) };
+    check(Kind::Account, DELETED_ACCOUNT, deleted, AccountRecord::encode, decode);
+    for (fixture, issuer) in [(ROLE_ASSIGNMENT, None), (ROLE_ASSIGNMENT_OF_ISSUER, Some("https://i"))] {
+        let assignment = RoleAssignment {
+            principal: "group:team".parse().unwrap(),
+            issuer: issuer.map(str::to_owned),
+            role: Role::TableDataReader,
+            scope: "/a/table/T".parse().unwrap(),
+        };
+        let stored = StoredAssignment { id: 7, assignment, created: time() };
+        let decode = |bytes: &Bytes| StoredAssignment::decode(7, bytes);
+        check(Kind::RoleAssignment, fixture, stored, StoredAssignment::encode, decode);
+    }
+    check(Kind::Secret, SECRET, secret(4), encode_secret, |bytes| decode_secret(bytes));
+}
+
+#[test]
 fn contents_of_blobs() {
     let key = Some(CustomerKey { sha256: [8; 32] });
     for (fixture, key, content) in [
@@ -384,4 +423,26 @@ const PIECES: &str = "
     0000000300000000 0000000003000000 0000000000020000 0000000000040000 0000000000060000
     0000000000736563 7265740300000000 0000000400000000 0000000005000000 0000000001000000
     0000000000100000 0000000003000000 0000000001000000 0000000002000000 00000000
+";
+const ACCOUNT: &str = "
+    01 0000000000000000 010040a5ce6e7dde 0887d397317d7ede 0801030000000000
+    000001010187d397 317d7ede08012000 0000000000000808 0808080808080808 0808080808080808
+    0808080808080808 0808080808080103 0000000000000002 020287d397317d7e de08000101000100
+    0101030000000000 000003030387d397 317d7ede08
+";
+const DELETED_ACCOUNT: &str = "
+    01 0200000000000000 000040a5ce6e7dde 080040a5ce6e7dde 080000000000
+";
+const ROLE_ASSIGNMENT: &str = "
+    01 87d397317d7ede08 0a00000000000000 67726f75703a7465 616d240000000000
+    0000373631393936 39382d396565612d 346331392d626337 352d636563323133 3534633662360a00
+    0000000000002f61 2f7461626c652f54 00
+";
+const ROLE_ASSIGNMENT_OF_ISSUER: &str = "
+    01 87d397317d7ede08 0a00000000000000 67726f75703a7465 616d240000000000
+    0000373631393936 39382d396565612d 346331392d626337 352d636563323133 3534633662360a00
+    0000000000002f61 2f7461626c652f54 0109000000000000 0068747470733a2f 2f69
+";
+const SECRET: &str = "
+    01 0300000000000000 040404
 ";

@@ -6,6 +6,7 @@
 use super::service::TableService;
 use super::tables;
 use crate::catalogue::next_incarnation;
+use crate::identity::account_guard;
 use crate::keyspace::{self, Edge, Incarnation};
 use crate::record::{self, StoredEntity, StoredTable};
 use crate::transact::{
@@ -179,7 +180,11 @@ impl<E: Engine> TableService<E> {
         }
         let mut writes = Vec::new();
         let found = create_missing(snapshot, account, &wanted, self.clock.now(), &mut writes).await?;
-        let guards = found.values().map(|(key, _)| Guard::Shared(key.clone())).collect();
+        let mut guards: Vec<Guard> = found.values().map(|(key, _)| Guard::Shared(key.clone())).collect();
+        if !writes.is_empty() {
+            let row = snapshot.get(&keyspace::account(account)).await.map_err(storage_error)?;
+            guards.push(account_guard(account, row.as_ref())?);
+        }
         let key = |row: &R| found.get(&row.table()).map(|(_, table)| keyspace::of(*table, &row.key()));
         let keys: Vec<Key> = rows.iter().filter_map(key).collect();
         let stored = snapshot.get_many(&keys).await.map_err(storage_error)?;

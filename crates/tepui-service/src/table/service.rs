@@ -145,8 +145,8 @@ impl<E: Engine> TableService<E> {
             }
             Operation::SetServiceProperties(change) => {
                 let (now, mut writes) = (self.clock.now(), Vec::new());
-                self.settings.change(snapshot, account, change, now, &mut writes).await?;
-                Ok(Outcome { reply: Reply::ServicePropertiesSet, guards: Vec::new(), writes })
+                let guard = self.settings.change(snapshot, account, change, now, &mut writes).await?;
+                Ok(Outcome { reply: Reply::ServicePropertiesSet, guards: vec![guard], writes })
             }
             Operation::GetServiceStats => {
                 Ok(Outcome::read(Reply::ServiceStats { last_sync: self.clock.now() }))

@@ -4,6 +4,7 @@ use super::plan;
 use crate::MAX_PAGE_TIME;
 use crate::catalogue::{CatalogueCache, incarnation_after};
 use crate::coop::{CoopBudget, ROW_COST};
+use crate::identity::account_guard;
 use crate::keyspace;
 use crate::record::{self, StoredTable};
 use crate::transact::{Outcome, storage_error};
@@ -44,7 +45,7 @@ pub(super) async fn create<S: Snapshot>(
 ) -> Result<Outcome<Reply>, ServiceError> {
     let lower = name.as_str().to_ascii_lowercase();
     let (key, reserved) = (keyspace::table(account, &lower), keyspace::reserved_name(account, &lower));
-    let keys = [key.clone(), reserved.clone(), keyspace::incarnation_counter()];
+    let keys = [key.clone(), reserved.clone(), keyspace::incarnation_counter(), keyspace::account(account)];
     let mut stored = snapshot.get_many(&keys).await.map_err(storage_error)?.into_iter();
     if stored.next().flatten().is_some() {
         return Err(ErrorCode::TableAlreadyExists.into());
@@ -57,10 +58,11 @@ pub(super) async fn create<S: Snapshot>(
         writes.push(Write::Delete(reserved));
     }
     let (incarnation, numbered) = incarnation_after(stored.next().flatten().as_ref())?;
+    let guards = vec![account_guard(account, stored.next().flatten().as_ref())?];
     let table = StoredTable { incarnation, name: name.as_str().to_owned(), created: now, acl: Vec::new() };
     writes.push(numbered);
     writes.push(Write::Put(key, table.encode()));
-    Ok(Outcome { reply: Reply::TableCreated { name: name.clone() }, guards: Vec::new(), writes })
+    Ok(Outcome { reply: Reply::TableCreated { name: name.clone() }, guards, writes })
 }
 
 /// Deletes a table from the catalogue, and writes a GC record for its entities, however many there are.

@@ -143,6 +143,12 @@ impl<E: Engine, X: Extents> TestBench<E, X> {
         .await
     }
 
+    /// To be called when tables, queues and containers were dropped by others than their services.
+    pub fn after_drops(&self) {
+        self.forget_settings();
+        self.collector.wake();
+    }
+
     /// Nothing else of what is stored is remembered for longer than a version says.
     fn forget_settings(&self) {
         self.tables.forget_settings();

@@ -1,5 +1,6 @@
 //! What becomes of each row when everything goes back to a snapshot. Most are as they were; some must never go back.
 
+use crate::identity::{AccountRecord, AccountStage};
 use crate::keyspace::{self, space};
 use crate::record::{self, StoredExtent};
 use crate::transact::storage_error;
@@ -39,9 +40,22 @@ pub(super) fn decide(key: &Key, now: Option<&Value>, then: Option<&Value>) -> Re
     let exactly = |value: Option<&Value>| Rewound { value: value.cloned(), also: None };
     Ok(match key.first().copied().unwrap_or_default() {
         // No number is used twice; a lease is of those who work now; what was swept stays so.
-        space::COUNTER | space::WORK_LEASE | space::NODE | space::VOLUME | space::INSTALLATION => {
-            exactly(now.or(then))
-        }
+        space::COUNTER
+        | space::WORK_LEASE
+        | space::NODE
+        | space::VOLUME
+        | space::INSTALLATION
+        | space::SERVER_SECRET => exactly(now.or(then)),
+        // Accounts and roles are not what tests begin with: they stay. What was in an account that is deleted comes back and has to
+        // be deleted once more.
+        space::ACCOUNT => match now.map(|row| AccountRecord::decode(row)).transpose()? {
+            Some(account) if account.stage == AccountStage::Deleted => {
+                let again = AccountRecord { stage: AccountStage::Deleting, ..account };
+                Rewound { value: Some(again.encode()), also: None }
+            }
+            _ => exactly(now),
+        },
+        space::ROLE_ASSIGNMENT => exactly(now),
         // What is cached is valid as long as the version is the same.
         space::CATALOGUE_VERSION => {
             let version = now.map_or(Ok(0), |row| record::decode_number(row))?;
@@ -90,7 +104,18 @@ mod tests {
         let kept = Some(Write::Delete(gc_record.clone()));
         let version = Key::from_static(keyspace::catalogue_version(7));
         let table = keyspace::table("account", "table");
+        let account = |stage| {
+            let created = tepui_model::Timestamp::MIN;
+            Some(AccountRecord { stage, ..AccountRecord::configured(created) }.encode())
+        };
+        let (live, deleting, deleted) =
+            (account(AccountStage::Live), account(AccountStage::Deleting), account(AccountStage::Deleted));
+        let people = keyspace::account("people");
         for (case, key, now, then, value, also) in [
+            ("a new account", people.clone(), live.clone(), None, live.clone(), None),
+            ("a deleted account", people.clone(), deleted, live.clone(), deleting.clone(), None),
+            ("one that is being deleted", people, deleting.clone(), live, deleting, None),
+            ("a role that was taken away", keyspace::role_assignment(7), None, number(1), None, None),
             ("a row", table.clone(), number(2), number(1), number(1), None),
             ("a new row", table.clone(), number(2), None, None, None),
             ("a deleted row", table, None, number(1), number(1), None),

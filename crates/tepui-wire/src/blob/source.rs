@@ -113,8 +113,8 @@ fn here(uri: &Uri, target: &Target, rules: &AddressRules) -> Option<(Target, Que
     headers.insert(HOST, HeaderValue::from_str(uri.authority()?.as_str()).ok()?);
     if uri.host().is_some_and(is_in_azure) {
         let source = address::parse(uri, &headers, false, &AddressRules::new(rules.service)).ok()?;
-        let known = rules.accounts.iter().find(|name| name.eq_ignore_ascii_case(&source.account))?;
-        return Some((Target { account: known.clone(), ..source }, Query::parse(uri.query())));
+        let account = rules.accounts.find(&source.account)?;
+        return Some((Target { account, ..source }, Query::parse(uri.query())));
     }
     let source = address::parse(uri, &headers, false, rules).ok()?;
     let named = without_account(&source);
@@ -145,6 +145,7 @@ fn host(base: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::AccountNames;
     use crate::address::Service;
     use proptest::prelude::*;
 
@@ -162,7 +163,9 @@ mod tests {
     /// `account container/blob revision` of a source here, `elsewhere`, or nothing.
     fn located(url: &str, target: &Target) -> Option<String> {
         let own_hosts = vec!["[::1]:10000".to_owned(), "blob.localhost:10000".to_owned()];
-        let accounts = vec!["a".to_owned(), "other".to_owned()];
+        let accounts = AccountNames::new(|name| {
+            ["a", "other"].into_iter().find(|known| known.eq_ignore_ascii_case(name)).map(str::to_owned)
+        });
         let rules = AddressRules { own_hosts, accounts, ..AddressRules::new(Service::Blob) };
         let place = locate(&ascii(url), target, &rules)?;
         Some(match place {
