@@ -1,6 +1,5 @@
 //! Storage accounts and their keys.
 
-use std::collections::HashMap;
 use std::fmt;
 use zeroize::Zeroize as _;
 
@@ -85,22 +84,4 @@ impl KeySlot {
 pub struct Account {
     pub name: String,
     pub keys: Vec<AccountKey>,
-}
-
-/// All accounts that a server knows.
-#[derive(Debug, Clone, Default)]
-pub struct Accounts(HashMap<String, Account>);
-
-impl Accounts {
-    pub fn new(accounts: impl IntoIterator<Item = Account>) -> Self {
-        Self(accounts.into_iter().map(|account| (account.name.clone(), account)).collect())
-    }
-
-    pub fn get(&self, name: &str) -> Option<&Account> {
-        self.0.get(name)
-    }
-
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
 }

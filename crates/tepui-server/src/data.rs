@@ -77,10 +77,12 @@ impl Data {
     /// Reads the accounts and roles that are stored.
     pub(crate) async fn open_accounts(&self, config: &Config) -> Result<Arc<AccountDirectory>, StartError> {
         let Node { clock, .. } = self.node();
+        // Without a role nobody gets a user delegation key, unless everybody is believed.
+        let with_secret = !config.role_assignments.is_empty() || config.oauth.is_some();
         let identity = match self {
-            Self::Memory(engine, _) => accounts::open(engine, &clock).await,
-            Self::Disk(engine, _, _) => accounts::open(engine, &clock).await,
-            Self::Shared(shared) => accounts::open(&shared.engine, &clock).await,
+            Self::Memory(engine, _) => accounts::open(engine, &clock, with_secret).await,
+            Self::Disk(engine, _, _) => accounts::open(engine, &clock, with_secret).await,
+            Self::Shared(shared) => accounts::open(&shared.engine, &clock, with_secret).await,
         };
         let identity = identity.map_err(|error| StartError::Accounts(error.to_string()))?;
         if let Self::Disk(_, _, directory) = self

@@ -401,8 +401,9 @@ async fn run_all<E: Engine, X: Extents>(
         metrics.watch_queues(queues.stats());
         // Those of test benches are there in any case, to be refused with a reason.
         let addresses = listeners.iter().map(|(service, listener)| (*service, listener.address)).collect();
+        let scheme = if shared.tls().is_some() { "https" } else { "http" };
         let areas: Vec<Box<dyn Area>> = vec![
-            Box::new(AccountsArea::new(Arc::clone(&keeper), addresses)),
+            Box::new(AccountsArea::new(Arc::clone(&keeper), scheme, addresses)),
             Box::new(RolesArea::new(Arc::clone(&keeper))),
             Box::new(ClockArea::new(test_clock.unwrap_or_default())),
             Box::new(FaultsArea::new(faults.clone().unwrap_or_default())),

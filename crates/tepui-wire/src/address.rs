@@ -40,7 +40,9 @@ impl AddressRules {
 
 /// Tells the name of an account in its own case. Accounts may come and go while the server runs.
 #[derive(Clone)]
-pub struct AccountNames(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+pub struct AccountNames(Arc<FindName>);
+
+type FindName = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl AccountNames {
     pub fn new(find: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {

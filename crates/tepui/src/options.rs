@@ -363,7 +363,7 @@ mod tests {
             assert!(!error.contains("hunter2") && error.contains("postgres://me:XXXXX@db/tepui"), "{error}");
         }
         let reach = crate::ready::Reach::of(&config, None);
-        let said = format!("{config:?} {}", crate::ready::greeting(&config, &reach, &[], None, false));
+        let said = format!("{config:?} {}", crate::ready::greeting(&config, &reach, &[], &[], None, false));
         assert!(!said.contains("hunter2") && said.contains("postgres://me:XXXXX@db/tepui"), "{said}");
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tepui.toml");

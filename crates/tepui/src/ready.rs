@@ -286,7 +286,8 @@ mod tests {
             ("TLS only", own(true), true, false, true),
             ("with a certificate of somebody else", given, true, true, false),
         ] {
-            let text = greeting(&Config::default(), &reach, &addresses, admin, false);
+            let text =
+                greeting(&Config::default(), &reach, &[development_account()], &addresses, admin, false);
             for (lines, expected) in [(HTTPS, has_https), (HTTP, has_http), (TRUST, says_whom_to_trust)] {
                 for line in lines {
                     assert_eq!(text.contains(line), expected, "{case}: {line} in\n{text}");

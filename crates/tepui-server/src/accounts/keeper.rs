@@ -199,6 +199,9 @@ impl<E: Engine> AccountKeeper<E> {
         {
             return Ok((listed.clone(), false));
         }
+        if !current.has_server_secret() {
+            self.store.make_server_secret(&random_secret(SECRET_BYTES)).await?;
+        }
         let (stored, is_new) = self.store.assign(assignment).await?;
         if is_new {
             let RoleAssignment { principal, role, scope, .. } = assignment;
@@ -347,14 +350,15 @@ pub(super) fn random_secret(bytes: usize) -> AccountKey {
     AccountKey::new(secret)
 }
 
-/// What is stored, and the secret of the server, which is made if there is none.
+/// What is stored. With the secret of the server, if it is needed: it is made then if there is none.
 pub(crate) async fn open<E: Engine>(
     engine: &Arc<E>,
     clock: &Arc<dyn Clock>,
+    with_secret: bool,
 ) -> Result<tepui_service::identity::Identity, ServiceError> {
     let store = IdentityStore::new(Arc::clone(engine), Arc::clone(clock));
     let identity = store.read().await?;
-    if identity.server_secret.is_some() {
+    if identity.server_secret.is_some() || !with_secret {
         return Ok(identity);
     }
     match store.make_server_secret(&random_secret(SECRET_BYTES)).await {

@@ -20,6 +20,7 @@ pub struct AccountsSnapshot {
     deleting: HashMap<String, Timestamp>,
     /// When each account was deleted whose name is not forgotten yet.
     deleted: HashMap<String, Timestamp>,
+    has_server_secret: bool,
     assignments: Vec<ListedAssignment>,
     by_principal: HashMap<PrincipalName, Vec<usize>>,
 }
@@ -87,7 +88,7 @@ impl ServedAccount {
         self.signing = match (&self.delegation, server_secret.map(derive)) {
             (Some(own), _) => keys.with_delegation_secret(own.bytes()),
             (None, Some(derived)) => keys.with_delegation_secret(&derived),
-            // The secret of the server could not be stored.
+            // Nobody has a role yet.
             (None, None) => keys,
         };
     }
@@ -146,7 +147,18 @@ impl AccountsSnapshot {
         }
         let server_secret = server_secret.map(|secret| MacKey::new(secret.bytes()));
         accounts.iter_mut().for_each(|account| account.prepare_keys(server_secret.as_ref()));
-        Self { version, accounts, by_name, others, deleting, deleted, assignments, by_principal }
+        let has_server_secret = server_secret.is_some();
+        Self {
+            version,
+            accounts,
+            by_name,
+            others,
+            deleting,
+            deleted,
+            has_server_secret,
+            assignments,
+            by_principal,
+        }
     }
 
     /// Which state of the store it is.
@@ -237,6 +249,12 @@ impl AccountsSnapshot {
             names: vec![name],
         };
         AssignedRoles::of(&principal, account, &counting)
+    }
+
+    /// Whether there is a secret for accounts that have none of their own. It comes to be with the first role, without which nobody
+    /// gets a user delegation key.
+    pub(super) fn has_server_secret(&self) -> bool {
+        self.has_server_secret
     }
 }
 

@@ -20,6 +20,7 @@ use tepui_storage::Engine;
 pub(crate) struct AccountsArea<E> {
     keeper: Arc<AccountKeeper<E>>,
     /// Where the services listen.
+    scheme: &'static str,
     addresses: Vec<(ServiceName, SocketAddr)>,
 }
 
@@ -32,8 +33,13 @@ struct Switches {
 }
 
 impl<E: Engine> AccountsArea<E> {
-    pub(crate) fn new(keeper: Arc<AccountKeeper<E>>, addresses: Vec<(ServiceName, SocketAddr)>) -> Self {
-        Self { keeper, addresses }
+    /// `scheme`: `https` where there is TLS, or else `http`.
+    pub(crate) fn new(
+        keeper: Arc<AccountKeeper<E>>,
+        scheme: &'static str,
+        addresses: Vec<(ServiceName, SocketAddr)>,
+    ) -> Self {
+        Self { keeper, scheme, addresses }
     }
 
     async fn call(&self, call: &Call) -> Result<Response<ReplyBody>, AdminError> {
@@ -160,7 +166,10 @@ impl<E: Engine> AccountsArea<E> {
     /// How the services of an account are reached.
     fn endpoints(&self, account: &str) -> Value {
         let endpoint = |(service, address): &(ServiceName, SocketAddr)| {
-            (service.name().to_owned(), Value::from(format!("http://{}/{account}", reachable(*address))))
+            (
+                service.name().to_owned(),
+                Value::from(format!("{}://{}/{account}", self.scheme, reachable(*address))),
+            )
         };
         Value::Object(self.addresses.iter().map(endpoint).collect())
     }

@@ -13,12 +13,12 @@ const NOTICED: Duration = Duration::from_secs(2);
 
 async fn node(store: &Store) -> Node {
     let config = Config { admin_token: TOKEN.parse().ok(), ..config() };
-    Node::start_with(store, config).await.unwrap()
+    Node::start_with(store, config).await.expect("it starts")
 }
 
 /// A call of the admin API that succeeds; its answer.
 async fn call(node: &Node, what: &str) -> serde_json::Value {
-    let (method, path) = what.split_once(' ').unwrap();
+    let (method, path) = what.split_once(' ').expect("a method and a path");
     let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Length: 0\r\n");
     let (status, body) = ask(node.admin, &format!("{method} /admin/v1{path}"), &headers).await;
     assert!((200..300).contains(&status), "{what}: {status} {body}");
@@ -33,11 +33,12 @@ async fn noticed(what: &str, is_so: impl AsyncFnMut() -> bool) {
 }
 
 async fn is_served(account: &Account) -> bool {
-    matches!(account.table("People").unwrap().get(&key("1")).await, Ok(Some(_)))
+    let table = account.table("People").expect("a name");
+    matches!(table.get(&key("1")).await, Ok(Some(_)))
 }
 
 fn value(answer: &serde_json::Value, number: usize) -> String {
-    answer["keys"][number]["value"].as_str().unwrap().to_owned()
+    answer["keys"][number]["value"].as_str().expect("a key").to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,48 +6,9 @@
 use crate::crypto::MacKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use std::collections::HashMap;
 use std::fmt;
 use std::iter;
-use tepui_model::account::{Account, AccountKey, Accounts, is_account_name};
-
-/// The keys of all accounts.
-#[derive(Clone, Default)]
-pub struct KeyRing {
-    accounts: HashMap<String, SigningKeys>,
-    /// Those of every other account.
-    others: Option<SigningKeys>,
-}
-
-impl KeyRing {
-    pub fn new(accounts: &Accounts) -> Self {
-        let keys = |name: &str| Some((name.to_owned(), SigningKeys::new(accounts.get(name)?)));
-        Self { accounts: accounts.names().filter_map(keys).collect(), others: None }
-    }
-
-    /// Every other name that an account can have is one, too, with these keys.
-    pub fn with_any_account(self, keys: SigningKeys) -> Self {
-        Self { others: Some(keys), ..self }
-    }
-
-    /// With an account, instead of one of the same name.
-    pub fn with_account(mut self, name: impl Into<String>, keys: SigningKeys) -> Self {
-        self.accounts.insert(name.into(), keys);
-        self
-    }
-
-    /// `None` if there is no such account.
-    pub fn get(&self, account: &str) -> Option<&SigningKeys> {
-        let others = || self.others.as_ref().filter(|_| is_account_name(account));
-        self.accounts.get(account).or_else(others)
-    }
-}
-
-impl fmt::Debug for KeyRing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.accounts.keys()).finish()
-    }
-}
+use tepui_model::account::{Account, AccountKey};
 
 /// The keys of one account, each of which is good, and what else there is to say about its credentials.
 #[derive(Clone)]
@@ -193,22 +154,6 @@ impl std::error::Error for InvalidKey {}
 mod tests {
     use super::*;
 
-    #[test]
-    fn any_name_can_be_an_account() {
-        let key = |byte| vec![AccountKey::new(vec![byte; 32])];
-        let named = Account { name: "named".to_owned(), keys: key(1) };
-        let others = SigningKeys::new(&Account { name: "others".to_owned(), keys: key(2) });
-        let ring = KeyRing::new(&Accounts::new([named]));
-        let signed = |ring: &KeyRing, name: &str| ring.get(name).and_then(|keys| keys.sign(b"text"));
-        assert!(signed(&ring, "named").is_some() && signed(&ring, "tenant-7").is_none());
-        let open = ring.clone().with_any_account(others.clone());
-        assert_eq!(signed(&open, "named"), signed(&ring, "named"), "keys that were given stay");
-        assert_eq!(signed(&open, "tenant-7"), others.sign(b"text"));
-        let too_long = "a".repeat(64);
-        for name in ["", "a.b", "$batch", "a/b", "café", "a-secondary", &too_long] {
-            assert!(open.get(name).is_none(), "{name}");
-        }
-    }
     use tepui_model::account::DEVELOPMENT_KEY_BASE64;
 
     #[test]
@@ -274,13 +219,11 @@ mod tests {
             name: "a".to_owned(),
             keys: vec![AccountKey::new(b"one".to_vec()), AccountKey::new(b"two".to_vec())],
         };
-        let ring = KeyRing::new(&Accounts::new([account]));
-        let keys = ring.get("a").unwrap();
+        let keys = SigningKeys::new(&account);
         for (key, good) in [(b"one", true), (b"two", true), (b"six", false)] {
             let signature = Signature(MacKey::new(key).sign([&b"text"[..]]));
             assert_eq!(keys.verify(&signature, b"text"), good);
         }
-        assert!(ring.get("b").is_none());
-        assert_eq!(format!("{ring:?} {keys:?}"), "{\"a\"} SigningKeys(…)");
+        assert_eq!(format!("{keys:?}"), "SigningKeys(…)");
     }
 }

@@ -19,7 +19,7 @@ mod shared_key_string_to_sign;
 mod sign;
 mod token;
 
-pub use keys::{Delegation, InvalidKey, KeyRing, SigningKeys, decode_key};
+pub use keys::{Delegation, InvalidKey, SigningKeys, decode_key};
 pub use sas::{RequiredUser, SasToken, sas_version, service_letter};
 pub use shared_key::Scheme;
 pub use sign::{AccountSas, SasLimits, SasResource, ServiceSas, Signer};

@@ -91,9 +91,8 @@ impl Request {
         let keys = SigningKeys::new(&account).with_delegation_secret(SECRET);
         let keys = if self.without_keys { keys.without_shared_keys() } else { keys };
         let keys = if self.disabled { keys.disabled() } else { keys };
-        let ring = KeyRing::default().with_account(DEVELOPMENT_ACCOUNT, keys);
         let verifier = Verifier {
-            keys: ring.get(DEVELOPMENT_ACCOUNT).unwrap(),
+            keys: &keys,
             now: self.now,
             now_of_clients: self.now,
             peer_ip: self.peer_ip,
