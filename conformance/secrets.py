@@ -20,7 +20,7 @@ SHAPES = {
     "a Shared Key": re.compile(rb"SharedKey(?:Lite)? [A-Za-z0-9_-]+:[A-Za-z0-9+/]{8,}"),
     # Three parts in base64url, of which the first begins an object of JSON.
     "a token": re.compile(rb"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}"),
-    "a bearer token": re.compile(rb"(?i)\bbearer [A-Za-z0-9._~+/=-]{20,}"),
+    "a bearer token": re.compile(rb"(?i)\bbearer (?!authorization_uri=)[A-Za-z0-9._~+/=-]{20,}"),
     "an account key": re.compile(rb"AccountKey=(?!XXXXX)[A-Za-z0-9+/]{8,}"),
     "a private key": re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
 }

@@ -29,7 +29,7 @@ func TestDelegatedSignature(t *testing.T) {
 		BlobName:      "a.txt",
 	}
 	signature := must(values.SignWithUserDelegation(key))(t)
-	url := server.Endpoints["blob"] + "/" + name + "/a.txt?" + signature.Encode()
+	url := hostStyle(t) + "/" + name + "/a.txt?" + signature.Encode()
 	shared := must(blob.NewClientWithNoCredential(url, &blob.ClientOptions{ClientOptions: options()}))(t)
 	answer := must(shared.DownloadStream(ctx, nil))(t)
 	if content := must(io.ReadAll(answer.Body))(t); string(content) != "content" {

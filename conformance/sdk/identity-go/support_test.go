@@ -9,7 +9,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"testing"
 	"time"
@@ -55,7 +57,16 @@ func read() description {
 	if !roots.AppendCertsFromPEM(authority) {
 		panic("the certificate authority cannot be read")
 	}
-	found.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	// Whatever the name of the host, it is this machine.
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
+	}
+	found.client = &http.Client{Transport: transport}
 	return found
 }
 
@@ -87,9 +98,16 @@ func blobs(t *testing.T, token fixedToken) *azblob.Client {
 	return must(azblob.NewClient(server.Endpoints["blob"], token, &azblob.ClientOptions{ClientOptions: options()}))(t)
 }
 
+// hostStyle is the address of the blob service with the account in the name of the host: this client takes it from there to sign.
+func hostStyle(t *testing.T) string {
+	t.Helper()
+	port := must(url.Parse(server.Endpoints["blob"]))(t).Port()
+	return "https://devstoreaccount1.blob.localhost:" + port
+}
+
 func blobService(t *testing.T, token fixedToken) *service.Client {
 	t.Helper()
-	return blobs(t, token).ServiceClient()
+	return must(service.NewClient(hostStyle(t), token, &service.ClientOptions{ClientOptions: options()}))(t)
 }
 
 // requests are a read and a write of each service.

@@ -81,12 +81,20 @@ func TestBadTokens(t *testing.T) {
 	for _, expected := range server.Refused {
 		for service, calls := range requests(t, fixedToken(expected.Token)) {
 			t.Run(service+"/"+expected.Name, func(t *testing.T) {
+				if service == "table" {
+					// This client speaks a version without the challenge.
+					answer := refused(t, calls[0](), 403, "AuthenticationFailed")
+					if challenge := answer.Header.Get("WWW-Authenticate"); challenge != "" {
+						t.Fatalf("challenge %q", challenge)
+					}
+					return
+				}
 				answer := refused(t, calls[0](), 401, "InvalidAuthenticationInfo")
 				if challenge := answer.Header.Get("WWW-Authenticate"); challenge != expected.Challenge {
 					t.Fatalf("challenge %q", challenge)
 				}
 				body := string(must(io.ReadAll(answer.Body))(t))
-				if service != "table" && !strings.Contains(body, "<AuthenticationErrorDetail>"+expected.Detail+"<") {
+				if !strings.Contains(body, "<AuthenticationErrorDetail>"+expected.Detail+"<") {
 					t.Fatalf("detail %q", body)
 				}
 			})

@@ -61,9 +61,15 @@ for (const service of Object.keys(services)) {
     for (const { name, token, detail, challenge } of server.refused) {
       it(`are refused: ${name}`, async () => {
         const [read] = requests[service](services[service](fixed(token)));
+        if (service === "table") {
+          // This client speaks a version without the challenge.
+          const error = await refused(read(), 403, "AuthenticationFailed");
+          assert.equal(error.response.headers.get("www-authenticate"), undefined);
+          return;
+        }
         const error = await refused(read(), 401, "InvalidAuthenticationInfo");
         assert.equal(error.response.headers.get("www-authenticate"), challenge);
-        if (service !== "table") assert.ok(error.response.bodyAsText.includes(`<AuthenticationErrorDetail>${detail}<`), error.response.bodyAsText);
+        assert.ok(error.response.bodyAsText.includes(`<AuthenticationErrorDetail>${detail}<`), error.response.bodyAsText);
       });
     }
   });
