@@ -39,6 +39,19 @@ fn is_key_conflict(error: &ProtoKeyError) -> bool {
         || error.abort.contains("LockNotFound")
 }
 
+/// The version of a transaction that was not found, though there is a lock of it.
+pub(crate) fn lost_transaction(error: &Error) -> Option<u64> {
+    match error {
+        Error::PessimisticLockError { inner, .. } => lost_transaction(inner),
+        Error::KeyError(error) => error.txn_not_found.as_ref().map(|lost| lost.start_ts),
+        Error::TxnNotFound(lost) => Some(lost.start_ts),
+        Error::MultipleKeyErrors(errors) | Error::ExtractedErrors(errors) => {
+            errors.iter().find_map(lost_transaction)
+        }
+        _ => None,
+    }
+}
+
 /// The beginning of what an error says: some repeat all keys.
 fn short(error: &Error) -> String {
     let text = error.to_string();
@@ -78,6 +91,17 @@ mod tests {
         ] {
             assert_eq!(commit_error(&error) == CommitError::Conflict, is_conflict, "{case}");
         }
+    }
+
+    #[test]
+    fn transactions_that_are_lost_are_found_in_any_error() {
+        let mut lost = tikv_client::ProtoKeyError::default();
+        lost.txn_not_found.get_or_insert_default().start_ts = 7;
+        let error = || Error::from(lost.clone());
+        assert_eq!(lost_transaction(&error()), Some(7));
+        assert_eq!(lost_transaction(&Error::MultipleKeyErrors(vec![error()])), Some(7));
+        let conflict = key_error(|error| error.conflict = Some(Default::default()));
+        assert_eq!(lost_transaction(&Error::ExtractedErrors(vec![conflict])), None);
     }
 
     #[test]
