@@ -5,10 +5,13 @@
 //! client does not: it takes the answer that there is no such transaction for an error, and the key would be locked until the
 //! safepoint has passed it. So locks are removed here, as the client does it for the safepoint.
 //!
+//! The same is done about locks that a transaction takes before it writes: those of a process that was killed last for 20 s, and
+//! the client cannot be told otherwise.
+//!
 //! What is removed may belong to a commit that is slow. It finds its locks gone and is refused, so that nothing is half done.
 
 use crate::connection::Connection;
-use crate::outcome::lost_transaction;
+use crate::outcome::{early_lock, lost_transaction};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,10 +34,10 @@ impl Orphans {
         Self { keys, is_removing: AtomicBool::new(false) }
     }
 
-    /// Looks at an error. If it tells of a lock whose transaction is not found, and that is old, all locks that are as old are
-    /// removed by a task.
+    /// Looks at an error. If it tells of a lock whose transaction is not found, or of one from before a write, and that is old, all
+    /// locks that are as old are removed by a task.
     pub(crate) fn meet(&self, connection: &Arc<Connection>, error: &Error) {
-        let Some(version) = lost_transaction(error) else { return };
+        let Some(version) = lost_transaction(error).or_else(|| early_lock(error)) else { return };
         if self.is_removing.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -3,6 +3,9 @@
 use tepui_storage::{CommitError, StorageError};
 use tikv_client::{Error, ProtoKeyError};
 
+/// The number of pessimistic locks in TiKV's protocol.
+const EARLY_LOCK: i32 = 5;
+
 /// Why a call failed that writes nothing. Whatever it was, it may pass.
 pub(crate) fn unavailable(error: &Error) -> StorageError {
     StorageError::unavailable(format!("TiKV: {}", short(error)))
@@ -47,6 +50,21 @@ pub(crate) fn lost_transaction(error: &Error) -> Option<u64> {
         Error::TxnNotFound(lost) => Some(lost.start_ts),
         Error::MultipleKeyErrors(errors) | Error::ExtractedErrors(errors) => {
             errors.iter().find_map(lost_transaction)
+        }
+        _ => None,
+    }
+}
+
+/// The version of a transaction that has locked a key before it writes. One that was killed keeps such locks for 20 s.
+pub(crate) fn early_lock(error: &Error) -> Option<u64> {
+    match error {
+        Error::PessimisticLockError { inner, .. } => early_lock(inner),
+        Error::ResolveLockError(locks) => {
+            let early = locks.iter().filter(|lock| lock.lock_type == EARLY_LOCK);
+            early.map(|lock| lock.lock_version).min()
+        }
+        Error::MultipleKeyErrors(errors) | Error::ExtractedErrors(errors) => {
+            errors.iter().find_map(early_lock)
         }
         _ => None,
     }
@@ -102,6 +120,18 @@ mod tests {
         assert_eq!(lost_transaction(&Error::MultipleKeyErrors(vec![error()])), Some(7));
         let conflict = key_error(|error| error.conflict = Some(Default::default()));
         assert_eq!(lost_transaction(&Error::ExtractedErrors(vec![conflict])), None);
+    }
+
+    #[test]
+    fn only_locks_from_before_a_write_are_early() {
+        let lock = |version, kind| {
+            let mut lock = tikv_client::ProtoLockInfo::default();
+            (lock.lock_version, lock.lock_type) = (version, kind);
+            lock
+        };
+        let held = |locks| Error::ExtractedErrors(vec![Error::ResolveLockError(locks)]);
+        assert_eq!(early_lock(&held(vec![lock(9, 0), lock(8, EARLY_LOCK), lock(7, EARLY_LOCK)])), Some(7));
+        assert_eq!(early_lock(&held(vec![lock(9, 0)])), None);
     }
 
     #[test]

@@ -6,6 +6,12 @@ pub(crate) use tepui_postgres_testing::is_skipped;
 use tepui_storage::Limits;
 
 pub(crate) const NAME: &str = "postgres";
+/// Tests that would take too long.
+pub(crate) const TOO_LONG: [&str; 0] = [];
+/// For the test program.
+pub(crate) const ARGUMENTS: [&str; 0] = [];
+/// How much less crowds do.
+pub(crate) const SLOWER: usize = 1;
 pub(crate) const LIMITS: Limits = Limits::LOCAL;
 
 /// An empty store.

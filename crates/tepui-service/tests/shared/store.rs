@@ -63,7 +63,9 @@ impl Course {
         let skipped = ["sequencer::", "forgets", "all_of_it", "as_many_blocks"];
         command.args(skipped.iter().flat_map(|name| ["--skip", name]));
         if self == Self::Database {
-            command.args(ON_PAUSED_CLOCKS.iter().flat_map(|name| ["--skip", name]));
+            let skipped = ON_PAUSED_CLOCKS.iter().chain(&database::TOO_LONG);
+            command.args(skipped.flat_map(|name| ["--skip", name]));
+            command.args(database::ARGUMENTS);
         }
         let run = command.env(VARIABLE, self.name()).output().expect("the suite can be started");
         let told = String::from_utf8_lossy(&run.stdout);
@@ -92,6 +94,11 @@ pub(crate) fn nodes() -> usize {
 /// How many random histories there are, of so many in memory.
 pub(crate) fn cases(in_memory: u32) -> u32 {
     if Course::current() == Course::Database { in_memory.div_ceil(10) } else { in_memory }
+}
+
+/// How much many clients do at once, of so much in memory.
+pub(crate) fn crowd(in_memory: usize) -> usize {
+    if Course::current() == Course::Database { in_memory / database::SLOWER } else { in_memory }
 }
 
 /// An empty store without faults.
