@@ -132,13 +132,17 @@ class CutConnections(Fault):
 
 
 class KillLeader(Fault):
-    """The store that leads most regions. Regions split meanwhile, because they are small."""
+    """The store that leads most regions, while they are being split."""
 
     store = "tikv"
 
-    def strike(self):
+    def begin(self):
         self.regions = self.cluster.store.region_count()
         self.leader = self.cluster.store.leader()
+        self.cluster.store.split()
+
+    def strike(self):
+        self.begin()
         self.leader.kill()
         return f"{self.leader.name} killed"
 
@@ -153,8 +157,7 @@ class PauseLeader(KillLeader):
     seconds = STORE_PAUSE_SECONDS
 
     def strike(self):
-        self.regions = self.cluster.store.region_count()
-        self.leader = self.cluster.store.leader()
+        self.begin()
         self.leader.pause()
         return f"{self.leader.name} paused"
 

@@ -1,10 +1,13 @@
 """PD with three stores that speak TiKV's protocol, as conformance/tikv/build makes them."""
 
+import collections
+import contextlib
 import json
 import re
 import shutil
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -12,8 +15,10 @@ from processes import Process, StartFailed, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STORES = 3
-# A region with more keys than that is split, so that some are during each round.
-SPLIT_KEYS = 400
+# What all keys of Tepui begin with, `m` and the prefix after its length, in hexadecimal digits as PD has them, and what comes after all of them.
+FIRST_KEY, AFTER_KEYS = "6D057465707569", "6D05746570756A"
+# About how many regions there are at most: the stores share one machine.
+MAX_REGIONS = 12
 # A store may panic while the first replicas are made. Then all of them start from nothing.
 ATTEMPTS = 5
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -95,7 +100,7 @@ class TikvStore:
         for number, address in enumerate(self.addresses):
             command = [
                 self.programs / "store", "-pd", f"127.0.0.1:{self.port}", "-address", address,
-                "-data-dir", self.folder / f"data{number}", "-split-keys", SPLIT_KEYS, "-log-level", "warn",
+                "-data-dir", self.folder / f"data{number}", "-log-level", "warn",
             ]  # fmt: skip
             self.stores.append(Process(f"store{number}", command, self.folder))
             self.stores[-1].start()
@@ -120,14 +125,30 @@ class TikvStore:
         )
         return len(up) == STORES and bool(regions) and is_replicated
 
+    def regions(self):
+        """Those that have keys of Tepui."""
+        regions = self.ask("regions")["regions"]
+        return [region for region in regions if region["start_key"] < AFTER_KEYS and (not region["end_key"] or region["end_key"] > FIRST_KEY)]
+
     def region_count(self):
-        return self.ask("regions")["count"]
+        return len(self.regions())
+
+    def split(self):
+        """Lets every region be split in the middle, as long as they are few. That takes a moment."""
+        regions = self.regions()
+        for region in regions[: max(MAX_REGIONS - len(regions), 1)]:
+            order = {"name": "split-region", "region_id": region["id"], "policy": "scan"}
+            request = urllib.request.Request(f"http://127.0.0.1:{self.port}/pd/api/v1/operators", json.dumps(order).encode())
+            # Refused if PD is about something else with it.
+            with contextlib.suppress(urllib.error.HTTPError), OPENER.open(request, timeout=5):
+                pass
 
     def leader(self):
-        """The store that leads most regions."""
-        stores = self.ask("stores")["stores"]
-        busiest = max(stores, key=lambda store: store["status"].get("leader_count", 0))
-        return self.stores[self.addresses.index(busiest["store"]["address"])]
+        """The store that leads most of the regions."""
+        leaders = collections.Counter(region["leader"]["store_id"] for region in self.regions() if region.get("leader", {}).get("store_id"))
+        addresses = {store["store"]["id"]: store["store"]["address"] for store in self.ask("stores")["stores"]}
+        (busiest, _), *_ = leaders.most_common(1)
+        return self.stores[self.addresses.index(addresses[busiest])]
 
     def has_panicked(self, store):
         return not store.is_running and re.search(r"^panic|^fatal error", store.log.read_text(errors="replace"), re.M) is not None

@@ -9,6 +9,7 @@ use crate::connection::{UnderWay, locking_options, no_answer, read_options};
 use crate::engine::Store;
 use crate::keys;
 use crate::outcome::{commit_error, is_conflict, unavailable};
+use crate::transaction::batch_get;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,6 +43,7 @@ pub(crate) async fn commit_now(
     commit: Commit,
 ) -> Result<(), CommitError> {
     let _under_way = UnderWay::enter(&store.connection);
+    let began = Instant::now();
     let writes_copies =
         commit.writes().iter().any(|write| keys::is_within(&store.shared_ranges, write.key()));
     let outcome = match writes_copies {
@@ -49,7 +51,7 @@ pub(crate) async fn commit_now(
         false => commit_optimistic(&store, &mut transaction, &commit).await,
     };
     if matches!(outcome, Err(CommitError::Unknown(_))) {
-        store.connection.note_failure();
+        store.connection.note_failure(began);
     }
     outcome
 }
@@ -78,7 +80,10 @@ async fn finish(store: &Store, transaction: &mut Transaction) -> Result<(), Comm
     store.connection.stats().round_trips.add(COMMIT_ROUND_TRIPS);
     match tokio::time::timeout(LAST_DEADLINE, transaction.commit()).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(commit_error(&error)),
+        Ok(Err(error)) => {
+            store.connection.note_conflict(&error);
+            Err(commit_error(&error))
+        }
         Err(_) => Err(CommitError::Unknown(no_answer(LAST_DEADLINE).to_string())),
     }
 }
@@ -179,7 +184,10 @@ async fn lock(
     let locking = transaction.lock_keys(keys.iter().cloned());
     match tokio::time::timeout_at(deadline.into(), locking).await {
         Ok(Ok(())) => Ok(true),
-        Ok(Err(error)) if is_conflict(&error) => Ok(false),
+        Ok(Err(error)) if is_conflict(&error) => {
+            store.connection.note_conflict(&error);
+            Ok(false)
+        }
         Ok(Err(error)) => Err(unavailable(&error).into()),
         Err(_) => Err(CommitError::Conflict),
     }
@@ -192,9 +200,9 @@ async fn has_changed(store: &Store, read: &ReadState, commit: &Commit) -> Result
     let now = connection.call(connection.timeout(), read.client.current_timestamp()).await?;
     let rows: Vec<Vec<u8>> = commit.checked_keys().map(|key| store.keys.row(key)).collect();
     let values = async |timestamp: Timestamp| {
-        let mut snapshot = read.client.snapshot(timestamp, read_options());
-        let found = connection.read(snapshot.batch_get(rows.clone())).await?;
-        Ok::<_, StorageError>(found.map(|pair| (pair.0, pair.1)).collect::<BTreeMap<_, _>>())
+        let snapshot = || read.client.snapshot(timestamp.clone(), read_options());
+        let found = connection.read_rows(|| batch_get(snapshot(), rows.clone())).await?;
+        Ok::<_, StorageError>(found.into_iter().map(|pair| (pair.0, pair.1)).collect::<BTreeMap<_, _>>())
     };
     let (before, after) = tokio::join!(values(timestamp.clone()), values(now));
     Ok(before? != after?)

@@ -1,8 +1,10 @@
 //! The client of TiKV: deadlines around every call, and a new client when one keeps failing.
 
 use crate::TikvOptions;
-use crate::outcome::unavailable;
+use crate::orphans::Orphans;
+use crate::outcome::{lost_transaction, unavailable};
 use parking_lot::{Mutex, RwLock};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +21,9 @@ const MAX_ANSWER_BYTES: usize = 256 << 20;
 /// A client that has gone on failing for this long is replaced, and failures further apart than `CALM` are not one.
 const REPLACED_AFTER: Duration = Duration::from_secs(5);
 const CALM: Duration = Duration::from_secs(3);
+
+/// How long a read waits when it has met a lock whose transaction is not found.
+const ORPHAN_PAUSE: Duration = Duration::from_millis(20);
 
 /// How often the client tries again, after 2 ms, 4 ms and so on up to half a second. Where a region has no leader: for some five
 /// seconds, which is longer than an election takes.
@@ -56,8 +61,15 @@ pub(crate) struct Connection {
     timeout: Duration,
     client: RwLock<TransactionClient>,
     failures: Mutex<Failures>,
+    orphans: Orphans,
     under_way: AtomicU64,
     stats: Arc<RemoteStats>,
+}
+
+/// Why a call has failed.
+enum Failure {
+    Client(Error),
+    NoAnswer,
 }
 
 /// A time during which calls have failed.
@@ -69,7 +81,8 @@ struct Failures {
 }
 
 impl Connection {
-    pub(crate) async fn open(options: &TikvOptions) -> Result<Self, StorageError> {
+    /// `keys` is the range of all keys of the engine.
+    pub(crate) async fn open(options: &TikvOptions, keys: Range<Vec<u8>>) -> Result<Self, StorageError> {
         let stats = Arc::new(RemoteStats::default());
         let client = connect(&options.endpoints, options.timeout).await?;
         stats.connects.add(1);
@@ -78,6 +91,7 @@ impl Connection {
             timeout: options.timeout,
             client: RwLock::new(client),
             failures: Mutex::default(),
+            orphans: Orphans::new(keys),
             under_way: AtomicU64::new(0),
             stats,
         })
@@ -89,6 +103,10 @@ impl Connection {
 
     pub(crate) fn client(&self) -> TransactionClient {
         self.client.read().clone()
+    }
+
+    pub(crate) fn orphans(&self) -> &Orphans {
+        &self.orphans
     }
 
     pub(crate) fn timeout(&self) -> Duration {
@@ -106,30 +124,71 @@ impl Connection {
         answer
     }
 
+    /// Makes a call that reads, and again while it meets locks whose transaction is not found: that is just being committed,
+    /// or nobody ends it any more.
+    pub(crate) async fn read_rows<T, F>(self: &Arc<Self>, call: impl Fn() -> F) -> Result<T, StorageError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let began = Instant::now();
+        let answer = loop {
+            let timeout = self.timeout.saturating_sub(began.elapsed());
+            match self.attempt(timeout, call()).await {
+                Err(Failure::Client(error)) if lost_transaction(&error).is_some() => {
+                    self.orphans.meet(self, &error);
+                    tokio::time::sleep(ORPHAN_PAUSE).await;
+                }
+                answer => break answer,
+            }
+        };
+        self.stats.read.observe_time(began.elapsed());
+        answer.map_err(|failure| self.give_up(failure, began))
+    }
+
     /// Makes a call that takes one round trip.
     pub(crate) async fn call<T>(
         self: &Arc<Self>,
         timeout: Duration,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, StorageError> {
-        let _under_way = UnderWay::enter(self);
-        self.stats.round_trips.add(1);
-        let error = match tokio::time::timeout(timeout, call).await {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => unavailable(&error),
-            Err(_) => no_answer(timeout),
-        };
-        self.note_failure();
-        Err(error)
+        let began = Instant::now();
+        self.attempt(timeout, call).await.map_err(|failure| self.give_up(failure, began))
     }
 
-    /// Notes that a call has failed, and replaces the client if that has been going on.
-    pub(crate) fn note_failure(self: &Arc<Self>) {
+    async fn attempt<T>(
+        &self,
+        timeout: Duration,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Failure> {
+        let _under_way = UnderWay::enter(self);
+        self.stats.round_trips.add(1);
+        match tokio::time::timeout(timeout, call).await {
+            Ok(answer) => answer.map_err(Failure::Client),
+            Err(_) => Err(Failure::NoAnswer),
+        }
+    }
+
+    fn give_up(self: &Arc<Self>, failure: Failure, began: Instant) -> StorageError {
+        self.note_failure(began);
+        match failure {
+            Failure::Client(error) => unavailable(&error),
+            Failure::NoAnswer => no_answer(began.elapsed()),
+        }
+    }
+
+    /// Looks at why locks could not be taken.
+    pub(crate) fn note_conflict(self: &Arc<Self>, error: &Error) {
+        self.orphans.meet(self, error);
+    }
+
+    /// Notes that a call has failed that began at that time, and replaces the client if it has been going on failing.
+    pub(crate) fn note_failure(self: &Arc<Self>, began: Instant) {
         self.stats.unavailable.add(1);
         let now = Instant::now();
         let mut failures = self.failures.lock();
-        if failures.last.is_none_or(|last| now.duration_since(last) > CALM) {
-            failures.since = Some(now);
+        // Calls that wait in vain are failures for as long as they wait.
+        if failures.last.is_none_or(|last| began.saturating_duration_since(last) > CALM) {
+            failures.since = Some(began);
         }
         failures.last = Some(now);
         let goes_on = failures.since.is_some_and(|since| now.duration_since(since) >= REPLACED_AFTER);

@@ -32,15 +32,19 @@ pub struct TikvEngine {
 }
 
 impl TikvEngine {
+    /// The limits of every such engine.
+    pub const LIMITS: Limits = LIMITS;
+
     /// Connects to a cluster, and writes down how keys are laid out if nobody has yet. It is refused if that was done otherwise.
     pub async fn open(options: TikvOptions) -> Result<Self, StorageError> {
         if options.endpoints.is_empty() {
             return Err(StorageError::failed("no address of PD was given"));
         }
         let format = Format::of(&options)?;
+        let keys = Keys::new(&options.prefix)?;
         let store = Arc::new(Store {
-            keys: Keys::new(&options.prefix)?,
-            connection: Arc::new(Connection::open(&options).await?),
+            connection: Arc::new(Connection::open(&options, keys.all()).await?),
+            keys,
             regions: Regions::new(&options.endpoints),
             choice: CopyChoice::new(options.shared_copies),
             shared_ranges: options.shared_ranges,
@@ -154,11 +158,11 @@ impl Engine for TikvEngine {
     /// Asks PD for the time, and a store for a row.
     async fn health(&self) -> Result<(), StorageError> {
         let transaction = TikvTransaction::new(Arc::clone(&self.store));
-        let timeout = PROBE_TIMEOUT.min(self.store.connection.timeout());
+        let (timeout, began) = (PROBE_TIMEOUT.min(self.store.connection.timeout()), Instant::now());
         match tokio::time::timeout(timeout, transaction.own_row(keys::FORMAT)).await {
             Ok(found) => found.map(drop),
             Err(_) => {
-                self.store.connection.note_failure();
+                self.store.connection.note_failure(began);
                 Err(crate::connection::no_answer(timeout))
             }
         }

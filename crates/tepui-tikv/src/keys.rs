@@ -9,7 +9,7 @@
 //! | `0x02` | copies of rows that commits guard together: key, number of the copy |
 //! | `0x03` | rows: key |
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use tepui_storage::{Key, KeyRange, Limits, StorageError};
 
 /// The longest prefix.
@@ -69,6 +69,11 @@ impl Keys {
 
     pub(crate) fn row(&self, key: &[u8]) -> Vec<u8> {
         [&self.prefix, &[ROWS][..], key].concat()
+    }
+
+    /// All keys with this prefix.
+    pub(crate) fn all(&self) -> Range<Vec<u8>> {
+        self.prefix.clone()..[&self.prefix, &[ROWS + 1][..]].concat()
     }
 
     /// The key of a row.

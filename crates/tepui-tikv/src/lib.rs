@@ -7,6 +7,7 @@
 //! | `copies.rs` | guards that many commits share |
 //! | `keys.rs` `format.rs` | how keys are encoded, and what a store remembers of that |
 //! | `connection.rs` `outcome.rs` | deadlines, a new client when one keeps failing; what errors mean |
+//! | `orphans.rs` | locks whose transaction nobody finds |
 //! | `regions.rs` | where regions end, so that scans ask one at a time |
 //! | `safepoint.rs` | how long old states are kept |
 //!
@@ -19,6 +20,7 @@ mod engine;
 mod format;
 mod keys;
 mod options;
+mod orphans;
 mod outcome;
 mod regions;
 mod safepoint;

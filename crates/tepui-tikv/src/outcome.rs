@@ -3,6 +3,9 @@
 use tepui_storage::{CommitError, StorageError};
 use tikv_client::{Error, ProtoKeyError};
 
+/// The number of pessimistic locks in TiKV's protocol.
+const EARLY_LOCK: i32 = 5;
+
 /// Why a call failed that writes nothing. Whatever it was, it may pass.
 pub(crate) fn unavailable(error: &Error) -> StorageError {
     StorageError::unavailable(format!("TiKV: {}", short(error)))
@@ -37,6 +40,34 @@ fn is_key_conflict(error: &ProtoKeyError) -> bool {
         || !error.retryable.is_empty()
         // The locks are gone: somebody has rolled the transaction back, because it took too long.
         || error.abort.contains("LockNotFound")
+}
+
+/// The version of a transaction that was not found, though there is a lock of it.
+pub(crate) fn lost_transaction(error: &Error) -> Option<u64> {
+    match error {
+        Error::PessimisticLockError { inner, .. } => lost_transaction(inner),
+        Error::KeyError(error) => error.txn_not_found.as_ref().map(|lost| lost.start_ts),
+        Error::TxnNotFound(lost) => Some(lost.start_ts),
+        Error::MultipleKeyErrors(errors) | Error::ExtractedErrors(errors) => {
+            errors.iter().find_map(lost_transaction)
+        }
+        _ => None,
+    }
+}
+
+/// The version of a transaction that has locked a key before it writes. One that was killed keeps such locks for 20 s.
+pub(crate) fn early_lock(error: &Error) -> Option<u64> {
+    match error {
+        Error::PessimisticLockError { inner, .. } => early_lock(inner),
+        Error::ResolveLockError(locks) => {
+            let early = locks.iter().filter(|lock| lock.lock_type == EARLY_LOCK);
+            early.map(|lock| lock.lock_version).min()
+        }
+        Error::MultipleKeyErrors(errors) | Error::ExtractedErrors(errors) => {
+            errors.iter().find_map(early_lock)
+        }
+        _ => None,
+    }
 }
 
 /// The beginning of what an error says: some repeat all keys.
@@ -78,6 +109,29 @@ mod tests {
         ] {
             assert_eq!(commit_error(&error) == CommitError::Conflict, is_conflict, "{case}");
         }
+    }
+
+    #[test]
+    fn transactions_that_are_lost_are_found_in_any_error() {
+        let mut lost = tikv_client::ProtoKeyError::default();
+        lost.txn_not_found.get_or_insert_default().start_ts = 7;
+        let error = || Error::from(lost.clone());
+        assert_eq!(lost_transaction(&error()), Some(7));
+        assert_eq!(lost_transaction(&Error::MultipleKeyErrors(vec![error()])), Some(7));
+        let conflict = key_error(|error| error.conflict = Some(Default::default()));
+        assert_eq!(lost_transaction(&Error::ExtractedErrors(vec![conflict])), None);
+    }
+
+    #[test]
+    fn only_locks_from_before_a_write_are_early() {
+        let lock = |version, kind| {
+            let mut lock = tikv_client::ProtoLockInfo::default();
+            (lock.lock_version, lock.lock_type) = (version, kind);
+            lock
+        };
+        let held = |locks| Error::ExtractedErrors(vec![Error::ResolveLockError(locks)]);
+        assert_eq!(early_lock(&held(vec![lock(9, 0), lock(8, EARLY_LOCK), lock(7, EARLY_LOCK)])), Some(7));
+        assert_eq!(early_lock(&held(vec![lock(9, 0)])), None);
     }
 
     #[test]

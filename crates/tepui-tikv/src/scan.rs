@@ -2,7 +2,9 @@
 
 use crate::TikvTransaction;
 use crate::keys::{self, after};
+use std::ops::Range;
 use tepui_storage::{Key, KeyRange, ScanLimit, ScanPage, StorageError};
+use tikv_client::{Error, KvPair, Snapshot};
 
 /// How many rows are asked for at once. More only if they are known to be in one region, because every region of the range
 /// is asked for as many.
@@ -35,9 +37,7 @@ impl TikvTransaction {
             let part_range = start.clone()..part.end.clone();
             // As many as fit into four bytes.
             let max_rows = asked as u32;
-            let found = self
-                .read(async |mut snapshot| Ok(snapshot.scan(part_range, max_rows).await?.collect::<Vec<_>>()))
-                .await?;
+            let found = self.read(|snapshot| scan(snapshot, part_range.clone(), max_rows)).await?;
             let is_exhausted = found.len() < asked;
             for pair in found {
                 let row: Vec<u8> = pair.0.into();
@@ -75,11 +75,7 @@ impl TikvTransaction {
     ) -> Result<(Vec<Vec<u8>>, Option<Vec<u8>>), StorageError> {
         let part = self.part(start, end).await;
         let range = start.to_vec()..part.end.clone();
-        let found = self
-            .read(async |mut snapshot| {
-                Ok(snapshot.scan_keys(range, max_rows).await?.map(Into::into).collect::<Vec<Vec<u8>>>())
-            })
-            .await?;
+        let found = self.read(|snapshot| scan_keys(snapshot, range.clone(), max_rows)).await?;
         let is_exhausted = found.len() < max_rows as usize;
         let next = match found.last() {
             Some(last) if !is_exhausted => Some(after(last.clone())),
@@ -98,6 +94,18 @@ impl TikvTransaction {
             _ => Part { end: end.to_vec(), max_rows: MAX_ROWS },
         }
     }
+}
+
+async fn scan(mut snapshot: Snapshot, range: Range<Vec<u8>>, max_rows: u32) -> Result<Vec<KvPair>, Error> {
+    Ok(snapshot.scan(range, max_rows).await?.collect())
+}
+
+async fn scan_keys(
+    mut snapshot: Snapshot,
+    range: Range<Vec<u8>>,
+    max_rows: u32,
+) -> Result<Vec<Vec<u8>>, Error> {
+    Ok(snapshot.scan_keys(range, max_rows).await?.map(Into::into).collect())
 }
 
 /// One more than fits, to know whether there are more; but not of a single row, which may be large.

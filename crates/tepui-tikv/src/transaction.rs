@@ -12,7 +12,7 @@ use tepui_storage::{
     Commit, CommitError, Key, KeyRange, ScanLimit, ScanPage, Snapshot, StorageError, Transaction, Value,
     Write,
 };
-use tikv_client::{Error, Timestamp, TransactionClient};
+use tikv_client::{Error, KvPair, Timestamp, TransactionClient};
 use tokio::sync::OnceCell;
 
 /// A transaction: an optimistic one of TiKV, which begins with the first read.
@@ -44,13 +44,16 @@ impl TikvTransaction {
     }
 
     /// Makes a call that reads the state of this transaction.
-    pub(crate) async fn read<T>(
+    pub(crate) async fn read<T, F>(
         &self,
-        call: impl AsyncFnOnce(tikv_client::Snapshot) -> Result<T, Error>,
-    ) -> Result<T, StorageError> {
+        call: impl Fn(tikv_client::Snapshot) -> F,
+    ) -> Result<T, StorageError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         let reader = self.reader().await?;
-        let snapshot = reader.client.snapshot(reader.timestamp.clone(), read_options());
-        let found = self.store.connection.read(call(snapshot)).await?;
+        let snapshot = || reader.client.snapshot(reader.timestamp.clone(), read_options());
+        let found = self.store.connection.read_rows(|| call(snapshot())).await?;
         // Looked at afterwards: it was kept during the call as well.
         if self.store.is_too_old(reader.at, &reader.timestamp) {
             return Err(StorageError::too_old("TiKV does not keep such old states"));
@@ -61,8 +64,19 @@ impl TikvTransaction {
     /// A row of this crate.
     pub(crate) async fn own_row(&self, name: &str) -> Result<Option<Vec<u8>>, StorageError> {
         let key = self.store.keys.own(name);
-        self.read(async |mut snapshot| snapshot.get(key).await).await
+        self.read(|snapshot| get(snapshot, key.clone())).await
     }
+}
+
+async fn get(mut snapshot: tikv_client::Snapshot, row: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
+    snapshot.get(row).await
+}
+
+pub(crate) async fn batch_get(
+    mut snapshot: tikv_client::Snapshot,
+    rows: Vec<Vec<u8>>,
+) -> Result<Vec<KvPair>, Error> {
+    Ok(snapshot.batch_get(rows).await?.collect())
 }
 
 impl Snapshot for TikvTransaction {
@@ -71,7 +85,7 @@ impl Snapshot for TikvTransaction {
             return Ok(None);
         }
         let row = self.store.keys.row(key);
-        let found = self.read(async |mut snapshot| snapshot.get(row).await).await?;
+        let found = self.read(|snapshot| get(snapshot, row.clone())).await?;
         found.map(keys::decode_value).transpose()
     }
 
@@ -84,8 +98,7 @@ impl Snapshot for TikvTransaction {
         if rows.is_empty() {
             return Ok(vec![None; keys.len()]);
         }
-        let found =
-            self.read(async |mut snapshot| Ok(snapshot.batch_get(rows).await?.collect::<Vec<_>>())).await?;
+        let found = self.read(|snapshot| batch_get(snapshot, rows.clone())).await?;
         let mut values = HashMap::with_capacity(found.len());
         for pair in found {
             let row: Vec<u8> = pair.0.into();

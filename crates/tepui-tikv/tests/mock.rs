@@ -2,6 +2,9 @@
 //! that were committed, so that they would not show a crowd that conflicts.
 
 mod shared;
+#[cfg(feature = "test-services")]
+#[path = "../../tepui-service/tests/shared/writers.rs"]
+mod writers;
 
 use shared::process::{Directory, Process, free_port, wait_for};
 use shared::{crowd, dropped, is_skipped, open, options, program, range};
@@ -46,6 +49,19 @@ async fn one_guard_is_as_good_as_many() {
     println!("two nodes on one guard: {first:?}, {second:?}");
     let commits = 2 * 20 * crowd::WRITERS as u64;
     assert!(first.conflicts + second.conflicts < commits / 2, "of {commits}: {first:?}, {second:?}");
+}
+
+/// The same by way of the Table service.
+#[cfg(feature = "test-services")]
+#[tokio::test(flavor = "multi_thread")]
+async fn one_table_is_as_good_as_many() {
+    if is_skipped() {
+        return;
+    }
+    let mock = Mock::start();
+    let shared_ranges = tepui_service::shared_guard_ranges();
+    let engine = open(TikvOptions { shared_ranges, ..options(&mock.endpoint, "tables") }).await;
+    writers::one_table_is_as_good_as_many(engine, "mock", 20).await;
 }
 
 /// That the mock does what it is for: a guard that is not shared is a lock, and a crowd on it conflicts.

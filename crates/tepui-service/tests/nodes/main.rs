@@ -1,12 +1,21 @@
 //! Several nodes on one store, with clocks and numbers of their own, as they run behind a load balancer.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+// Futures of gRPC are deep, where tepui-tikv compiles this.
+#![recursion_limit = "256"]
 
+mod database;
 #[path = "../shared/drops.rs"]
 mod drops;
+#[path = "../shared/engine.rs"]
+mod engine;
 mod queues;
 #[path = "../shared/remote.rs"]
 mod remote;
+#[path = "../shared/store.rs"]
+mod store;
+#[path = "../shared/writers.rs"]
+mod writers;
 
 use drops::{DropTest, Kind};
 use remote::RemoteEngine;

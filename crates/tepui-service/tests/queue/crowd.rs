@@ -60,7 +60,7 @@ async fn crowd<E: Engine>(engine: E, each: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_memory() {
-    crowd(store::for_many(store::tested()), 200).await;
+    crowd(store::for_many(store::tested()), store::crowd(200)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -121,7 +121,7 @@ async fn a_queue_can_be_changed_and_deleted_while_it_is_used() {
             }
         }));
     }
-    for _ in 0..50 {
+    for _ in 0..store::crowd(50) {
         let set = Operation::SetMetadata { queue: name(), metadata: Metadata::default() };
         bench.run(set).await.unwrap();
         bench.clear().await;

@@ -307,9 +307,11 @@ impl<E: Engine> DropTest<E> {
     /// Collects garbage until only counters are left.
     async fn expect_nothing_left(&self, kind: Kind, round: usize) {
         let mut left = Vec::new();
-        for _ in 0..50 {
+        for attempt in 0..50 {
+            // It goes on for ever. Over a network it takes longer until it is done.
+            let patience = Duration::from_millis(20 + 10 * attempt);
             let collecting = self.collector.run(&self.leases);
-            let _ = tokio::time::timeout(Duration::from_millis(20), collecting).await;
+            let _ = tokio::time::timeout(patience, collecting).await;
             if kind == Kind::Container {
                 let _ = self.nodes[0].blobs.collect_garbage_once().await;
             }

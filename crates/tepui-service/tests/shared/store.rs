@@ -1,5 +1,6 @@
 //! The store that the tests run on. By default it is memory and one node. Each suite runs once more on an engine that waits,
-//! conflicts and leaves outcomes open at random, with one node and with two, and once more with two nodes on PostgreSQL.
+//! conflicts and leaves outcomes open at random, with one node and with two, and once more with two nodes on a database: PostgreSQL,
+//! or TiKV where tepui-tikv runs them.
 
 #![allow(dead_code, reason = "not every suite needs all of it")]
 
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tepui_model::{ErrorCode, ServiceError};
 use tepui_storage::{Engine, Extents};
 use tepui_storage_faulty::{AT_RANDOM, Faults, FaultyExtents, Rates};
-pub(crate) use tested::TestedEngine;
+pub(crate) use tested::{TestedEngine, database};
 
 /// An engine that fails at random, if this is such a run.
 pub(crate) type FaultyEngine<E = TestedEngine> = tepui_storage_faulty::FaultyEngine<E>;
@@ -28,8 +29,8 @@ pub(crate) enum Course {
     Faulty,
     /// Two nodes on a faulty store. Requests go to them in turn.
     TwoNodes,
-    /// Two nodes on a PostgreSQL server that the tests start. Requests go to them in turn.
-    Postgres,
+    /// Two nodes on a database over a network that the tests start. Requests go to them in turn.
+    Database,
 }
 
 impl Course {
@@ -38,13 +39,13 @@ impl Course {
             Self::Memory => "memory",
             Self::Faulty => "faulty",
             Self::TwoNodes => "two-nodes",
-            Self::Postgres => "postgres",
+            Self::Database => database::NAME,
         }
     }
 
     pub(crate) fn current() -> Self {
         let given = std::env::var(VARIABLE).unwrap_or_default();
-        let all = [Self::Faulty, Self::TwoNodes, Self::Postgres];
+        let all = [Self::Faulty, Self::TwoNodes, Self::Database];
         all.into_iter().find(|course| course.name() == given).unwrap_or(Self::Memory)
     }
 
@@ -53,7 +54,7 @@ impl Course {
         if Self::current() != Self::Memory {
             return; // This is such a run.
         }
-        if self == Self::Postgres && tepui_postgres_testing::is_skipped() {
+        if self == Self::Database && database::is_skipped() {
             return;
         }
         let suite = std::env::current_exe().expect("a test knows where it is");
@@ -61,8 +62,10 @@ impl Course {
         // They bring an engine of their own that does what they are about, or take long anyway.
         let skipped = ["sequencer::", "forgets", "all_of_it", "as_many_blocks"];
         command.args(skipped.iter().flat_map(|name| ["--skip", name]));
-        if self == Self::Postgres {
-            command.args(ON_PAUSED_CLOCKS.iter().flat_map(|name| ["--skip", name]));
+        if self == Self::Database {
+            let skipped = ON_PAUSED_CLOCKS.iter().chain(&database::TOO_LONG);
+            command.args(skipped.flat_map(|name| ["--skip", name]));
+            command.args(database::ARGUMENTS);
         }
         let run = command.env(VARIABLE, self.name()).output().expect("the suite can be started");
         let told = String::from_utf8_lossy(&run.stdout);
@@ -83,20 +86,25 @@ const ON_PAUSED_CLOCKS: [&str; 6] = [
 /// How many nodes there are.
 pub(crate) fn nodes() -> usize {
     match Course::current() {
-        Course::TwoNodes | Course::Postgres => 2,
+        Course::TwoNodes | Course::Database => 2,
         Course::Memory | Course::Faulty => 1,
     }
 }
 
 /// How many random histories there are, of so many in memory.
 pub(crate) fn cases(in_memory: u32) -> u32 {
-    if Course::current() == Course::Postgres { in_memory.div_ceil(10) } else { in_memory }
+    if Course::current() == Course::Database { in_memory.div_ceil(10) } else { in_memory }
+}
+
+/// How much many clients do at once, of so much in memory.
+pub(crate) fn crowd(in_memory: usize) -> usize {
+    if Course::current() == Course::Database { in_memory / database::SLOWER } else { in_memory }
 }
 
 /// An empty store without faults.
 pub(crate) fn tested() -> TestedEngine {
     match Course::current() {
-        Course::Postgres => TestedEngine::in_postgresql(),
+        Course::Database => TestedEngine::in_database(),
         Course::Memory | Course::Faulty | Course::TwoNodes => TestedEngine::in_memory(),
     }
 }
@@ -216,7 +224,7 @@ where
 
 fn faults(rates: Rates) -> Faults {
     match Course::current() {
-        Course::Memory | Course::Postgres => Faults::new(Rates::NONE, 0),
+        Course::Memory | Course::Database => Faults::new(Rates::NONE, 0),
         Course::Faulty | Course::TwoNodes => Faults::from_environment(rates),
     }
 }
