@@ -36,7 +36,11 @@ impl Endpoint {
             None => (rest, ""),
         };
         use std::net::ToSocketAddrs;
-        let hp = if host.contains(':') { host.to_string() } else { format!("{host}:{}", if https { 443 } else { 80 }) };
+        let hp = if host.contains(':') {
+            host.to_string()
+        } else {
+            format!("{host}:{}", if https { 443 } else { 80 })
+        };
         let addr = hp.to_socket_addrs().map_err(|e| format!("{hp}: {e}"))?.next().ok_or("no address")?;
         Ok(Endpoint { host: host.to_string(), port: addr.port(), addr, base: base.to_string(), https })
     }

@@ -331,6 +331,45 @@ mod tests {
         }
     }
 
+    /// Every cut and every flipped bit is noticed, or harms nothing.
+    #[test]
+    fn files_that_were_damaged() {
+        let directory = tempfile::tempdir().unwrap();
+        let openssl = |command: &str| {
+            let mut openssl = std::process::Command::new("openssl");
+            let done = openssl.args(command.split_whitespace()).current_dir(directory.path()).output();
+            assert!(done.expect("openssl is installed").status.success(), "{command}");
+        };
+        openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days 30 -keyout k.pem -out c.pem",
+        );
+        for options in ["", "-certpbe PBE-SHA1-3DES -keypbe PBE-SHA1-3DES -macalg sha1"] {
+            let command =
+                format!("pkcs12 -export -iter 1 -in c.pem -inkey k.pem -passout pass:x -out c.pfx {options}");
+            let mut openssl = std::process::Command::new("openssl");
+            let done = openssl.args(command.split_whitespace()).current_dir(directory.path()).output();
+            assert!(done.expect("openssl is installed").status.success(), "{command}");
+            let whole = std::fs::read(directory.path().join("c.pfx")).unwrap();
+            let content = |bytes: &[u8]| {
+                let read = Pfx::open(bytes, "x")?;
+                let keys: Vec<Vec<u8>> = read.keys.iter().map(|key| key.secret_der().to_vec()).collect();
+                Ok::<_, PfxError>((keys, read.certificates))
+            };
+            let expected = content(&whole).unwrap();
+            assert_eq!((expected.0.len(), expected.1.len()), (1, 1));
+            for length in 0..whole.len() {
+                assert!(content(&whole[..length]).is_err(), "cut at {length}");
+            }
+            for bit in 0..8 * whole.len() {
+                let mut damaged = whole.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                if let Ok(read) = content(&damaged) {
+                    assert_eq!(read, expected, "bit {bit}");
+                }
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
