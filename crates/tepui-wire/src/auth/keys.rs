@@ -14,8 +14,8 @@ use tepui_model::account::{Account, AccountKey};
 #[derive(Clone)]
 pub struct SigningKeys {
     keys: Vec<MacKey>,
-    /// What the keys of users are made of.
-    delegation_secret: Option<MacKey>,
+    /// What the keys of users are made of. Boxed: clients have none, and signers are to be small.
+    delegation_secret: Option<Box<MacKey>>,
     shared_keys: bool,
     enabled: bool,
 }
@@ -30,7 +30,7 @@ impl SigningKeys {
     /// Users get keys that are made of this secret. It is none of the account's keys, so that they can be renewed without
     /// the users' noticing. Another secret revokes all keys of users.
     pub fn with_delegation_secret(self, secret: &[u8]) -> Self {
-        Self { delegation_secret: Some(MacKey::new(secret)), ..self }
+        Self { delegation_secret: Some(Box::new(MacKey::new(secret))), ..self }
     }
 
     /// Nothing that is signed with a key of the account is good. Tokens are, and SAS by keys of users.
