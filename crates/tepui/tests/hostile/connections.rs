@@ -191,7 +191,7 @@ fn unread_replies_stay_within_their_memory_budget() {
     // What a connection needs for itself, and what is needed while answers are made.
     const EACH_KIB: u64 = 160;
     const MAKING_KIB: u64 = 32 * 1024;
-    let mut siege = Siege::lay("reply-memory-bytes = 33554432\nbody-memory-timeout-seconds = 0.2");
+    let mut siege = Siege::lay("reply-memory-bytes = 33554432\nbody-memory-timeout-seconds = 1");
     let port = siege.server.blob_port;
     let mut owner = siege.server.blobs();
     let open = [("x-ms-blob-public-access", "container")];
