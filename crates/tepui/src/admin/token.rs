@@ -18,7 +18,7 @@ pub(crate) struct TokenOptions {
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
 
-    /// What the token is for [default: https://storage.azure.com]
+    /// What the token is for [default: `https://storage.azure.com`]
     #[arg(long, value_name = "URL")]
     audience: Option<String>,
 
