@@ -33,7 +33,7 @@ class Server:
     def __init__(self, directory):
         ports = directory / "ports.json"
         command = [
-            PROGRAM, "serve", "--in-memory", "--silent", "--test-bench", "--ports-file", ports,
+            PROGRAM, "serve", "--in-memory", "--silent", "--test-bench", "--dev-issuer", "--ports-file", ports,
             "--admin-port", "0", "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

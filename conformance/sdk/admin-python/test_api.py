@@ -106,6 +106,9 @@ def test_every_example_of_the_documentation(server, admin):
         # Rules are numbered from the first one of the server.
         rules = admin.call("GET", "/faults")["faults"]
         line = example.replace("/faults/1", f"/faults/{rules[0]['id'] if rules else 1}")
+        # Assignments have ids of their own.
+        assigned = admin.call("GET", "/role-assignments")["roleAssignments"]
+        line = line.replace("/role-assignments/7d3f…", f"/role-assignments/{assigned[0]['id'] if assigned else ''}")
         endless = " -N " in line
         line = line.replace("curl ", "curl -sS --fail-with-body " + ("--max-time 1 " if endless else ""), 1)
         done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=30)
