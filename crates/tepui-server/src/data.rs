@@ -16,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tepui_local::{Checkpoint, DiskEngine, DiskExtents, EngineOptions};
+use tepui_storage::dynamic::{DynEngine, DynExtents};
 use tepui_storage::{Engine, MemoryEngine, MemoryExtents, StorageError};
 
 #[derive(Clone)]
@@ -74,16 +75,37 @@ impl Data {
         Ok(Self::Shared(Arc::new(SharedData::join(storage).await.map_err(StartError::Node)?)))
     }
 
+    /// What the services use: one type, whatever it is, so that the server is compiled once (docs/decisions/0023-one-engine-type.md).
+    pub(crate) fn stores(&self) -> (Arc<DynEngine>, Arc<DynExtents>) {
+        let (engine, extents) = match self {
+            Self::Memory(engine, extents) => {
+                (DynEngine::from_arc(Arc::clone(engine)), DynExtents::from_arc(Arc::clone(extents)))
+            }
+            Self::Disk(engine, extents, _) => {
+                (DynEngine::from_arc(Arc::clone(engine)), DynExtents::from_arc(Arc::clone(extents)))
+            }
+            Self::Shared(shared) => (DynEngine::from_arc(Arc::clone(&shared.engine)), shared.extents.clone()),
+        };
+        (Arc::new(engine), Arc::new(extents))
+    }
+
+    /// Does something for as long as this process is one of those that share the data. `None`: it had to leave before.
+    pub(crate) async fn while_joined<T>(&self, what: impl Future<Output = T>) -> Option<T> {
+        match self {
+            Self::Memory(..) | Self::Disk(..) => Some(what.await),
+            Self::Shared(shared) => tokio::select! {
+                done = what => Some(done),
+                () = shared.stay() => None,
+            },
+        }
+    }
+
     /// Reads the accounts and roles that are stored.
     pub(crate) async fn open_accounts(&self, config: &Config) -> Result<Arc<AccountDirectory>, StartError> {
         let Node { clock, .. } = self.node();
         // Without a role nobody gets a user delegation key, unless everybody is believed.
         let with_secret = !config.role_assignments.is_empty() || config.oauth.is_some();
-        let identity = match self {
-            Self::Memory(engine, _) => accounts::open(engine, &clock, with_secret).await,
-            Self::Disk(engine, _, _) => accounts::open(engine, &clock, with_secret).await,
-            Self::Shared(shared) => accounts::open(&shared.engine, &clock, with_secret).await,
-        };
+        let identity = accounts::open(&self.stores().0, &clock, with_secret).await;
         let identity = identity.map_err(|error| StartError::Accounts(error.to_string()))?;
         if let Self::Disk(_, _, directory) = self
             && !identity.accounts.is_empty()
@@ -100,23 +122,11 @@ impl Data {
         accounts: &Arc<AccountDirectory>,
         path: &Path,
     ) -> Result<(), SeedError> {
+        let (engine, extents) = self.stores();
         let node = self.node();
-        match self {
-            Self::Memory(engine, extents) => {
-                seed::at_start(engine, extents, &node, (config, accounts), path).await
-            }
-            Self::Disk(engine, extents, _) => {
-                seed::at_start(engine, extents, &node, (config, accounts), path).await
-            }
-            Self::Shared(shared) => {
-                let seeded = seed::at_start(&shared.engine, &shared.extents, &node, (config, accounts), path);
-                // It may take longer than the number of a node is kept without a word.
-                tokio::select! {
-                    seeded = seeded => seeded,
-                    () = shared.stay() => Ok(()),
-                }
-            }
-        }
+        let seeded = seed::at_start(&engine, &extents, &node, (config, accounts), path);
+        // It may take longer than the number of a node is kept without a word.
+        self.while_joined(seeded).await.unwrap_or(Ok(()))
     }
 
     /// How this process shares it.

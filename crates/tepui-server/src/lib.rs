@@ -79,8 +79,9 @@ use tepui_service::{
     BlobService, GarbageCollector, NodeError, QueueService, StoreAccess, TableOptions, TableService,
     WorkLeases,
 };
+use tepui_storage::StorageError;
+use tepui_storage::dynamic::BoxFuture;
 use tepui_storage::rewindable::RewindableEngine;
-use tepui_storage::{Engine, Extents, StorageError};
 use tepui_wire::address::Service;
 use test_clock::TestClock;
 use tokio::net::{TcpListener, TcpSocket};
@@ -163,7 +164,7 @@ impl Ports {
 }
 
 /// Starts a server and runs it until `shutdown`.
-pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
+pub async fn serve(config: Config, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
     Server::start(config).await?.run(shutdown).await;
     Ok(())
 }
@@ -188,7 +189,11 @@ impl Server {
         Self::start_with(config, ports, data).await
     }
 
-    async fn start_with(config: Config, ports: Ports, data: Data) -> Result<Self, StartError> {
+    fn start_with(config: Config, ports: Ports, data: Data) -> BoxFuture<'static, Result<Self, StartError>> {
+        Box::pin(Self::open(config, ports, data))
+    }
+
+    async fn open(config: Config, ports: Ports, data: Data) -> Result<Self, StartError> {
         let accounts = data.open_accounts(&config).await?;
         config.check_names(|name| accounts.current().serves(name)).map_err(StartError::Config)?;
         let identity = Identity::open(&config, &data, accounts).await?;
@@ -248,53 +253,48 @@ impl Server {
     }
 
     /// Serves until `shutdown`, then ends what is under way and closes the data.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { ports, shared, data, control, identity, config } = self;
-        let (stop, stopped) = watch::channel(false);
-        let commands = control.map(|control| {
-            let data = data.clone();
-            tokio::spawn(async move { control.serve(&data, stopped).await })
-        });
-        let watching = shared.tls().map(|tls| tokio::spawn(Arc::clone(tls).watch()));
-        match &data {
-            Data::Memory(engine, extents) => {
-                run_all(ports, &data, (engine, extents), &config, &identity, shared, shutdown).await;
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) {
+        self.run_until(Box::pin(shutdown)).await;
+    }
+
+    /// In a box and without type parameters, as [`Self::start_with`]: so all of it is compiled with this crate, once, and not again
+    /// with each program and test that runs a server.
+    fn run_until(self, shutdown: BoxFuture<'_, ()>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let Self { ports, shared, data, control, identity, config } = self;
+            let (stop, stopped) = watch::channel(false);
+            let commands = control.map(|control| {
+                let data = data.clone();
+                tokio::spawn(async move { control.serve(&data, stopped).await })
+            });
+            let watching = shared.tls().map(|tls| tokio::spawn(Arc::clone(tls).watch()));
+            let serving = run_all(ports, &data, &config, &identity, shared, shutdown);
+            let _ = data.while_joined(serving).await;
+            if let Some(watching) = watching {
+                watching.abort();
             }
-            Data::Disk(engine, extents, _) => {
-                run_all(ports, &data, (engine, extents), &config, &identity, shared, shutdown).await;
+            let _ = stop.send(true);
+            if let Some(commands) = commands {
+                let _ = commands.await;
             }
-            Data::Shared(node) => {
-                let stores = (&node.engine, &node.extents);
-                tokio::select! {
-                    () = run_all(ports, &data, stores, &config, &identity, shared, shutdown) => {}
-                    () = node.stay() => {}
-                }
-            }
-        }
-        if let Some(watching) = watching {
-            watching.abort();
-        }
-        let _ = stop.send(true);
-        if let Some(commands) = commands {
-            let _ = commands.await;
-        }
-        data.close().await;
+            data.close().await;
+        })
     }
 }
 
-/// Serves all listeners on one engine until `shutdown`.
-async fn run_all<E: Engine, X: Extents>(
+/// Serves all listeners until `shutdown`.
+async fn run_all(
     Ports { listeners, admin }: Ports,
     data: &Data,
-    (engine, extents): (&Arc<E>, &Arc<X>),
     config: &Config,
     identity: &Identity,
     shared: Arc<Shared>,
-    shutdown: impl Future<Output = ()>,
+    shutdown: BoxFuture<'_, ()>,
 ) {
+    let (engine, extents) = data.stores();
     let engine = &Arc::new(match config.test_bench {
-        true => RewindableEngine::on(Arc::clone(engine)),
-        false => RewindableEngine::off(Arc::clone(engine)),
+        true => RewindableEngine::on(engine),
+        false => RewindableEngine::off(engine),
     });
     let node = data.node();
     let test_clock = config.test_bench.then(|| Arc::new(TestClock::new()));
@@ -317,7 +317,7 @@ async fn run_all<E: Engine, X: Extents>(
     ));
     let blobs = Arc::new(BlobService::new(
         Arc::clone(engine),
-        Arc::clone(extents),
+        extents,
         Arc::clone(&clock),
         ids::random_ids(),
         node.blob_options(config),
@@ -399,6 +399,9 @@ async fn run_all<E: Engine, X: Extents>(
     if let (Some(AdminPort { listener, token, .. }), Some(metrics), Some(tail)) = (admin, &metrics, &tail) {
         metrics.watch_data(data, &shared, blobs.stats());
         metrics.watch_queues(queues.stats());
+        if let Some(tokens) = &identity.tokens {
+            metrics.watch_tokens(tokens);
+        }
         // Those of test benches are there in any case, to be refused with a reason.
         let addresses = listeners.iter().map(|(service, listener)| (*service, listener.address)).collect();
         let scheme = if shared.tls().is_some() { "https" } else { "http" };

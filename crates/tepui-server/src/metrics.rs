@@ -6,6 +6,7 @@
 //! | `connections.rs` | connections, the memory of bodies and answers |
 //! | `storage.rs` | commits, tables, extents, the disk |
 //! | `queues.rs` | messages |
+//! | `tokens.rs` | bearer tokens |
 //! | `process.rs` | the process, its build, its log, and whether it is ready |
 //! | `collected.rs` | families whose numbers are kept elsewhere |
 //!
@@ -18,6 +19,7 @@ mod process;
 mod queues;
 mod requests;
 mod storage;
+mod tokens;
 
 pub(crate) use requests::RequestMetrics;
 
@@ -30,6 +32,7 @@ use connections::Watched;
 use prometheus::core::Collector;
 use prometheus::{Encoder, HistogramOpts, Opts, Registry, TextEncoder};
 use std::sync::Arc;
+use tepui_identity::Directory;
 use tepui_service::{BlobStats, QueueStats};
 use tepui_storage::stats::{COUNT_BOUNDS, LATENCY_BOUNDS};
 use tepui_wire::address::Service;
@@ -60,6 +63,11 @@ impl Metrics {
     /// From here on there are metrics of messages.
     pub(crate) fn watch_queues(&self, stats: &Arc<QueueStats>) {
         queues::register(&self.registry, Arc::clone(stats));
+    }
+
+    /// From here on there are metrics of bearer tokens.
+    pub(crate) fn watch_tokens(&self, tokens: &Arc<Directory>) {
+        tokens::register(&self.registry, Arc::clone(tokens));
     }
 
     /// What the listener of a port is to count.

@@ -1,5 +1,5 @@
 //! Any engine and any extents behind one type each, with boxed futures: for programs that know only when they start which store
-//! they use. An engine over a network does not notice what a box costs; those in this process are used as they are.
+//! they use, and that are compiled for one type instead of one for each store.
 //!
 //! Every method is passed on, also those that the traits implement: a store may have a better way.
 

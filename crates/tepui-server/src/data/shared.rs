@@ -26,7 +26,7 @@ pub struct SharedStorage {
 /// Storage that this node has joined.
 pub(crate) struct SharedData {
     pub(crate) engine: Arc<NodeEngine<DynEngine>>,
-    pub(crate) extents: Arc<DynExtents>,
+    pub(crate) extents: DynExtents,
     pub(crate) stats: Arc<RemoteStats>,
     lease: NodeLease<DynEngine>,
     close: Mutex<Option<BoxFuture<'static, ()>>>,
@@ -44,7 +44,7 @@ impl SharedData {
         );
         Ok(Self {
             engine: Arc::new(NodeEngine::new(engine, Arc::clone(lease.clock()))),
-            extents: Arc::new(extents),
+            extents,
             stats,
             lease,
             close: Mutex::new(Some(close)),

@@ -2,6 +2,7 @@
 
 use crate::commands::{run, said};
 use crate::support::Server;
+use crate::support::http::Client;
 use crate::{Admin, test_bench};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -93,4 +94,29 @@ fn programs_get_tokens_as_they_do_on_azure() {
     let own = [("X-IDENTITY-HEADER", bench.admin_token.as_str())];
     let reply = Admin::of(&bench).client.unsigned("GET", path, &own, b"").unwrap();
     assert_eq!(reply.status, 404, "there is no issuer");
+}
+
+#[test]
+fn tokens_are_counted_by_what_became_of_them() {
+    let server = issuer();
+    let mut admin = Admin::of(&server);
+    let good = admin.post("/token", json!({"principal": "ada"}));
+    let foreign = admin.post("/token", json!({"principal": "ada", "audience": "https://vault.azure.net"}));
+    let mut queues = Client::connect(server.queue_port).unwrap();
+    for token in [&good, &good, &foreign] {
+        let bearer = format!("Bearer {}", token["token"].as_str().unwrap());
+        let headers = [("Authorization", bearer.as_str()), ("x-ms-version", "2021-12-02")];
+        queues.unsigned("GET", "/devstoreaccount1?comp=list", &headers, b"").unwrap();
+    }
+    let metrics =
+        admin.client.unsigned("GET", "/metrics", &[("Authorization", &admin.authorization)], b"").unwrap();
+    for line in [
+        "tepui_tokens_total{outcome=\"accepted\"} 2",
+        "tepui_tokens_total{outcome=\"audience\"} 1",
+        "tepui_tokens_total{outcome=\"signature\"} 0",
+        "tepui_token_cache_hits_total 1",
+        "tepui_issuer_key_fetches_total{outcome=\"failed\"} 0",
+    ] {
+        assert!(metrics.text().lines().any(|found| found == line), "{line}: {}", metrics.text());
+    }
 }
