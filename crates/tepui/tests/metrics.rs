@@ -216,7 +216,8 @@ fn named(text: &str) -> BTreeSet<&str> {
 #[test]
 fn the_dashboard_the_alerts_and_the_documentation_name_what_there_is() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::on_disk_with(directory.path(), &["--admin-port", "0", "--tls", "auto"]);
+    let arguments = ["--admin-port", "0", "--tls", "auto", "--dev-issuer"];
+    let server = Server::on_disk_with(directory.path(), &arguments);
     // Some series begin with their first request.
     let mut client = server.client();
     client.create_table(TABLE);
