@@ -21,18 +21,23 @@ class CommandFailed(Exception):
 
 # Below the ports that Linux gives to outgoing connections: one of those could take the port of a process that is down.
 PORTS = range(15_000, 32_000)
+# Those that a process of ours has. It may be down, and takes it again.
+given_ports = set()
 
 
 def free_port():
     for _ in range(1000):
         port = random.choice(PORTS)
+        if port in given_ports:
+            continue
         with socket.socket() as probe:
             # Without SO_REUSEADDR, so that ports with connections that linger are not taken either.
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+        given_ports.add(port)
+        return port
     raise StartFailed("no free port")
 
 
