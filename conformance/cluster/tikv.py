@@ -72,10 +72,9 @@ class TikvStore:
                 self.start_once()
                 return
             except StartFailed:
-                is_last = attempt == ATTEMPTS - 1
-                has_panicked = any(self.has_panicked(store) for store in self.stores)
+                # A store has panicked while the first replicas were made, or one of them was never made.
                 self.stop()
-                if is_last or not has_panicked:
+                if attempt == ATTEMPTS - 1:
                     raise
 
     def start_once(self):
