@@ -8,7 +8,7 @@
 //! different messages.
 
 use super::id::message_of;
-use super::pending_view::{PendingView, Spread};
+use super::messages::{PendingView, Spread};
 use crate::keyspace;
 use crate::transact::{Contention, SpaceUse, proof, random_below};
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! The Queue service of all accounts of a server.
 
 use super::inspect::{self, MessageCursor, MessagePage};
-use super::pending_view::{PendingView, QueueTarget, SWEEP_LAG, Spread, StepError, StoredStates};
+use super::messages::{PendingView, QueueTarget, SWEEP_LAG, Spread, StepError, StoredStates};
 use super::sequencer::{Command, CommandReply, PendingCommits, QueueId, QueueSequencer, QueueSequencers};
 use super::{queues, read};
 use crate::catalogue::CatalogueCache;

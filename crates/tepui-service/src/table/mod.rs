@@ -2,8 +2,8 @@
 
 mod entities;
 mod import;
+mod key_ranges;
 pub(crate) mod metrics;
-mod plan;
 mod query;
 mod service;
 mod tables;

@@ -1,6 +1,6 @@
 //! Queries for entities: scan the planned ranges, filter, and end the page.
 
-use super::plan::Plan;
+use super::key_ranges::Plan;
 use crate::coop::{BYTES_PER_COST, CoopBudget, ROW_COST};
 use crate::keyspace;
 use crate::record;
@@ -190,7 +190,7 @@ impl PageCutter<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan;
+    use super::super::key_ranges;
     use super::*;
     use crate::keyspace::Incarnation;
     use std::cell::Cell;
@@ -242,7 +242,7 @@ mod tests {
         from: Option<&Continuation>,
         max_time: Duration,
     ) -> EntityPage {
-        let plan = plan::entities(TABLE, Some(filter), &KeyBounds::EVERYTHING);
+        let plan = key_ranges::entities(TABLE, Some(filter), &KeyBounds::EVERYTHING);
         let from = from.map(|from| keyspace::continued_at(TABLE, from));
         let budget = QueryBudget { max_time, ..QueryBudget::default() };
         let mut sink = Nowhere;

@@ -2,7 +2,7 @@
 
 use super::entities::{self, Decision};
 use super::query::{PageQuery, QueryBudget};
-use super::{metrics, plan, tables};
+use super::{key_ranges, metrics, tables};
 use crate::catalogue::CatalogueCache;
 use crate::gc::GarbageCollector;
 use crate::keyspace::{self, Incarnation};
@@ -228,7 +228,7 @@ impl<E: Engine> TableService<E> {
                 }
             };
             phase::enter(Phase::Plan);
-            let plan = plan::entities(table, query.filter.as_ref(), bounds);
+            let plan = key_ranges::entities(table, query.filter.as_ref(), bounds);
             phase::enter(Phase::Read);
             let from = query.from.as_ref().map(|from| keyspace::continued_at(table, from));
             let page_size = query.page_size.get();

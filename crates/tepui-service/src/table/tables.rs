@@ -1,6 +1,6 @@
 //! Tables themselves: the catalogue, access policies, and the GC records of deleted tables.
 
-use super::plan;
+use super::key_ranges;
 use crate::MAX_PAGE_TIME;
 use crate::catalogue::{CatalogueCache, incarnation_after};
 use crate::coop::{CoopBudget, ROW_COST};
@@ -121,7 +121,7 @@ async fn read_page<S: Snapshot>(
 ) -> Result<(), ServiceError> {
     let filter = query.filter.as_ref().map(by_lower_name).transpose()?;
     let page_size = query.page_size.get();
-    let ranges = plan::tables(account, filter.as_ref());
+    let ranges = key_ranges::tables(account, filter.as_ref());
     page.cost = Cost::of_list(ranges.len());
     let coop = CoopBudget::default();
     let work_per_row = ROW_COST + filter.as_ref().map_or(0, Filter::comparisons);

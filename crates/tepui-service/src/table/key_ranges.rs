@@ -101,5 +101,5 @@ fn range_of(interval: &Interval, whole: &KeyRange, edge: impl Fn(&str, Edge) -> 
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
+#[path = "key_ranges_tests.rs"]
 mod tests;
