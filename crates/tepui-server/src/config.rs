@@ -61,7 +61,7 @@ pub struct Config {
     pub storage_connections: u32,
 
     /// Wait so long for each answer of a store over a network
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = value_parser!(u64).range(1..=60),
+    #[arg(long, value_name = "SECONDS", default_value_t = 8, value_parser = value_parser!(u64).range(1..=60),
         help_heading = "Storage")]
     pub storage_timeout_seconds: u64,
 
