@@ -11,7 +11,7 @@
 //! | `minute_counts.rs` | requests that are counted and not written yet |
 //! | `transactions.rs` | a row of transaction metrics |
 //! | `metrics_writer.rs`, `metrics_keeper.rs` | the tasks that write and expire metrics tables |
-//! | `resets.rs` | what a reset of a test bench has made undone |
+//! | `resets.rs` | of which requests nothing is written any more: those before a reset, and those of deleted accounts |
 //!
 //! An account switches it on with Set Service Properties. [`Analytics::record`] hears of each request of such accounts, never
 //! waits, and keeps a bounded amount in memory until a task has written it.
@@ -54,8 +54,8 @@ use transactions::Transactions;
 pub struct Analytics {
     logs: LogBuffer,
     metrics: MinuteCounts,
-    /// Of a test bench. Held shared while a request is recorded, so that it is either forgotten or known to be undone.
-    resets: Option<RwLock<Resets>>,
+    /// Held shared while a request is recorded, so that it is either forgotten or known to be undone.
+    resets: RwLock<Resets>,
     /// Held shared while something is written that is in memory no more, alone during a reset.
     writing: tokio::sync::RwLock<()>,
 }
@@ -69,19 +69,12 @@ pub(crate) struct SystemRequest {
 }
 
 impl Analytics {
-    /// Of a server whose data can be reset.
-    pub(crate) fn of_test_bench() -> Self {
-        Self { resets: Some(RwLock::default()), ..Self::default() }
-    }
-
     /// A request of an account that has switched on analytics has ended.
     pub(crate) fn record(&self, exchange: &FinishedExchange) {
-        let resets = self.resets.as_ref().map(RwLock::read);
+        let resets = self.resets.read();
         let FinishedExchange { account, service, started, .. } = exchange;
         // It may have begun before a reset, or end a little after the client has its answer and asks for one.
-        let is_undone = |written| {
-            resets.as_ref().is_some_and(|resets| resets.is_undone(written, account, *service, *started))
-        };
+        let is_undone = |written| resets.is_undone(written, account, *service, *started);
         if !is_undone(Written::LogLine) {
             self.logs.record(exchange);
         }
@@ -113,9 +106,13 @@ impl Analytics {
         task.await.unwrap_or_else(|panic| Err(panicked(&panic)))
     }
 
+    /// Drops what is in memory of an account that is deleted, so that none of it is in the next one of that name.
+    pub(crate) fn forget_account(&self, name: &str) {
+        self.forget(&ResetScope { account: Some(name.to_owned()), service: None });
+    }
+
     fn forget(&self, scope: &ResetScope) {
-        let Some(resets) = &self.resets else { return };
-        let mut resets = resets.write();
+        let mut resets = self.resets.write();
         resets.note(scope, Instant::now());
         self.logs.forget(|account, service| Written::LogLine.is_in(scope, account, service));
         self.metrics.forget(|account, service| Written::Metrics.is_in(scope, account, service));
@@ -128,8 +125,7 @@ impl Analytics {
 
     /// Whether something that was kept since then is of requests before a reset.
     fn is_undone(&self, written: Written, account: &str, service: Service, since: Instant) -> bool {
-        let resets = self.resets.as_ref().map(RwLock::read);
-        resets.is_some_and(|resets| resets.is_undone(written, account, service, since))
+        self.resets.read().is_undone(written, account, service, since)
     }
 
     /// Storage Analytics itself has written or deleted a log, which began at `at` by the clock of the server. Such requests are in metrics, and

@@ -348,22 +348,20 @@ async fn run_all(
         chores.spawn(Arc::clone(tokens).keep_keys_fresh());
     }
     let directory: Arc<dyn Directory> = Arc::new(identity.directory(&clock));
-    let dropped = Arc::clone(&bench);
+    let analytics = Arc::new(Analytics::default());
+    let (dropped, forgetting) = (Arc::clone(&bench), Arc::clone(&analytics));
     let keeper = Arc::new(AccountKeeper::new(
         Arc::clone(engine),
         Arc::clone(&clock),
         access,
         Arc::clone(accounts),
         Box::new(move || dropped.after_drops()),
+        Box::new(move |name| forgetting.forget_account(name)),
     ));
     let (tended, of_accounts) = (Arc::clone(&keeper), Arc::clone(&leases));
     chores.spawn(async move { tended.run(&of_accounts).await });
     let faults = config.test_bench.then(|| Arc::new(Faults::default()));
     let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
-    let analytics = Arc::new(match config.test_bench {
-        true => Analytics::of_test_bench(),
-        false => Analytics::default(),
-    });
     let (stop_analytics, stopped) = watch::channel(false);
     let flush_after = Duration::from_secs(config.analytics_flush_seconds);
     let log_writer = LogWriter::new(Arc::clone(&analytics), Arc::clone(&blobs), flush_after);

@@ -351,7 +351,7 @@ async fn properties_of_known(
 
 /// Everything that is checked before it matters what is asked for, in the order in which it is.
 async fn admit<'a>(
-    front: &Front,
+    front: &'a Front,
     settings: &impl AccountSettings,
     received: &'a Received,
     outcome: &mut Outcome,
@@ -372,7 +372,8 @@ async fn admit<'a>(
     }
     phase::enter(Phase::Plan);
     let Received { request_id, peer, now, body, .. } = received;
-    Ok(Authorized { head, grant, peer: *peer, request_id, now: *now, time, body })
+    let accounts = &front.accounts;
+    Ok(Authorized { head, grant, peer: *peer, request_id, now: *now, time, body, received, accounts })
 }
 
 /// Who asks, and what they may do.
@@ -630,6 +631,7 @@ async fn read_body(
         .await
         .map_err(|error| authorized.body.failed(error))?;
     authorized.body.count(bytes.len());
+    authorized.check_account()?;
     phase::enter(Phase::Plan);
     Ok(bytes)
 }

@@ -10,7 +10,7 @@ use tepui_model::{Clock, ServiceError, Timestamp};
 use tepui_service::identity::{
     AccountRecord, DelegationSecret, IdentityError, IdentityStore, NewAccount, StoredKey, Switch,
 };
-use tepui_service::{StoreAccess, Work, WorkLeases};
+use tepui_service::{MAX_CLOCK_SKEW, StoreAccess, Work, WorkLeases};
 use tepui_storage::Engine;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -21,8 +21,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL_ALONE: Duration = Duration::from_secs(5);
 /// How often it is looked for accounts to delete, without a word.
 const DELETION_INTERVAL: Duration = Duration::from_secs(5);
-/// After which other nodes serve a deleted account no more, so that its name is free when they know.
-const NOTICED_AFTER: Duration = Duration::from_secs(3);
+/// After which other nodes serve a deleted account no more, so that its name is free when they know: their clocks may differ, too.
+const NOTICED_AFTER: Duration = Duration::from_secs(3).saturating_add(MAX_CLOCK_SKEW);
 /// How long a call waits for a deletion.
 const DELETION_WAIT: Duration = Duration::from_secs(10);
 /// How long the names of deleted accounts are kept: longer than any request takes to be decided.
@@ -40,6 +40,8 @@ pub(crate) struct AccountKeeper<E> {
     access: StoreAccess,
     /// Lets services forget what they have cached, and collect what was dropped.
     after_change: Box<dyn Fn() + Send + Sync>,
+    /// Forgets what is in memory of an account that is being deleted.
+    forget: Box<dyn Fn(&str) + Send + Sync>,
     marked: Notify,
 }
 
@@ -85,9 +87,10 @@ impl<E: Engine> AccountKeeper<E> {
         access: StoreAccess,
         directory: Arc<AccountDirectory>,
         after_change: Box<dyn Fn() + Send + Sync>,
+        forget: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Self {
         let store = IdentityStore::new(engine, Arc::clone(&clock));
-        Self { store, directory, clock, access, after_change, marked: Notify::new() }
+        Self { store, directory, clock, access, after_change, forget, marked: Notify::new() }
     }
 
     pub(crate) fn directory(&self) -> &Arc<AccountDirectory> {
@@ -238,6 +241,10 @@ impl<E: Engine> AccountKeeper<E> {
     pub(crate) async fn refresh(&self) -> Result<(), ServiceError> {
         let identity = self.store.read().await?;
         self.directory.replace(&identity);
+        // It is not served any more.
+        for (name, _) in self.directory.current().deleting() {
+            (self.forget)(name);
+        }
         Ok(())
     }
 

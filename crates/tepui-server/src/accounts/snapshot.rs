@@ -97,6 +97,11 @@ impl ServedAccount {
         &self.signing
     }
 
+    /// Whether this is the account that another snapshot had under the name, not one that was made when that was deleted.
+    pub fn is_still(&self, before: &Self) -> bool {
+        (self.source, self.created) == (before.source, before.created)
+    }
+
     pub fn key(&self, slot: KeySlot) -> Option<&EffectiveKey> {
         self.keys[slot.index()].as_ref()
     }

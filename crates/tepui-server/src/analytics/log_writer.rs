@@ -112,6 +112,9 @@ impl<E: Engine, X: Extents> LogWriter<E, X> {
         let (mut attempts_left, mut pause) = (if self.is_failing { 1 } else { MAX_ATTEMPTS }, FIRST_PAUSE);
         let (mut number, mut taken_numbers) = (None, 0);
         loop {
+            if self.analytics.is_undone(Written::LogLine, account, service, log.since) {
+                return Ok(());
+            }
             let written = async {
                 let number = match number {
                     Some(number) => number,

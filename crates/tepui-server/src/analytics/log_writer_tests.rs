@@ -150,7 +150,7 @@ async fn logs_are_numbered_by_service_and_hour() {
 #[tokio::test]
 async fn a_reset_forgets_lines_wherever_they_are() {
     let bench = Bench::new();
-    let analytics = Arc::new(Analytics::of_test_bench());
+    let analytics = Arc::new(Analytics::default());
     let mut writer =
         LogWriter::new(Arc::clone(&analytics), Arc::clone(&bench.blobs), Duration::from_secs(50));
     let everything = ResetScope::default();

@@ -111,7 +111,7 @@ impl<E: Engine> World<E> {
     }
 
     fn process(&self) -> Process<E> {
-        let analytics = Arc::new(Analytics::of_test_bench());
+        let analytics = Arc::new(Analytics::default());
         let writer =
             MetricsWriter::new(Arc::clone(&self.tables), self.clock(), Arc::clone(&analytics), MINUTE);
         Process { analytics, writer }

@@ -1,6 +1,6 @@
 //! Which requests a reset of a test bench has made undone, so that nothing is written about them later.
 //!
-//! A restore of a snapshot is like a reset of everything.
+//! A restore of a snapshot is like a reset of everything, and the deletion of an account like a reset of that account.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -33,7 +33,7 @@ impl Written {
     }
 }
 
-/// When services were reset last.
+/// When services were reset last, and accounts deleted.
 #[derive(Debug, Default)]
 pub(super) struct Resets {
     of_all: LastResets,

@@ -1,8 +1,8 @@
 //! One request and what becomes of it, until the last byte of the answer is sent.
 
 use super::sinks::Sinks;
-use super::{AccountProperties, CachedSettings, body_error};
-use crate::accounts::{AccountNumber, AccountsSnapshot, ServedAccount};
+use super::{AccountProperties, CachedSettings, body_error, unknown_account};
+use crate::accounts::{AccountDirectory, AccountNumber, AccountsSnapshot, ServedAccount};
 use crate::faults::Fault;
 use crate::net::accept::Peer;
 use crate::net::body::{BodyError, ReplyBody};
@@ -209,11 +209,27 @@ pub(super) struct Authorized<'a> {
     pub(super) time: Duration,
     /// Of the body, as far as it has been read.
     pub(super) body: &'a BodyMeter,
+    /// What was known when the request came, and the accounts of now.
+    pub(super) received: &'a Received,
+    pub(super) accounts: &'a AccountDirectory,
 }
 
 impl Authorized<'_> {
     pub(super) fn account(&self) -> &str {
         &self.head.target.account
+    }
+
+    /// Fails if the account was deleted since the request came, even if there is a new one of its name: bodies take their time.
+    pub(super) fn check_account(&self) -> Result<(), ServiceError> {
+        let (now, before) = (self.accounts.current(), self.received.account());
+        if Arc::ptr_eq(&now, &self.received.accounts) {
+            return Ok(());
+        }
+        let is_still = |account: &ServedAccount| before.is_some_and(|before| account.is_still(before));
+        match now.account(self.account()).is_some_and(is_still) {
+            true => Ok(()),
+            false => Err(unknown_account(self.head.target)),
+        }
     }
 
     /// Ends an answer that takes too long. It is pinned, for it is large, and every call that it passes through

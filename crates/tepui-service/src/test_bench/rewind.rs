@@ -1,6 +1,6 @@
 //! What becomes of each row when everything goes back to a snapshot. Most are as they were; some must never go back.
 
-use crate::identity::{AccountRecord, AccountStage};
+use crate::identity::{AccountOrigin, AccountRecord, AccountStage};
 use crate::keyspace::{self, space};
 use crate::record::{self, StoredExtent};
 use crate::transact::storage_error;
@@ -53,7 +53,20 @@ pub(super) fn decide(key: &Key, now: Option<&Value>, then: Option<&Value>) -> Re
                 let again = AccountRecord { stage: AccountStage::Deleting, ..account };
                 Rewound { value: Some(again.encode()), also: None }
             }
-            _ => exactly(now),
+            Some(_) => exactly(now),
+            // It was deleted so long ago that its name is forgotten.
+            None => match then.map(|row| AccountRecord::decode(row)).transpose()? {
+                Some(account) if account.origin == AccountOrigin::Created => {
+                    let again = AccountRecord {
+                        stage: AccountStage::Deleting,
+                        keys: [None, None],
+                        delegation: None,
+                        ..account
+                    };
+                    Rewound { value: Some(again.encode()), also: None }
+                }
+                _ => exactly(None),
+            },
         },
         space::ROLE_ASSIGNMENT => exactly(now),
         // What is cached is valid as long as the version is the same.
@@ -92,6 +105,8 @@ fn garbage(key: &Key, now: Option<&Value>, then: Option<&Value>) -> Result<Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::{DelegationSecret, StoredKey};
+    use tepui_model::account::AccountKey;
     use tepui_storage::{Extent, StoreId};
 
     #[test]
@@ -111,10 +126,23 @@ mod tests {
         let (live, deleting, deleted) =
             (account(AccountStage::Live), account(AccountStage::Deleting), account(AccountStage::Deleted));
         let people = keyspace::account("people");
+        let made_here = |stage, secret: Option<&[u8]>| {
+            let created = tepui_model::Timestamp::MIN;
+            let key = secret.map(|secret| AccountKey::new(secret.to_vec()));
+            let delegation = key.clone().map(|secret| DelegationSecret { secret, since: created });
+            let keys = [key.map(|key| StoredKey { key, created, replaces: None }), None];
+            let configured = AccountRecord::configured(created);
+            let origin = AccountOrigin::Created;
+            Some(AccountRecord { stage, origin, keys, delegation, ..configured }.encode())
+        };
+        let (was_made, is_deleted_again) =
+            (made_here(AccountStage::Live, Some(b"secret")), made_here(AccountStage::Deleting, None));
         for (case, key, now, then, value, also) in [
             ("a new account", people.clone(), live.clone(), None, live.clone(), None),
             ("a deleted account", people.clone(), deleted, live.clone(), deleting.clone(), None),
-            ("one that is being deleted", people, deleting.clone(), live, deleting, None),
+            ("one that is being deleted", people.clone(), deleting.clone(), live.clone(), deleting, None),
+            ("one that was deleted long ago", people.clone(), None, was_made, is_deleted_again, None),
+            ("one that was configured", people, None, live, None, None),
             ("a role that was taken away", keyspace::role_assignment(7), None, number(1), None, None),
             ("a row", table.clone(), number(2), number(1), number(1), None),
             ("a new row", table.clone(), number(2), None, None, None),

@@ -1,8 +1,9 @@
 //! Deleting accounts with everything in them, also when the server is killed meanwhile.
 
 use crate::client::Keyed;
+use crate::support::http::Client;
 use crate::support::{Server, check_healthy, wait_until};
-use crate::{Admin, CONFIGURED, on_disk};
+use crate::{Admin, CONFIGURED, in_memory, on_disk};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tepui_model::account::DEVELOPMENT_KEY_BASE64;
@@ -39,6 +40,87 @@ fn a_deleted_account_is_gone_and_made_again_empty() {
     let found = check_healthy(directory.path());
     let live = ["tables", "queues", "containers", "blobs"].map(|kind| found["live"][kind].as_u64());
     assert_eq!(live, [Some(3), Some(2), Some(2), Some(2)], "{found}");
+}
+
+/// Bodies take their time: the account that a request was for may be deleted meanwhile, and made again.
+#[test]
+fn a_request_that_began_before_the_deletion_does_nothing_in_the_next_account() {
+    let server = in_memory();
+    let mut admin = Admin::of(&server);
+    let old = admin.create("people");
+    let client = Keyed { server: &server, account: "people", key: &old[0] };
+    client.fill(1);
+    let message = "<QueueMessage><MessageText>late</MessageText></QueueMessage>";
+    let entity = r#"{"PartitionKey":"p","RowKey":"late"}"#;
+    let requests = [
+        ("POST", server.port, "/Tab0", "Content-Type: application/json\r\n", entity),
+        ("POST", server.queue_port, "/jobs/messages", "", message),
+        ("PUT", server.blob_port, "/files/late", "x-ms-blob-type: BlockBlob\r\n", "late"),
+    ];
+    let mut begun: Vec<(Client, &str)> = Vec::new();
+    for (method, port, path, header, body) in requests {
+        let (sas, length) = (client.sas(), body.len());
+        let mut connection = Client::connect(port).unwrap();
+        let head = format!(
+            "{method} /people{path}?{sas} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json\r\n{header}\
+             Content-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
+        );
+        connection.send(head.as_bytes()).unwrap();
+        assert_eq!(connection.head().unwrap().status, 100, "it is admitted: {path}");
+        begun.push((connection, body));
+    }
+    admin.call("DELETE", "/accounts/people", Value::Null);
+    let new = admin.create("people");
+    let client = Keyed { key: &new[0], ..client };
+    client.fill(1);
+    for (connection, body) in &mut begun {
+        connection.send(body.as_bytes()).unwrap();
+        let reply = connection.reply().unwrap();
+        assert_eq!((reply.status, reply.code()), (404, "ResourceNotFound".to_owned()), "{}", reply.text());
+    }
+    let accept = [("Accept", "application/json")];
+    let found = [
+        client.with_sas(server.port, "GET", "/Tab0", &accept, ""),
+        client.with_sas(server.queue_port, "GET", "/jobs/messages?peekonly=true&numofmessages=32", &[], ""),
+        client.with_sas(server.blob_port, "GET", "/files?restype=container&comp=list", &[], ""),
+    ];
+    for reply in found {
+        assert!(reply.status == 200 && !reply.text().contains("late"), "{}", reply.text());
+    }
+}
+
+/// What analytics has in memory of an account is not written into the next one of its name.
+#[test]
+fn a_deleted_account_leaves_no_logs_and_metrics_to_the_next() {
+    const PROPERTIES: &str = "<StorageServiceProperties>\
+        <Logging><Version>1.0</Version><Delete>true</Delete><Read>true</Read><Write>true</Write>\
+        <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Logging>\
+        <HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>\
+        <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics></StorageServiceProperties>";
+    let directory = tempfile::tempdir().unwrap();
+    let options = ["--admin-port", "0", "--analytics-flush-seconds", "60"];
+    let server = Server::on_disk_with(directory.path(), &options);
+    let mut admin = Admin::of(&server);
+    let old = admin.create("people");
+    let client = Keyed { server: &server, account: "people", key: &old[0] };
+    client.fill(1);
+    let set = client.with_sas(server.port, "PUT", "/?restype=service&comp=properties", &[], PROPERTIES);
+    assert_eq!(set.status, 202, "{}", set.text());
+    let accept = [("Accept", "application/json")];
+    for _ in 0..10 {
+        assert_eq!(client.with_sas(server.port, "GET", "/Tables", &accept, "").status, 200);
+    }
+    admin.call("DELETE", "/accounts/people", Value::Null);
+    let new = admin.create("people");
+    // It writes down everything that it has.
+    server.stop();
+    let server = on_disk(directory.path());
+    let client = Keyed { server: &server, account: "people", key: &new[0] };
+    let hours = client.with_sas(server.port, "GET", "/$MetricsHourPrimaryTransactionsTable", &accept, "");
+    assert_eq!(hours.status, 404, "{}", hours.text());
+    let logs = client.with_sas(server.blob_port, "GET", "/$logs?restype=container&comp=list", &[], "");
+    assert!(logs.status == 200 && !logs.text().contains("<Blob>"), "{}", logs.text());
+    client.expect_empty();
 }
 
 #[test]

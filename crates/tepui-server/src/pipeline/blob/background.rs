@@ -112,6 +112,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         authorized.in_time(pin!(self.service.check(caller, &upload))).await?;
         let headers = authorized.head.headers;
         let fetched = authorized.in_time(pin!(self.remote.open(&copy.source, None, headers))).await?;
+        authorized.check_account()?;
         copy.source.place = SourcePlace::Fetched(Box::new(fetched.head.clone()));
         let (service, account) = (Arc::clone(&self.service), caller.account.to_owned());
         let (allowed, source_allowed) = (caller.allowed, caller.source_allowed);

@@ -51,6 +51,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         operation: UploadOperation,
         uploaded: Uploaded,
     ) -> Result<Response<ReplyBody>, ServiceError> {
+        authorized.check_account()?;
         let (operation, reply) = if uploaded.is_stored() {
             self.keep_stored(authorized, caller, operation, uploaded).await?
         } else {
