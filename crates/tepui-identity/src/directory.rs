@@ -100,6 +100,13 @@ impl Directory {
         }
     }
 
+    /// Whether tokens of an issuer are of a tenant, as far as its settings and its URL tell. Those of issuers that are not trusted
+    /// are of none.
+    pub fn is_tenant_of(&self, tenant_id: &str, issuer: &str) -> bool {
+        let mut trusted = self.issuers().iter().map(|trusted| &trusted.rules.owner);
+        trusted.any(|rules| rules.issuer == issuer && rules.has_tenant(tenant_id))
+    }
+
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
