@@ -8,6 +8,9 @@ use tepui_model::token::TokenFailure;
 
 pub(crate) type Claims = Map<String, Value>;
 
+/// The claim with an object id, which nobody chooses for themselves.
+const OBJECT_ID: &str = "oid";
+
 /// As many groups of one token as count. Others are left out, as they would be by Entra ID.
 const MAX_GROUPS: usize = 1000;
 
@@ -136,11 +139,16 @@ impl OwnerRules {
     /// Who a token was made for.
     pub(crate) fn owner(&self, claims: &Claims) -> Result<Principal, TokenFailure> {
         let tenant_id = self.tenant(claims)?;
-        let subject = match &self.subject {
-            Some(claim) => text(claims, claim),
-            None => text(claims, "oid").or_else(|| text(claims, "sub")),
+        let claim = match &self.subject {
+            Some(claim) => claim.as_str(),
+            None if text(claims, OBJECT_ID).is_some() => OBJECT_ID,
+            None => "sub",
         };
-        let object_id = guids::of(&self.issuer, subject.ok_or(TokenFailure::Form)?);
+        let subject = text(claims, claim).ok_or(TokenFailure::Form)?;
+        let object_id = match claim {
+            OBJECT_ID => guids::of(&self.issuer, subject),
+            _ => guids::of_chosen(&self.issuer, subject),
+        };
         let mut names = vec![PrincipalName::Object(object_id.clone())];
         names.extend(text(claims, "sub").map(|subject| PrincipalName::Subject(subject.to_owned())));
         let client = ["azp", "appid", "client_id"].iter().find_map(|claim| text(claims, claim));
@@ -250,6 +258,25 @@ mod tests {
         }
         let by_mail = OwnerRules { subject: Some("email".to_owned()), ..rules() };
         assert_eq!(by_mail.owner(&claims(json!({"sub": "ada"}))), Err(TokenFailure::Form));
+    }
+
+    #[test]
+    fn nobody_takes_the_object_id_of_somebody_else_for_a_name() {
+        let id = |rules: &OwnerRules, value: Value| rules.owner(&claims(value)).unwrap().object_id;
+        let by_name = OwnerRules { subject: Some("name".to_owned()), ..rules() };
+        let (of_ada, number) = (id(&rules(), json!({"sub": "ada"})), json!(GUID));
+        for (case, rules, value, expected) in [
+            ("the id of ada for a subject", rules(), json!({"sub": of_ada}), None),
+            ("in another case", rules(), json!({"sub": of_ada.to_uppercase()}), None),
+            ("for a name that people choose", by_name.clone(), json!({"name": of_ada}), None),
+            ("as the issuer has it", rules(), json!({"oid": of_ada, "sub": "x"}), Some(of_ada.as_str())),
+            ("a subject that is a GUID", rules(), json!({"sub": number}), Some(GUID)),
+            ("a name that is a GUID", by_name, json!({"name": number}), Some(GUID)),
+        ] {
+            let id = id(&rules, value);
+            let known = [of_ada.as_str(), GUID].into_iter().find(|known| *known == id);
+            assert_eq!(known, expected, "{case}: {id}");
+        }
     }
 
     #[test]
