@@ -19,6 +19,8 @@ use tokio::time::timeout;
 
 /// As many tokens are remembered.
 const MAX_CACHED: usize = 10_000;
+/// Fewer, if what is known of them takes more than this.
+const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 
 /// Whose tokens are taken.
 pub struct Directory {
@@ -74,7 +76,8 @@ impl Directory {
             }
             trusted.push(Arc::new(issuer));
         }
-        Ok(Self { trusted: Trusted::Issuers(trusted), counters, timing, cache: Cache::new(MAX_CACHED) })
+        let cache = Cache::new(MAX_CACHED, MAX_CACHED_BYTES);
+        Ok(Self { trusted: Trusted::Issuers(trusted), counters, timing, cache })
     }
 
     /// Believes what tokens say, without looking at their signatures. For the machine of a developer.
@@ -83,7 +86,7 @@ impl Directory {
             trusted: Trusted::Everybody,
             counters: Arc::default(),
             timing: Timing::default(),
-            cache: Cache::new(0),
+            cache: Cache::new(0, 0),
         }
     }
 
