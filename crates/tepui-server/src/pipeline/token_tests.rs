@@ -443,6 +443,10 @@ async fn sources_of_copies() {
         role("WRITER", Role::BlobDataContributor, "/devstoreaccount1/blob/copies"),
         role("BOTH", Role::BlobDataContributor, "/devstoreaccount1/blob/copies"),
         role("BOTH", Role::BlobDataReader, "/devstoreaccount1/blob/docs"),
+        role("READS_TAGS", Role::BlobDataContributor, "/devstoreaccount1/blob/copies"),
+        role("READS_TAGS", Role::BlobDataOwner, "/devstoreaccount1/blob/docs"),
+        role("WRITES_TAGS", Role::BlobDataOwner, "/devstoreaccount1/blob/copies"),
+        role("WRITES_TAGS", Role::BlobDataReader, "/devstoreaccount1/blob/docs"),
     ]);
     let copy = |more: &str| {
         format!(
@@ -457,6 +461,11 @@ async fn sources_of_copies() {
         ("WRITER", copy("\nx-ms-copy-source-authorization: Bearer WRITER"), (403, "CannotVerifyCopySource")),
         ("WRITER", copy("\nx-ms-copy-source-authorization: Bearer expired"), (401, "CannotVerifyCopySource")),
         ("NOBODY", copy(""), DENIED),
+        ("READS_TAGS", copy(""), (202, "")),
+        ("READS_TAGS", copy("\nx-ms-copy-source-tag-option: COPY"), DENIED),
+        ("READS_TAGS", copy("\nx-ms-copy-source-tag-option: REPLACE"), (202, "")),
+        ("WRITES_TAGS", copy("\nx-ms-copy-source-tag-option: COPY"), (404, "CannotVerifyCopySource")),
+        ("OWNER", copy("\nx-ms-copy-source-tag-option: COPY"), (202, "")),
     ] {
         let (status, code) = bench.status(who, &head, "").await;
         assert_eq!((status, &*code), expected, "{who} {head}");
