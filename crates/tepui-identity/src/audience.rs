@@ -66,6 +66,11 @@ pub(crate) struct AllowedBy {
 }
 
 impl AllowedBy {
+    /// About what it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.accounts.iter().map(|(name, _)| size_of::<(String, Service)>() + name.capacity()).sum()
+    }
+
     pub(crate) fn is_for(&self, service: Service, account: &str) -> bool {
         self.everything || self.accounts.iter().any(|(name, of)| *of == service && name == account)
     }

@@ -8,6 +8,9 @@ use tepui_model::token::TokenFailure;
 
 pub(crate) type Claims = Map<String, Value>;
 
+/// The claim with an object id, which nobody chooses for themselves.
+const OBJECT_ID: &str = "oid";
+
 /// As many groups of one token as count. Others are left out, as they would be by Entra ID.
 const MAX_GROUPS: usize = 1000;
 
@@ -77,9 +80,12 @@ pub(crate) struct OwnerRules {
 /// Where the tenant of a token comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TenantRule {
-    /// The claim `tid`, or else a GUID that is made of the issuer.
+    /// The claim `tid` if the issuer's URL names the same one, or else a GUID that is made of the issuer: who is trusted for
+    /// their own tokens cannot make some of a tenant of others.
+    OfIssuer,
+    /// The claim `tid` whatever it is, or else a GUID that is made of the issuer.
     Any,
-    /// A claim that must be there.
+    /// A claim that must be there, and is believed whatever it is.
     Claim(String),
     /// Always this one, in lower case. A token with another `tid` is refused.
     Fixed(String),
@@ -90,23 +96,41 @@ impl OwnerRules {
     pub(crate) fn default_tenant(&self) -> String {
         match &self.tenant {
             TenantRule::Fixed(id) => id.clone(),
-            TenantRule::Any | TenantRule::Claim(_) => guids::of_issuer(&self.issuer),
+            TenantRule::OfIssuer | TenantRule::Any | TenantRule::Claim(_) => guids::of_issuer(&self.issuer),
+        }
+    }
+
+    /// Whether the URL of the issuer has this tenant as one of its parts, as those of Entra ID have.
+    fn names_tenant(&self, tenant: u128) -> bool {
+        self.issuer.split('/').any(|part| guid::parse(part) == Some(tenant))
+    }
+
+    /// Whether tokens are of this tenant, as far as it can be told without one. What a claim may say is not known.
+    pub(crate) fn has_tenant(&self, tenant_id: &str) -> bool {
+        let Some(tenant) = guid::parse(tenant_id) else { return false };
+        match &self.tenant {
+            TenantRule::Fixed(id) => *id == guid::print(tenant),
+            TenantRule::Claim(_) => self.names_tenant(tenant),
+            TenantRule::OfIssuer | TenantRule::Any => {
+                self.names_tenant(tenant) || self.default_tenant() == guid::print(tenant)
+            }
         }
     }
 
     fn tenant(&self, claims: &Claims) -> Result<String, TokenFailure> {
         let guid_of = |claim: &str| match at(claims, claim) {
             None => Ok(None),
-            Some(value) => {
-                let number = value.as_str().and_then(guid::parse).ok_or(TokenFailure::Tenant)?;
-                Ok(Some(guid::print(number)))
-            }
+            Some(value) => value.as_str().and_then(guid::parse).map(Some).ok_or(TokenFailure::Tenant),
         };
+        let said_or_default = |said: Option<u128>| said.map_or_else(|| self.default_tenant(), guid::print);
         match &self.tenant {
-            TenantRule::Any => Ok(guid_of("tid")?.unwrap_or_else(|| guids::of_issuer(&self.issuer))),
-            TenantRule::Claim(name) => guid_of(name)?.ok_or(TokenFailure::Tenant),
+            TenantRule::OfIssuer => {
+                Ok(said_or_default(guid_of("tid")?.filter(|tenant| self.names_tenant(*tenant))))
+            }
+            TenantRule::Any => Ok(said_or_default(guid_of("tid")?)),
+            TenantRule::Claim(name) => guid_of(name)?.map(guid::print).ok_or(TokenFailure::Tenant),
             TenantRule::Fixed(id) => match guid_of("tid")? {
-                Some(other) if other != *id => Err(TokenFailure::Tenant),
+                Some(other) if guid::print(other) != *id => Err(TokenFailure::Tenant),
                 _ => Ok(id.clone()),
             },
         }
@@ -115,11 +139,16 @@ impl OwnerRules {
     /// Who a token was made for.
     pub(crate) fn owner(&self, claims: &Claims) -> Result<Principal, TokenFailure> {
         let tenant_id = self.tenant(claims)?;
-        let subject = match &self.subject {
-            Some(claim) => text(claims, claim),
-            None => text(claims, "oid").or_else(|| text(claims, "sub")),
+        let claim = match &self.subject {
+            Some(claim) => claim.as_str(),
+            None if text(claims, OBJECT_ID).is_some() => OBJECT_ID,
+            None => "sub",
         };
-        let object_id = guids::of(&self.issuer, subject.ok_or(TokenFailure::Form)?);
+        let subject = text(claims, claim).ok_or(TokenFailure::Form)?;
+        let object_id = match claim {
+            OBJECT_ID => guids::of(&self.issuer, subject),
+            _ => guids::of_chosen(&self.issuer, subject),
+        };
         let mut names = vec![PrincipalName::Object(object_id.clone())];
         names.extend(text(claims, "sub").map(|subject| PrincipalName::Subject(subject.to_owned())));
         let client = ["azp", "appid", "client_id"].iter().find_map(|claim| text(claims, claim));
@@ -161,7 +190,7 @@ mod tests {
         OwnerRules {
             issuer: "https://issuer.example".to_owned(),
             subject: None,
-            tenant: TenantRule::Any,
+            tenant: TenantRule::OfIssuer,
             groups: vec!["groups".to_owned(), "realm_access.roles".to_owned()],
         }
     }
@@ -216,7 +245,7 @@ mod tests {
             names,
             [&format!("oid:{GUID}"), "sub:ada", "client:app", "group:g1", "group:g2", "group:r1"]
         );
-        assert_eq!((owner.object_id.as_str(), owner.tenant_id.as_str()), (GUID, GUID));
+        assert_eq!(owner.object_id, GUID);
     }
 
     #[test]
@@ -232,23 +261,53 @@ mod tests {
     }
 
     #[test]
+    fn nobody_takes_the_object_id_of_somebody_else_for_a_name() {
+        let id = |rules: &OwnerRules, value: Value| rules.owner(&claims(value)).unwrap().object_id;
+        let by_name = OwnerRules { subject: Some("name".to_owned()), ..rules() };
+        let (of_ada, number) = (id(&rules(), json!({"sub": "ada"})), json!(GUID));
+        for (case, rules, value, expected) in [
+            ("the id of ada for a subject", rules(), json!({"sub": of_ada}), None),
+            ("in another case", rules(), json!({"sub": of_ada.to_uppercase()}), None),
+            ("for a name that people choose", by_name.clone(), json!({"name": of_ada}), None),
+            ("as the issuer has it", rules(), json!({"oid": of_ada, "sub": "x"}), Some(of_ada.as_str())),
+            ("a subject that is a GUID", rules(), json!({"sub": number}), Some(GUID)),
+            ("a name that is a GUID", by_name, json!({"name": number}), Some(GUID)),
+        ] {
+            let id = id(&rules, value);
+            let known = [of_ada.as_str(), GUID].into_iter().find(|known| *known == id);
+            assert_eq!(known, expected, "{case}: {id}");
+        }
+    }
+
+    #[test]
     fn tenants() {
         const OTHER: &str = "00000000-0000-0000-0000-000000000001";
         let (fixed, claim) = (TenantRule::Fixed(GUID.to_owned()), TenantRule::Claim("org.id".to_owned()));
-        for (case, rule, value, is_good) in [
-            ("any", TenantRule::Any, json!({}), true),
-            ("any, which is none", TenantRule::Any, json!({"tid": "common"}), false),
-            ("the fixed one", fixed.clone(), json!({"tid": GUID}), true),
-            ("fixed and not said", fixed.clone(), json!({}), true),
-            ("another", fixed, json!({"tid": OTHER}), false),
-            ("of a claim", claim.clone(), json!({"org": {"id": OTHER}}), true),
-            ("no such claim", claim.clone(), json!({"tid": OTHER}), false),
-            ("no GUID", claim, json!({"org": {"id": "contoso"}}), false),
+        let own = rules().issuer;
+        let entra = format!("https://sts.example/{}/", GUID.to_uppercase());
+        let made = |issuer: &str| Some(guids::of_issuer(issuer));
+        let said = |tenant: &str| Some(tenant.to_owned());
+        for (case, issuer, rule, value, expected) in [
+            ("not said", &own, TenantRule::OfIssuer, json!({}), made(&own)),
+            ("of somebody else", &own, TenantRule::OfIssuer, json!({"tid": GUID}), made(&own)),
+            ("what the URL names", &entra, TenantRule::OfIssuer, json!({"tid": GUID}), said(GUID)),
+            ("what it does not name", &entra, TenantRule::OfIssuer, json!({"tid": OTHER}), made(&entra)),
+            ("one that is none", &entra, TenantRule::OfIssuer, json!({"tid": "common"}), None),
+            ("any", &own, TenantRule::Any, json!({"tid": GUID}), said(GUID)),
+            ("any, not said", &own, TenantRule::Any, json!({}), made(&own)),
+            ("any, which is none", &own, TenantRule::Any, json!({"tid": "common"}), None),
+            ("the fixed one", &own, fixed.clone(), json!({"tid": GUID}), said(GUID)),
+            ("fixed and not said", &own, fixed.clone(), json!({}), said(GUID)),
+            ("another", &own, fixed, json!({"tid": OTHER}), None),
+            ("of a claim", &own, claim.clone(), json!({"org": {"id": OTHER}}), said(OTHER)),
+            ("no such claim", &own, claim.clone(), json!({"tid": OTHER}), None),
+            ("no GUID", &own, claim, json!({"org": {"id": "contoso"}}), None),
         ] {
             let mut value = claims(value);
             value.insert("sub".to_owned(), json!("ada"));
-            let owner = OwnerRules { tenant: rule, ..rules() }.owner(&value);
-            assert_eq!(owner.map_err(|failure| failure == TokenFailure::Tenant).is_ok(), is_good, "{case}");
+            let rules = OwnerRules { issuer: issuer.clone(), tenant: rule, ..rules() };
+            let owner = rules.owner(&value).map(|owner| owner.tenant_id);
+            assert_eq!(owner, expected.ok_or(TokenFailure::Tenant), "{case}");
         }
     }
 

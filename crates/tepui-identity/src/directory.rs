@@ -19,6 +19,8 @@ use tokio::time::timeout;
 
 /// As many tokens are remembered.
 const MAX_CACHED: usize = 10_000;
+/// Fewer, if what is known of them takes more than this.
+const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 
 /// Whose tokens are taken.
 pub struct Directory {
@@ -74,7 +76,8 @@ impl Directory {
             }
             trusted.push(Arc::new(issuer));
         }
-        Ok(Self { trusted: Trusted::Issuers(trusted), counters, timing, cache: Cache::new(MAX_CACHED) })
+        let cache = Cache::new(MAX_CACHED, MAX_CACHED_BYTES);
+        Ok(Self { trusted: Trusted::Issuers(trusted), counters, timing, cache })
     }
 
     /// Believes what tokens say, without looking at their signatures. For the machine of a developer.
@@ -83,7 +86,7 @@ impl Directory {
             trusted: Trusted::Everybody,
             counters: Arc::default(),
             timing: Timing::default(),
-            cache: Cache::new(0),
+            cache: Cache::new(0, 0),
         }
     }
 
@@ -98,6 +101,13 @@ impl Directory {
             Some(issuer) => issuer.rules.owner.default_tenant(),
             None => guids::of_issuer(basic::ISSUER),
         }
+    }
+
+    /// Whether tokens of an issuer are of a tenant, as far as its settings and its URL tell. Those of issuers that are not trusted
+    /// are of none.
+    pub fn is_tenant_of(&self, tenant_id: &str, issuer: &str) -> bool {
+        let mut trusted = self.issuers().iter().map(|trusted| &trusted.rules.owner);
+        trusted.any(|rules| rules.issuer == issuer && rules.has_tenant(tenant_id))
     }
 
     pub fn counters(&self) -> &Counters {

@@ -22,6 +22,16 @@ pub(crate) fn of(issuer: &str, name: &str) -> String {
     guid::print(number)
 }
 
+/// The same for a name that its owner may have chosen. A GUID that is made of a name becomes another one: as a name it would
+/// be the id of whoever has the name of which it is made.
+pub(crate) fn of_chosen(issuer: &str, name: &str) -> String {
+    let is_made = |number: u128| number >> 76 & 0xF == 5;
+    match guid::parse(name) {
+        Some(number) if is_made(number) => guid::print(of_name(of_name(URLS, issuer), name)),
+        _ => of(issuer, name),
+    }
+}
+
 /// A GUID in lower case for an issuer.
 pub(crate) fn of_issuer(issuer: &str) -> String {
     guid::print(of_name(URLS, issuer))
@@ -45,6 +55,10 @@ mod tests {
         ] {
             assert_eq!(of(issuer, name), expected, "{issuer} {name}");
         }
+        let (issuer, made) = ("https://issuer.example", "89c3e6ac-83a7-58e7-a8b0-8e7675c815b1");
+        assert_eq!(of(issuer, made), made);
+        assert_ne!(of_chosen(issuer, made), made);
+        assert_eq!(of_chosen(issuer, "ada"), made);
         assert_eq!(of_issuer("https://issuer.example"), "20789c55-f750-5031-b072-56cd78940275");
     }
 }

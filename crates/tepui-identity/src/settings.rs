@@ -36,7 +36,7 @@ pub struct IssuerSettings {
     /// The claim with the object id. `None`: `oid`, and `sub` where there is none.
     #[serde(default)]
     pub subject: Option<String>,
-    /// The claim with the tenant, or a GUID that is the tenant of all tokens.
+    /// The claim with the tenant, or a GUID that is the tenant of all tokens. `None`: `tid`, if the issuer's URL names the same one.
     #[serde(default)]
     pub tenant: Option<String>,
     /// The claims with groups. `None`: `groups`.
@@ -95,7 +95,7 @@ impl IssuerSettings {
             return Err(self.invalid("skew-seconds is a number up to 300"));
         }
         let tenant = match tenant {
-            None => TenantRule::Any,
+            None => TenantRule::OfIssuer,
             Some(text) => match guid::parse(text) {
                 Some(id) => TenantRule::Fixed(guid::print(id)),
                 None => TenantRule::Claim(text.clone()),

@@ -95,7 +95,7 @@ pub struct Config {
     pub issuers: Vec<IssuerSettings>,
 
     /// Take tokens for what they say, without looking at their signatures, as Azurite does with `basic`: only if all services
-    /// listen on this machine itself. Everybody has all roles then
+    /// listen on this machine itself and no proxy is trusted. Everybody has all roles then
     #[arg(long, value_name = "basic", help_heading = "Identity")]
     pub oauth: Option<Oauth>,
 

@@ -101,7 +101,12 @@ impl Directory for ServerDirectory {
     fn roles_of_object(&self, object_id: &str, tenant_id: &str, account: &str) -> AssignedRoles {
         match self.believes_everybody() {
             true => AssignedRoles::everything(),
-            false => self.accounts.current().roles_of_object(object_id, tenant_id, account),
+            false => {
+                let tokens = self.tokens.as_ref();
+                let has_tenant =
+                    |issuer: &str| tokens.is_some_and(|tokens| tokens.is_tenant_of(tenant_id, issuer));
+                self.accounts.current().roles_of_object(object_id, account, has_tenant)
+            }
         }
     }
 
@@ -146,6 +151,7 @@ pub(crate) fn check_addresses(
 mod tests {
     use super::*;
     use crate::config::Oauth;
+    use tepui_model::role::{PrincipalName, Role, RoleAssignment, Scope};
 
     #[test]
     fn everybody_is_believed_on_this_machine_only() {
@@ -159,6 +165,64 @@ mod tests {
             let config = Config { oauth, ..Config::default() };
             let addresses = addresses.iter().map(|address| address.parse().unwrap());
             assert_eq!(check_addresses(&config, addresses).is_ok(), is_good, "{oauth:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn roles_for_the_tokens_of_an_issuer_count_for_sas_of_their_owners() {
+        const ENTRA: &str = "https://sts.windows.net/72f988bf-86f1-41af-91ab-2d7cd011db47/";
+        const TENANT: &str = "72f988bf-86f1-41af-91ab-2d7cd011db47";
+        const FIXED: &str = "5b1f0b7e-0a0e-4a38-9f6c-2f6f6f0d5a11";
+        // As Python's uuid.uuid5(NAMESPACE_URL, …) has it.
+        const OF_KEYCLOAK: &str = "20789c55-f750-5031-b072-56cd78940275";
+        let settings = |issuer: &str, tenant: Option<&str>| tepui_identity::IssuerSettings {
+            issuer: issuer.to_owned(),
+            tenant: tenant.map(str::to_owned),
+            ..Default::default()
+        };
+        let given = |name: &str, issuer: Option<&str>| RoleAssignment {
+            principal: PrincipalName::Object(name.to_owned()),
+            issuer: issuer.map(str::to_owned),
+            role: Role::BlobDataReader,
+            scope: Scope::Server,
+        };
+        let unknown = format!("https://unknown.example/{TENANT}/");
+        let config = Config {
+            issuers: vec![
+                settings(ENTRA, None),
+                settings("https://issuer.example", None),
+                settings("https://dex.example/dex", Some(FIXED)),
+            ],
+            dev_issuer: true,
+            in_memory: true,
+            role_assignments: vec![
+                given("entra", Some(ENTRA)),
+                given("keycloak", Some("https://issuer.example")),
+                given("dex", Some("https://dex.example/dex")),
+                given("own", Some(DevelopmentIssuer::ISSUER)),
+                given("unknown", Some(&unknown)),
+                given("any", None),
+            ],
+            ..Config::default()
+        };
+        let data = Data::open(&config).await.unwrap();
+        let accounts = data.open_accounts(&config).await.unwrap();
+        let identity = Identity::open(&config, &data, accounts).await.unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(tepui_model::time::SystemClock::new());
+        let directory = identity.directory(&clock);
+        let own = DevelopmentIssuer::tenant();
+        for (object_id, tenants) in [
+            ("entra", &[TENANT][..]),
+            ("keycloak", &[OF_KEYCLOAK]),
+            ("dex", &[FIXED]),
+            ("own", &[&own]),
+            ("unknown", &[]),
+            ("any", &[TENANT, OF_KEYCLOAK, FIXED, &own]),
+        ] {
+            for tenant in [TENANT, OF_KEYCLOAK, FIXED, &own] {
+                let roles = directory.roles_of_object(object_id, tenant, "devstoreaccount1");
+                assert_eq!(!roles.is_empty(), tenants.contains(&tenant), "{object_id} {tenant}");
+            }
         }
     }
 

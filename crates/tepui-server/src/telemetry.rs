@@ -141,6 +141,9 @@ impl fmt::Debug for LoggedCost {
 const SECRET_HEADERS: &[&str] = &[
     "authorization",
     "cookie",
+    // A page that was opened by the URL of a SAS names it in what it asks for.
+    "referer",
+    "x-identity-header",
     "x-ms-copy-source",
     "x-ms-copy-source-authorization",
     "x-ms-encryption-key",
@@ -671,6 +674,8 @@ mod tests {
             ("x-ms-encryption-key", "hunter2"),
             ("x-ms-copy-source", "http://h/c/b?sig=hunter2"),
             ("x-ms-copy-source-authorization", "Bearer hunter2"),
+            ("referer", "http://h/c/page.html?sig=hunter2"),
+            ("x-identity-header", "hunter2"),
         ] {
             headers.insert(name, value.parse().unwrap());
         }

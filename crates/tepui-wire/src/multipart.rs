@@ -61,9 +61,8 @@ pub(crate) struct Part<'a> {
 
 impl<'a> Part<'a> {
     pub(crate) fn read(body: &'a [u8], range: Range<usize>) -> Option<Self> {
-        let end = range.end;
-        let (headers, content) = headers(body, range)?;
-        Some(Self { headers, content: content..end })
+        let (headers, content) = headers(body, range.start, range.clone())?;
+        Some(Self { headers, content: content..range.end })
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -89,7 +88,7 @@ impl<'a> HttpRequest<'a> {
         if !version.starts_with("HTTP/") {
             return None;
         }
-        let (headers, content) = headers(body, next..range.end)?;
+        let (headers, content) = headers(body, range.start, next..range.end)?;
         Some(Self { method, target: target.trim(), headers, body: content..range.end })
     }
 }
@@ -108,7 +107,7 @@ impl<'a> HttpResponse<'a> {
         let mut words = line.trim().split(' ');
         words.next().filter(|version| version.starts_with("HTTP/"))?;
         let status = words.next()?.parse().ok()?;
-        let (headers, content) = headers(body, next..range.end)?;
+        let (headers, content) = headers(body, range.start, next..range.end)?;
         Some(Self { status, headers, body: content..range.end })
     }
 
@@ -135,8 +134,12 @@ pub(crate) type Headers<'a> = Vec<(&'a [u8], &'a [u8])>;
 /// More headers than this in one part mean no good.
 const MAX_HEADERS: usize = 100;
 
-/// Reads headers up to the blank line; returns them and where the content starts.
-fn headers(body: &[u8], range: Range<usize>) -> Option<(Headers<'_>, usize)> {
+/// A head of a part that is longer than this means no good: no URL that comes alone is.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// Reads headers up to the blank line; returns them and where the content starts. `head_start`: where the head begins that they
+/// are a part of.
+fn headers(body: &[u8], head_start: usize, range: Range<usize>) -> Option<(Headers<'_>, usize)> {
     let mut headers = Vec::with_capacity(8);
     let mut at = range.start;
     while let Some((line, next)) = take_line(body, at, range.end) {
@@ -150,7 +153,7 @@ fn headers(body: &[u8], range: Range<usize>) -> Option<(Headers<'_>, usize)> {
         let colon = memchr::memchr(b':', line)?;
         headers.push((line[..colon].trim_ascii(), line[colon + 1..].trim_ascii()));
     }
-    Some((headers, at))
+    (at - head_start <= MAX_HEAD_BYTES).then_some((headers, at))
 }
 
 fn find<'a>(headers: &Headers<'a>, name: &str) -> Option<&'a [u8]> {
@@ -250,6 +253,34 @@ mod tests {
         assert_eq!((request.method, request.target), ("PUT", "http://h/d1/T(PartitionKey='a b',RowKey='%')"));
         assert_eq!(find(&request.headers, "if-match"), Some(&b"*"[..]));
         assert_eq!(&body[request.body], "{}");
+    }
+
+    #[test]
+    fn long_heads_are_refused() {
+        let read = |part: &str| HttpRequest::read(part.as_bytes(), 0..part.len()).is_some();
+        // With what is around it.
+        let head = |target: usize, value: usize| {
+            let (target, value) = ("a".repeat(target), "b".repeat(value));
+            format!("GET /{target} HTTP/1.1\r\nx: {value}\r\n\r\n")
+        };
+        let around = head(0, 0).len();
+        for (case, part, expected) in [
+            ("the longest target", head(MAX_HEAD_BYTES - around, 0), true),
+            ("a longer one", head(MAX_HEAD_BYTES - around + 1, 0), false),
+            ("the longest header", head(0, MAX_HEAD_BYTES - around), true),
+            ("a longer one", head(0, MAX_HEAD_BYTES - around + 1), false),
+            ("long together", head(MAX_HEAD_BYTES / 2, MAX_HEAD_BYTES / 2), false),
+            ("a long body", head(9, 9) + &"c".repeat(MAX_HEAD_BYTES), true),
+            ("no end", format!("GET / HTTP/1.1\r\nx: {}", "b".repeat(MAX_HEAD_BYTES)), false),
+            ("nothing before it", "\r\n".repeat(MAX_HEAD_BYTES) + &head(0, 0), false),
+        ] {
+            assert_eq!(read(&part), expected, "{case}");
+        }
+        let mime = |bytes: usize| format!("Content-ID: {}\r\n\r\nGET", "1".repeat(bytes));
+        for (bytes, expected) in [(1000, true), (MAX_HEAD_BYTES, false)] {
+            let part = mime(bytes);
+            assert_eq!(Part::read(part.as_bytes(), 0..part.len()).is_some(), expected, "{bytes}");
+        }
     }
 
     proptest! {

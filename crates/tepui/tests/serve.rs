@@ -355,6 +355,7 @@ fn what_makes_no_sense_ends_with_2() {
             &["--oauth", "basic", "--table-host", "0.0.0.0", "--table-port", "0"],
             "--oauth basic believes everybody",
         ),
+        (&["--oauth", "basic", "--trusted-proxy", "127.0.0.1"], "cannot be used with --trusted-proxy"),
         (&["--dev-issuer"], "--admin-port is needed"),
         (&["--cert", "x.pem"], "a certificate needs its key"),
         (&["--cert", "x.pfx", "--key", "k.pem", "--pwd", "hunter2"], "both were given"),

@@ -9,3 +9,4 @@ mod mutations;
 mod own_issuers;
 mod provider;
 mod providers;
+mod tenants;

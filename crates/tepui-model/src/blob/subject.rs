@@ -29,6 +29,15 @@ impl Call {
         }
     }
 
+    /// Whether a copy has the tags of its source.
+    pub fn copies_tags(&self) -> bool {
+        match self {
+            Self::Operation(operation) => operation.copies_tags(),
+            Self::Upload(operation) => operation.copies_tags(),
+            Self::List(_) | Self::Batch { .. } => false,
+        }
+    }
+
     /// Whether it gives a new blob a legal hold or an immutability policy, or says that it has none.
     pub fn sets_protection(&self) -> bool {
         let (immutability, legal_hold) = match self {

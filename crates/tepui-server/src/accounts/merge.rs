@@ -267,7 +267,7 @@ mod tests {
             scope: scope.parse().expect("a scope"),
         };
         let config = Config { role_assignments: vec![given("group:team", "/", None)], ..Config::default() };
-        let of_issuer = given("oid:o", "/devstoreaccount1", Some("https://sts.windows.net/t-1/"));
+        let of_issuer = given("oid:o", "/devstoreaccount1", Some("https://issuer.example"));
         let assignments = [of_issuer, given("group:team", "/", None)].map(|assignment| StoredAssignment {
             id: assignment_id(&assignment),
             assignment,
@@ -298,8 +298,9 @@ mod tests {
             ("a group", snapshot.roles(&principal("x", &["oid:p", "group:team"]), account), true),
             ("nobody", snapshot.roles(&principal("x", &["oid:p"]), account), false),
             ("another issuer", snapshot.roles(&principal("x", &["oid:o"]), account), false),
-            ("an object", snapshot.roles_of_object("O", "T-1", account), true),
-            ("of another tenant", snapshot.roles_of_object("o", "t-2", account), false),
+            ("an object", snapshot.roles_of_object("O", account, |of| of == "https://issuer.example"), true),
+            ("of another tenant", snapshot.roles_of_object("o", account, |_| false), false),
+            ("another object", snapshot.roles_of_object("p", account, |_| true), false),
         ] {
             assert_eq!(can(&roles), expected, "{case}");
         }

@@ -236,23 +236,25 @@ impl AccountsSnapshot {
         AssignedRoles::of(principal, account, named.map(|number| &self.assignments[*number].assignment))
     }
 
-    /// The roles of somebody of whom only the ids are known, as for a user delegation SAS: those that were assigned to the object
-    /// id, not those of groups. Assignments for the tokens of one issuer count if that is the tenant's, which its URL names.
-    pub fn roles_of_object(&self, object_id: &str, tenant_id: &str, account: &str) -> AssignedRoles {
-        let name = PrincipalName::Object(object_id.to_ascii_lowercase());
-        let is_of_tenant = |issuer: &str| issuer.split('/').any(|part| part.eq_ignore_ascii_case(tenant_id));
+    /// The roles of somebody of whom only the object id and the tenant are known, as for a user delegation SAS: those that were
+    /// assigned to the object id, not those of groups. `has_tenant`: whether tokens of an issuer are of the tenant. Assignments for
+    /// the tokens of one issuer count if they are.
+    pub fn roles_of_object(
+        &self,
+        object_id: &str,
+        account: &str,
+        has_tenant: impl Fn(&str) -> bool,
+    ) -> AssignedRoles {
+        let object_id = object_id.to_ascii_lowercase();
+        let name = PrincipalName::Object(object_id.clone());
         let named = self.by_principal.get(&name).into_iter().flatten();
         let named = named.map(|number| &self.assignments[*number].assignment);
         let counting: Vec<RoleAssignment> = named
-            .filter(|given| given.issuer.as_deref().is_none_or(is_of_tenant))
+            .filter(|given| given.issuer.as_deref().is_none_or(&has_tenant))
             .map(|given| RoleAssignment { issuer: None, ..given.clone() })
             .collect();
-        let principal = Principal {
-            issuer: String::new(),
-            object_id: object_id.to_ascii_lowercase(),
-            tenant_id: tenant_id.to_ascii_lowercase(),
-            names: vec![name],
-        };
+        let principal =
+            Principal { issuer: String::new(), object_id, tenant_id: String::new(), names: vec![name] };
         AssignedRoles::of(&principal, account, &counting)
     }
 

@@ -61,6 +61,11 @@ impl Config {
                 "with --oauth basic anybody can be anybody, so that [[issuer]] and --dev-issuer mean nothing: choose one",
             );
         }
+        if self.oauth.is_some() && !self.trusted_proxies.is_empty() {
+            return refuse(
+                "--oauth basic believes everybody, also whoever asks by way of a proxy: it cannot be used with --trusted-proxy",
+            );
+        }
         if self.dev_issuer && self.effective_admin_port().is_none() {
             return refuse(
                 "the development issuer is asked for tokens at the admin port: --admin-port is needed, or --test-bench",
@@ -107,6 +112,24 @@ mod tests {
                 "basic with its own",
                 Config { oauth: basic, dev_issuer: true, test_bench: true, ..Config::default() },
                 Some("choose one"),
+            ),
+            (
+                "basic behind a proxy",
+                Config {
+                    oauth: basic,
+                    trusted_proxies: "127.0.0.1".parse().into_iter().collect(),
+                    ..Config::default()
+                },
+                Some("cannot be used with --trusted-proxy"),
+            ),
+            (
+                "an issuer behind a proxy",
+                Config {
+                    issuers: vec![issuer("https://a.example")],
+                    trusted_proxies: "127.0.0.1".parse().into_iter().collect(),
+                    ..Config::default()
+                },
+                None,
             ),
             ("nobody to ask", Config { dev_issuer: true, ..Config::default() }, Some("--admin-port")),
             ("somebody to ask", Config { dev_issuer: true, admin_port: Some(0), ..Config::default() }, None),

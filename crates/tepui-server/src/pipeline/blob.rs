@@ -57,7 +57,7 @@ pub struct Blobs<E, X> {
     front: Front,
     service: Arc<BlobService<E, X>>,
     remote: RemoteCopies,
-    memory: Arc<ReplyMemory>,
+    pub(super) memory: Arc<ReplyMemory>,
     copies: Arc<BackgroundCopies>,
 }
 

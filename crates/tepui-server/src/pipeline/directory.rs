@@ -23,7 +23,7 @@ pub trait Directory: Debug + Send + Sync {
     ///
     /// A SAS names neither the issuer nor the groups of who signed it, and what their token said when they asked for the key
     /// may be true no longer. So only assignments to the object id itself count here, not those to groups, subjects and
-    /// clients.
+    /// clients. Those for the tokens of one issuer count if its tokens are of this tenant.
     fn roles_of_object(&self, object_id: &str, tenant_id: &str, account: &str) -> AssignedRoles;
 
     /// Where tokens can be had.

@@ -21,6 +21,7 @@ use tepui_wire::auth::{Challenge, TokenText};
 use tepui_wire::crypto::MacKey;
 
 const NOW: &str = "2026-03-10T08:15:30Z";
+const HTTP_NOW: &str = "Tue, 10 Mar 2026 08:15:30 GMT";
 const VERSION: &str = "2026-02-06";
 const TENANT: &str = "72f988bf-86f1-41af-91ab-2d7cd011db47";
 
@@ -168,6 +169,19 @@ impl Bench {
 
     /// Sends `METHOD /path` with headers in lines, for an account, with the token of somebody unless that is empty.
     async fn send(&self, service: Service, token: &str, head: &str, body: &str) -> Told {
+        let (head, mut body) = self.answer(service, token, head, body).await.into_parts();
+        let mut text = Vec::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            if let Ok(mut data) = frame.unwrap().into_data() {
+                text.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+            }
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Told { status: head.status, headers: head.headers, text }
+    }
+
+    /// The same; the answer is not read yet.
+    async fn answer(&self, service: Service, token: &str, head: &str, body: &str) -> Response<ReplyBody> {
         let mut lines = head.lines().map(str::trim);
         let (method, path) = lines.next().unwrap().split_once(' ').unwrap();
         let port = match service {
@@ -196,20 +210,11 @@ impl Bench {
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let peer = Peer { address: ([192, 0, 2, 7], 50_000).into(), tls: self.tls };
         let body = Body::given(Bytes::from(body.to_owned()));
-        let response = match service {
+        match service {
             Service::Table => respond(&self.tables, peer, parts, body).await,
             Service::Queue => respond(&self.queues, peer, parts, body).await,
             Service::Blob => respond(&self.blobs, peer, parts, body).await,
-        };
-        let (head, mut body) = response.into_parts();
-        let mut text = Vec::new();
-        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            if let Ok(mut data) = frame.unwrap().into_data() {
-                text.extend_from_slice(&data.copy_to_bytes(data.remaining()));
-            }
         }
-        let text = String::from_utf8_lossy(&text).into_owned();
-        Told { status: head.status, headers: head.headers, text }
     }
 
     /// The status of an answer, and the code of an error. `S METHOD /path`, S being the first letter of the service.
@@ -401,6 +406,36 @@ async fn every_part_of_a_batch_is_checked() {
 }
 
 #[tokio::test]
+async fn what_a_batch_repeats_of_its_requests_has_memory() {
+    let bench = Bench::new();
+    bench.fill().await;
+    let head = "POST /?comp=batch\ncontent-type: multipart/mixed; boundary=b";
+    let start = "--b\r\nContent-Type: application/http\r\n";
+    // Of nothing, but as long as one.
+    let signature = STANDARD.encode([7; 32]);
+    let sas = format!("sv=2019-02-02&sr=b&sig={signature}&sp={}", "<".repeat(8000));
+    let key = format!(
+        "x-ms-date: {HTTP_NOW}\r\nAuthorization: SharedKey {ACCOUNT}:{signature}\r\nx-ms-meta-a: {}\r\n",
+        "&".repeat(8000)
+    );
+    let id = format!("Content-ID: {}\r\n", "1".repeat(8000));
+    for (case, part) in [
+        ("a SAS", format!("{start}\r\nDELETE /docs/x?{sas} HTTP/1.1\r\n\r\n")),
+        ("a header", format!("{start}\r\nDELETE /docs/x HTTP/1.1\r\n{key}\r\n")),
+        ("an id", format!("{start}{id}\r\nDELETE /docs/x HTTP/1.1\r\n\r\n")),
+    ] {
+        let body = part.repeat(100) + "--b--\r\n";
+        let response = bench.answer(Service::Blob, "OWNER", head, &body).await;
+        assert_eq!(response.status(), StatusCode::ACCEPTED, "{case}");
+        let bytes = response.body().size_hint().exact().unwrap();
+        assert!(bytes > 700_000, "{case}: {bytes}");
+        assert!(bench.blobs.memory.used_bytes() >= bytes, "{case}: {bytes}");
+        drop(response);
+        assert_eq!(bench.blobs.memory.used_bytes(), 0);
+    }
+}
+
+#[tokio::test]
 async fn sources_of_copies() {
     let bench = Bench::new();
     bench.fill().await;
@@ -408,6 +443,10 @@ async fn sources_of_copies() {
         role("WRITER", Role::BlobDataContributor, "/devstoreaccount1/blob/copies"),
         role("BOTH", Role::BlobDataContributor, "/devstoreaccount1/blob/copies"),
         role("BOTH", Role::BlobDataReader, "/devstoreaccount1/blob/docs"),
+        role("READS_TAGS", Role::BlobDataContributor, "/devstoreaccount1/blob/copies"),
+        role("READS_TAGS", Role::BlobDataOwner, "/devstoreaccount1/blob/docs"),
+        role("WRITES_TAGS", Role::BlobDataOwner, "/devstoreaccount1/blob/copies"),
+        role("WRITES_TAGS", Role::BlobDataReader, "/devstoreaccount1/blob/docs"),
     ]);
     let copy = |more: &str| {
         format!(
@@ -422,6 +461,11 @@ async fn sources_of_copies() {
         ("WRITER", copy("\nx-ms-copy-source-authorization: Bearer WRITER"), (403, "CannotVerifyCopySource")),
         ("WRITER", copy("\nx-ms-copy-source-authorization: Bearer expired"), (401, "CannotVerifyCopySource")),
         ("NOBODY", copy(""), DENIED),
+        ("READS_TAGS", copy(""), (202, "")),
+        ("READS_TAGS", copy("\nx-ms-copy-source-tag-option: COPY"), DENIED),
+        ("READS_TAGS", copy("\nx-ms-copy-source-tag-option: REPLACE"), (202, "")),
+        ("WRITES_TAGS", copy("\nx-ms-copy-source-tag-option: COPY"), (404, "CannotVerifyCopySource")),
+        ("OWNER", copy("\nx-ms-copy-source-tag-option: COPY"), (202, "")),
     ] {
         let (status, code) = bench.status(who, &head, "").await;
         assert_eq!((status, &*code), expected, "{who} {head}");

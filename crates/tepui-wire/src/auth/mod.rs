@@ -141,5 +141,19 @@ fn failed(detail: impl Into<String>) -> ServiceError {
         .with_detail("AuthenticationErrorDetail", detail)
 }
 
+/// As much of a string to sign is told to a caller who has signed another one.
+const MAX_TOLD_BYTES: usize = 8 * 1024;
+
+/// A string to sign, to compare with one's own. Of a long one the beginning: it is as long as the request makes it.
+fn told(text: &[u8]) -> String {
+    let mut told = String::from_utf8_lossy(text).into_owned();
+    if told.len() > MAX_TOLD_BYTES {
+        let is_whole = |end: &usize| told.is_char_boundary(*end);
+        told.truncate((0..=MAX_TOLD_BYTES).rev().find(is_whole).unwrap_or(0));
+        told.push('…');
+    }
+    told
+}
+
 #[cfg(test)]
 mod tests;

@@ -151,7 +151,7 @@ pub(super) fn authenticate(head: &Head<'_>, keys: &SigningKeys) -> Result<SasTok
         Kind::Delegated => keys.verify_delegated(&signature, &delegation(head), &text),
     };
     if !verified {
-        let text = String::from_utf8_lossy(&text);
+        let text = super::told(&text);
         return Err(failed(format!("Signature did not match. String to sign used was {text}"))
             .with_cause("the signature of the SAS does not match")
             .with_auth_failure(AuthFailure::Signature));

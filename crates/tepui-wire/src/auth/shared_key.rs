@@ -2,7 +2,7 @@
 
 use super::keys::{Signature, SignatureError, SigningKeys};
 use super::shared_key_string_to_sign::{self, Blanks};
-use super::{Verifier, failed};
+use super::{Verifier, failed, told};
 use crate::address::{SECONDARY_SUFFIX, Service};
 use crate::head::Head;
 use crate::percent;
@@ -183,7 +183,7 @@ fn mismatch(head: &Head<'_>, scheme: Scheme) -> ServiceError {
     failed(format!(
         "The MAC signature found in the HTTP request is not the same as any computed signature. \
          Server used following string to sign: '{}'.",
-        String::from_utf8_lossy(&text)
+        told(&text)
     ))
     .with_cause("the signature does not match")
 }

@@ -370,6 +370,29 @@ fn callers_of_queues_are_told_what_was_signed_but_no_signature() {
 }
 
 #[test]
+fn of_a_long_string_to_sign_the_beginning_is_told() {
+    let signature = sign("something else");
+    let in_query = signature.replace('+', "%2B");
+    for (case, value, is_whole) in [
+        ("short", "x".repeat(7_000), true),
+        ("long", "x".repeat(9_000), false),
+        ("letters of two bytes", "%C3%A4".repeat(9_000), false),
+        ("which begin at other places", "x".to_owned() + &"%C3%A4".repeat(9_000), false),
+    ] {
+        let by_key = table("GET", &format!("/devstoreaccount1/q?prefix={value}"))
+            .with("x-ms-date", DATE)
+            .with("authorization", &authorization("SharedKey", &signature));
+        let by_sas = table("GET", &format!("/devstoreaccount1/q?sv=2019-02-02&sp={value}&sig={in_query}"));
+        for request in [by_key, by_sas] {
+            let error = request.service(Service::Queue).grant(None).unwrap_err();
+            let [(_, detail)] = &error.details[..] else { panic!("{case}: {error:?}") };
+            assert!(detail.contains("tring to sign") && detail.len() < 8_500, "{case}: {}", detail.len());
+            assert_eq!(detail.contains('…'), !is_whole, "{case}: {detail}");
+        }
+    }
+}
+
+#[test]
 fn credentials_are_missing_or_malformed() {
     use ErrorCode::{AuthenticationFailed, InvalidAuthenticationInfo, NoAuthenticationInformation};
     let good = sign("x");

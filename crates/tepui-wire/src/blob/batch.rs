@@ -10,6 +10,7 @@ use crate::query::Query;
 use crate::version::ServiceVersion;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
+use std::ops::Range;
 use tepui_model::blob::OperationKind;
 use tepui_model::{ErrorCode, ServiceError};
 
@@ -26,6 +27,8 @@ pub struct Inner {
     pub headers: HeaderMap,
     /// Repeated in the answer.
     pub content_id: Option<String>,
+    /// What it takes in the batch.
+    pub bytes: usize,
 }
 
 /// Reads the body of a batch that was addressed to `envelope`.
@@ -39,11 +42,12 @@ pub fn decode(
     if parts.is_empty() || parts.len() > MAX_PARTS {
         return Err(refused("no requests, or too many"));
     }
-    let read = |range| {
+    let read = |range: Range<usize>| {
+        let bytes = range.len();
         let part = Part::read(body, range)?;
         let content_id =
             part.header("content-id").filter(|id| !id.contains(char::is_control)).map(str::to_owned);
-        Inner::read(HttpRequest::read(body, part.content)?, content_id, envelope)
+        Inner::read(HttpRequest::read(body, part.content)?, bytes, content_id, envelope)
     };
     parts.into_iter().map(|range| read(range).ok_or_else(|| refused("not a request"))).collect()
 }
@@ -53,7 +57,12 @@ fn refused(cause: &str) -> ServiceError {
 }
 
 impl Inner {
-    fn read(request: HttpRequest<'_>, content_id: Option<String>, envelope: &Target) -> Option<Self> {
+    fn read(
+        request: HttpRequest<'_>,
+        bytes: usize,
+        content_id: Option<String>,
+        envelope: &Target,
+    ) -> Option<Self> {
         let method = Method::from_bytes(request.method.as_bytes()).ok()?;
         let mut headers = HeaderMap::with_capacity(request.headers.len());
         for (name, value) in &request.headers {
@@ -74,7 +83,7 @@ impl Inner {
             path: after_account.unwrap_or(path).trim_start_matches('/').to_owned(),
             ..envelope.clone()
         };
-        Some(Self { method, target, query: Query::parse(raw_query), headers, content_id })
+        Some(Self { method, target, query: Query::parse(raw_query), headers, content_id, bytes })
     }
 
     /// The head that it would have if it came alone. `version`: of the batch.
@@ -223,6 +232,13 @@ mod tests {
             ("none", "--b=1--\r\n".to_owned(), false),
             ("nothing", String::new(), false),
             ("no request", part("", "rubbish"), false),
+            ("a long path", part("", &format!("DELETE /c/{} HTTP/1.1\r\n\r\n", "b".repeat(60_000))), true),
+            ("a longer one", part("", &format!("DELETE /c/{} HTTP/1.1\r\n\r\n", "b".repeat(70_000))), false),
+            (
+                "a long id",
+                part(&format!("Content-ID: {}\r\n", "7".repeat(70_000)), "DELETE /c/b HTTP/1.1\r\n\r\n"),
+                false,
+            ),
             (
                 "a condition that cannot be read",
                 part("", "DELETE /c/b HTTP/1.1\r\nIf-Match: a\u{1}\r\n\r\n"),

@@ -82,7 +82,7 @@ pub struct Prepared {
     version: ServiceVersion,
     /// What the caller says of a body that is read whole.
     checksums: Checksums,
-    /// Whether tags are asked for or set, beside what else is done: by a condition, in a list, with a new blob.
+    /// Whether tags are asked for or set, beside what else is done: by a condition, in a list, with a new blob, with those of its source.
     pub asks_for_tags: bool,
 }
 
@@ -137,7 +137,8 @@ impl<'a> Request<'a> {
             (_, resource) => {
                 let names = [header::IF_TAGS, header::TAGS];
                 matches!(resource, Resource::Blob(..))
-                    && names.into_iter().any(|name| header::is_given(&self.headers, name))
+                    && (names.into_iter().any(|name| header::is_given(&self.headers, name))
+                        || call.copies_tags())
             }
         };
         Ok(Prepared { call, version: self.head.version, checksums, asks_for_tags })

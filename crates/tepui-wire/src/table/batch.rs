@@ -474,6 +474,14 @@ mod tests {
     }
 
     #[test]
+    fn long_heads_are_refused() {
+        for (bytes, expected) in [(60_000, Ok(1)), (70_000, Err(ErrorCode::InvalidInput))] {
+            let part = format!("--c\n\nPUT /T?x={} HTTP/1.1\n\n{{}}\n", "a".repeat(bytes));
+            assert_eq!(changes(&part).map(|changes| changes.len()), expected, "{bytes}");
+        }
+    }
+
+    #[test]
     fn parts_are_read_up_to_one_too_many() {
         for (parts, read) in [(1, 1), (100, 100), (101, 101), (1000, 101)] {
             assert_eq!(changes(&"--c\n\nPUT /T HTTP/1.1\n\n".repeat(parts)).unwrap().len(), read);

@@ -14,7 +14,8 @@ pub(crate) struct Keyed<'a> {
     pub(crate) key: &'a str,
 }
 
-fn signature(key: &str, text: &str) -> String {
+/// The signature of a text with a key.
+pub(crate) fn signature(key: &str, text: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(&STANDARD.decode(key).unwrap()).unwrap();
     mac.update(text.as_bytes());
     STANDARD.encode(mac.finalize().into_bytes())

@@ -5,6 +5,7 @@
 
 mod client;
 mod commands;
+mod delegation;
 mod deletion;
 mod keys;
 mod refusals;

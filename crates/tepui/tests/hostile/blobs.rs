@@ -129,6 +129,7 @@ fn lists_and_settings_that_are_none() {
     let part =
         "--b\r\nContent-Type: application/http\r\n\r\nDELETE /devstoreaccount1/besieged/x HTTP/1.1\r\n\r\n";
     let parts = (part.repeat(257) + "--b--\r\n").into_bytes();
+    let long_part = part.replace("/x ", &format!("/x?{} ", "a&".repeat(1_500_000))).into_bytes();
     let mut cases = vec![
         case("an empty list body", "PUT", blocks, 400, "InvalidXmlDocument"),
         case("entities", "PUT", blocks, 400, "InvalidXmlDocument").body(bomb),
@@ -152,6 +153,7 @@ fn lists_and_settings_that_are_none() {
             .with(&multipart)
             .body(&garbage[..50_000]),
         case("a batch of 257", "POST", &batch, 400, "InvalidInput").with(&multipart).body(&parts),
+        case("a batch of a long part", "POST", &batch, 400, "InvalidInput").with(&multipart).body(&long_part),
         case("a batch of no type", "POST", &batch, 400, "InvalidInput").body(part.as_bytes()),
     ];
     for (name, id) in

@@ -99,7 +99,7 @@ fn entities_that_are_none() {
     );
 }
 
-/// A query with this filter, where there is room for it: in a batch.
+/// A query with this filter in a batch, where nothing in it needs an escape.
 fn query_in_batch(client: &mut Client, filter: String) -> Reply {
     let body = format!(
         "--b\r\nContent-Type: application/http\r\n\r\nGET /devstoreaccount1/{TABLE}()?$filter={filter} \
@@ -107,8 +107,10 @@ fn query_in_batch(client: &mut Client, filter: String) -> Reply {
     );
     let batch = ("Content-Type", "multipart/mixed; boundary=b");
     let outer = client.request("POST", "/$batch", &[batch], body.as_bytes()).unwrap();
-    assert_eq!(outer.status, 202, "{}", outer.text());
-    inner_answer(&outer)
+    // One that is longer than any URL is no part of a batch.
+    let is_whole = body.len() < 64 * 1024;
+    assert_eq!(outer.status, if is_whole { 202 } else { 400 }, "{}", outer.text());
+    if is_whole { inner_answer(&outer) } else { outer }
 }
 
 /// The only answer inside the answer to a batch; the outer one if there is none.
@@ -147,21 +149,18 @@ fn filters_that_go_too_far() {
     refused(
         query_in_batch,
         [
-            ("open brackets", "(".repeat(100_000), 400, "InvalidInput"),
-            ("brackets", nested(100_000), 400, "InvalidInput"),
-            (
-                "brackets and not",
-                "not (".repeat(100_000) + "true" + &")".repeat(100_000),
-                400,
-                "InvalidInput",
-            ),
-            ("not", "not ".repeat(250_000) + "A eq 1", 400, "InvalidInput"),
-            ("and", "A eq 1".to_owned() + &" and A eq 1".repeat(90_000), 400, "InvalidInput"),
-            ("or", "A eq 1".to_owned() + &" or A eq 1".repeat(90_000), 400, "InvalidInput"),
-            ("a text", format!("PartitionKey eq '{}'", "a".repeat(1_000_000)), 400, "InvalidInput"),
-            ("a number", format!("A eq {}", "1".repeat(1_000_000)), 400, "InvalidInput"),
-            ("a name", format!("{} eq 1", "A".repeat(1_000_000)), 400, "InvalidInput"),
-            ("nonsense", "~".repeat(1_000_000), 400, "InvalidInput"),
+            ("open brackets", "(".repeat(60_000), 400, "InvalidInput"),
+            ("brackets", nested(30_000), 400, "InvalidInput"),
+            ("brackets and not", "not (".repeat(10_000) + "true" + &")".repeat(10_000), 400, "InvalidInput"),
+            ("not", "not ".repeat(15_000) + "A eq 1", 400, "InvalidInput"),
+            ("and", "A eq 1".to_owned() + &" and A eq 1".repeat(5_000), 400, "InvalidInput"),
+            ("or", "A eq 1".to_owned() + &" or A eq 1".repeat(6_000), 400, "InvalidInput"),
+            ("a text", format!("PartitionKey eq '{}'", "a".repeat(60_000)), 400, "InvalidInput"),
+            ("a number", format!("A eq {}", "1".repeat(60_000)), 400, "InvalidInput"),
+            ("a name", format!("{} eq 1", "A".repeat(60_000)), 400, "InvalidInput"),
+            ("nonsense", "~".repeat(60_000), 400, "InvalidInput"),
+            ("longer than a URL", "A eq 1".to_owned() + &" or A eq 1".repeat(90_000), 400, "InvalidInput"),
+            ("millions of parameters", "A eq 1".to_owned() + &"&a".repeat(1_500_000), 400, "InvalidInput"),
         ],
     );
 }
@@ -208,6 +207,18 @@ fn batches_that_are_bombs() {
             (
                 "headers without end",
                 text(set.to_owned() + "--c\r\n" + &"A: b\r\n".repeat(100_000)),
+                400,
+                "InvalidInput",
+            ),
+            (
+                "a long path",
+                text(set.to_owned() + &part(&format!("{TABLE}?{}", "a".repeat(3_000_000)))),
+                400,
+                "InvalidInput",
+            ),
+            (
+                "a long header",
+                text(set.to_owned() + "--c\r\nA: " + &"b".repeat(3_000_000)),
                 400,
                 "InvalidInput",
             ),

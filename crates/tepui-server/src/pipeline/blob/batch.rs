@@ -24,8 +24,15 @@ use tepui_wire::error_body::{self, ErrorFormat};
 /// How many requests of a batch are under way at a time: they share what it costs to wait for the disk.
 const AT_A_TIME: usize = 16;
 
-/// What the answer to one of them takes in that to the batch.
+/// What the answer to one of them takes in that to the batch, beside what it repeats of the request.
 const MAX_ANSWER_BYTES: usize = 2048;
+/// What a byte of a request takes where it is repeated: five in XML, as `&amp;`, and one in an id.
+const REPEATED: usize = 6;
+
+/// The most that the answers to requests take.
+fn most_answer_bytes(parts: &[Inner]) -> usize {
+    parts.iter().map(|part| MAX_ANSWER_BYTES + REPEATED * part.bytes).sum()
+}
 
 impl<E: Engine, X: Extents> Blobs<E, X> {
     pub(super) async fn answer_batch(
@@ -39,7 +46,7 @@ impl<E: Engine, X: Extents> Blobs<E, X> {
         let read = |part| Request::read(&Inner::head(part, authorized.head.version), &self.front.addresses);
         let requests = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         batch::check_kinds(&requests.iter().map(Request::kind).collect::<Vec<_>>())?;
-        let memory = self.memory.reserve(authorized.account(), parts.len() * MAX_ANSWER_BYTES).await?;
+        let memory = self.memory.reserve(authorized.account(), most_answer_bytes(&parts)).await?;
         let answers = async {
             let mut answers = Vec::with_capacity(parts.len());
             for (parts, requests) in parts.chunks(AT_A_TIME).zip(requests.chunks(AT_A_TIME)) {
