@@ -4,18 +4,11 @@ use object_store::Error;
 use std::error::Error as StdError;
 use tepui_storage::StorageError;
 
-/// Whether a call that failed may have been carried out nevertheless, now or later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    None,
-    Possible,
-}
-
-/// Why a call failed.
+/// Why a call failed. Nothing in it says that the call was not carried out: it is the answer to the last attempt, and one
+/// before it may have been carried out without an answer.
 #[derive(Debug)]
 pub(crate) struct CallError {
     pub(crate) error: StorageError,
-    pub(crate) effect: Effect,
     /// There is no such object.
     pub(crate) is_not_found: bool,
     /// There is such an object, which was to be created.
@@ -30,13 +23,13 @@ impl CallError {
 
     pub(crate) fn unavailable(message: String) -> Self {
         let error = StorageError::unavailable(message);
-        Self { error, effect: Effect::Possible, is_not_found: false, is_there: false }
+        Self { error, is_not_found: false, is_there: false }
     }
 
     /// `what`: what was to be done, for people. Credentials are in no message: what the store says about permissions, which may
     /// repeat them, is left out.
     pub(crate) fn new(what: &str, error: Error) -> Self {
-        let refused = |error| Self { error, effect: Effect::None, is_not_found: false, is_there: false };
+        let refused = |error| Self { error, is_not_found: false, is_there: false };
         match error {
             Error::NotFound { .. } => Self {
                 is_not_found: true,
@@ -70,7 +63,6 @@ impl CallError {
                     let unavailable = StorageError::unavailable(what.to_owned()).with_source(error);
                     Self {
                         error: unavailable,
-                        effect: Effect::Possible,
                         is_not_found: false,
                         is_there: false,
                     }
@@ -112,25 +104,16 @@ mod tests {
     #[test]
     fn kinds_say_what_to_do() {
         let not_found = Error::NotFound { path: String::new(), source: "x".into() };
-        for (error, kind, effect) in [
-            (
-                generic("Server returned non-2xx status code: 503 x"),
-                StorageErrorKind::Unavailable,
-                Effect::Possible,
-            ),
-            (
-                generic("Server returned non-2xx status code: 429 x"),
-                StorageErrorKind::Unavailable,
-                Effect::Possible,
-            ),
-            (generic("Server returned non-2xx status code: 400 x"), StorageErrorKind::Failed, Effect::None),
-            (generic("Server returned non-2xx status code: 507 x"), StorageErrorKind::NoSpace, Effect::None),
-            (generic("connection reset"), StorageErrorKind::Unavailable, Effect::Possible),
-            (not_found, StorageErrorKind::Failed, Effect::None),
+        for (error, kind) in [
+            (generic("Server returned non-2xx status code: 503 x"), StorageErrorKind::Unavailable),
+            (generic("Server returned non-2xx status code: 429 x"), StorageErrorKind::Unavailable),
+            (generic("Server returned non-2xx status code: 400 x"), StorageErrorKind::Failed),
+            (generic("Server returned non-2xx status code: 507 x"), StorageErrorKind::NoSpace),
+            (generic("connection reset"), StorageErrorKind::Unavailable),
+            (not_found, StorageErrorKind::Failed),
         ] {
             let text = error.to_string();
-            let found = CallError::new("x", error);
-            assert_eq!((found.error.kind(), found.effect), (kind, effect), "{text}");
+            assert_eq!(CallError::new("x", error).error.kind(), kind, "{text}");
         }
     }
 

@@ -70,6 +70,13 @@ impl Volume {
         let state = self.state.lock();
         state.writers == 0 && state.pins == 0
     }
+
+    /// Its lease has ended, so that others may sweep it.
+    fn lose(&self) -> Holding {
+        tracing::warn!(volume = %format_args!("{:016x}", self.number), "lost the lease on a volume of the store of objects");
+        self.state.lock().is_retired = true;
+        Holding::Given
+    }
 }
 
 impl Volumes {
@@ -211,9 +218,7 @@ impl Volumes {
     async fn maintain_volume(&self, volume: &Volume) -> Holding {
         let number = volume.number;
         if !self.is_held(volume) {
-            tracing::warn!(volume = %format_args!("{number:016x}"), "lost the lease on a volume of the store of objects");
-            volume.state.lock().is_retired = true;
-            return Holding::Given;
+            return volume.lose();
         }
         let (is_retired, is_tainted) = {
             let state = volume.state.lock();
@@ -231,6 +236,9 @@ impl Volumes {
         let left = volume.state.lock().lease.deadline.saturating_duration_since(Instant::now());
         if left <= self.lease - self.lease / RENEWALS {
             match self.write_lease(number).await {
+                // It took so long that the lease had ended before: others may have swept the volume, and refuse references to what
+                // is in it. What was written now ends like any other lease.
+                Ok(_) if !self.is_held(volume) => return volume.lose(),
                 Ok(lease) => volume.state.lock().lease = lease,
                 Err(error) => tracing::warn!(%error, "cannot renew the lease on a volume yet"),
             }

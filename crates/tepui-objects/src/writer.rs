@@ -3,7 +3,7 @@
 //! What was begun is ended in a task of its own, whatever becomes of the caller: a put that was under way when the caller lost
 //! interest is deleted when it is done.
 
-use crate::error::{CallError, Effect};
+use crate::error::CallError;
 use crate::names::Names;
 use crate::objects::Objects;
 use crate::pieces::{PieceWriter, Place};
@@ -154,13 +154,11 @@ impl Upload {
             Ok(()) => {
                 Err(StorageError::unavailable("the lease on the volume was lost while an extent was written"))
             }
+            // Whatever the last answer says, it says nothing of the attempts before it, which nobody counts: one that was carried
+            // out and not answered makes the next one fail, as there is no such upload any more. And what was sent may come to be
+            // after it was deleted. So it is deleted now, and looked for once more by the sweep.
             Err(error) => {
-                if error.effect == Effect::None {
-                    finished.forget();
-                } else {
-                    // It may come to be after it was deleted.
-                    finished.taint();
-                }
+                finished.taint();
                 Err(error.error)
             }
         }
@@ -228,11 +226,6 @@ impl Finished {
             unclaimed.pin.keep();
         }
         self.extent
-    }
-
-    /// There is no object.
-    fn forget(mut self) {
-        self.unclaimed = None;
     }
 
     fn taint(&self) {

@@ -1,4 +1,6 @@
-//! Commits: a few statements and COMMIT, sent together.
+//! Commits: a few statements and COMMIT, sent together, in a transaction that is known to have begun. If BEGIN failed and they
+//! were sent with it, each of them would be a transaction of its own. Nearly all transactions read before they commit, and know it
+//! then.
 //!
 //! The transaction has isolation REPEATABLE READ, so PostgreSQL refuses to lock or change a row that somebody else has changed
 //! since its state (40001). What it does not find by itself is that a row was made that the transaction does not see: it is made
@@ -15,7 +17,7 @@ use crate::error::{Failure, commit_failure, failure, is_conflict};
 use crate::pool::{Pool, State};
 use crate::row_key::RowKey;
 use crate::transaction::Session;
-use futures_util::future::{BoxFuture, join_all, join3};
+use futures_util::future::{BoxFuture, join, join_all};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tepui_storage::{Commit, CommitError, Guard, Key, StorageError, StorageErrorKind, Value, Write};
@@ -60,6 +62,7 @@ impl CommitPlan {
             Some(session) => session,
             None => Session::begin(pool, deadline).await?,
         };
+        session.wait_until_begun(deadline).await?;
         let columns = Columns::new(self);
         let warnings = session.lease.warnings();
         let answers = {
@@ -87,20 +90,15 @@ impl CommitPlan {
             }
             let _waiting = session.lease.round_trip();
             // Each is sent when it is first polled, which is in this order.
-            let answers = join3(join_all(steps), client.batch_execute("COMMIT"), session.begun());
+            let answers = join(join_all(steps), client.batch_execute("COMMIT"));
             timeout_at(deadline, answers).await
         };
-        let Ok((steps, commit, begun)) = answers else {
+        let Ok((steps, commit)) = answers else {
             session.lease.fail(Failure::timed_out());
             return Err(CommitError::Unknown("PostgreSQL did not answer to COMMIT in time".to_owned()));
         };
         // COMMIT is answered: the transaction has ended, whatever its outcome.
         session.lease.set(State::Idle);
-        if begun.is_err() {
-            // Then the statements were not one transaction.
-            let unknown = CommitError::Unknown("PostgreSQL did not begin the transaction".to_owned());
-            return Err(unknown);
-        }
         if let Some(error) = steps.into_iter().find_map(Result::err) {
             return Err(step_failure(&session, error));
         }

@@ -69,7 +69,10 @@ impl PostgresEngine {
 }
 
 fn connector(options: &PostgresOptions) -> Result<Connector, StorageError> {
-    Connector::new(Endpoints::parse(&options.url, options.timeout)?, options.timeout)
+    // The server has to say that a row is locked before the caller takes it for dead: that is a definite answer, and the
+    // connection is as good as before.
+    let lock_timeout = options.timeout / 2;
+    Connector::new(Endpoints::parse(&options.url, options.timeout)?, lock_timeout)
 }
 
 impl Engine for PostgresEngine {

@@ -9,7 +9,12 @@ use tokio_postgres::{Client, Error, Statement};
 ///
 /// The server must not end statements by itself: with a synchronous standby, a COMMIT that is cancelled while it waits for that
 /// is reported as a success, though the standby may not have it. Waiting for locks is ended: by `lock_timeout`, see `connect.rs`.
-pub(crate) const SETTINGS: [&str; 9] = [
+///
+/// The last one is about settings that PostgreSQL does not have. It asks which there are, so that nothing is refused, which the
+/// server would log for each connection. YugabyteDB would keep rows by the hash of their first column, and scans would read all of them.
+/// CockroachDB refuses statements that change a table twice, because the same row could be changed twice; [`PUT`] changes rows that
+/// are there, and makes others.
+pub(crate) const SETTINGS: [&str; 10] = [
     "SET statement_timeout = 0",
     "SET plan_cache_mode = force_generic_plan",
     "SET enable_seqscan = off",
@@ -20,6 +25,8 @@ pub(crate) const SETTINGS: [&str; 9] = [
     "SET enable_sort = off",
     "SET jit = off",
     "SET client_min_messages = warning",
+    "SELECT set_config(name, CASE name WHEN 'yb_use_hash_splitting_by_default' THEN 'off' ELSE 'on' END, false) \
+     FROM pg_settings WHERE name IN ('yb_use_hash_splitting_by_default', 'enable_multiple_modifications_of_table')",
 ];
 
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
@@ -37,7 +44,7 @@ pub(crate) const SCAN: &str = "\
 SELECT p, t, CASE WHEN n < $5 AND (bytes <= $6 OR n = 1) THEN v END
 FROM (
   SELECT p, t, v, octet_length(p) + octet_length(t) + octet_length(v) AS own,
-    sum(octet_length(p) + octet_length(t) + octet_length(v)) OVER w AS bytes, row_number() OVER w AS n
+    (sum(octet_length(p) + octet_length(t) + octet_length(v)) OVER w)::bigint AS bytes, row_number() OVER w AS n
   FROM (
     SELECT p, t, v FROM tepui_rows
     WHERE p >= $1 AND p <= $3 AND (p, t) >= ($1, $2) AND (p, t) < ($3, $4) AND v IS NOT NULL

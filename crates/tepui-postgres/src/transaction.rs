@@ -35,7 +35,7 @@ pub(crate) struct Session {
     begin: Mutex<Begin>,
 }
 
-/// What is known of BEGIN. It is sent together with what comes after it, so its answer comes with theirs.
+/// What is known of BEGIN. It is sent together with the first reads, so its answer comes with theirs.
 enum Begin {
     Sent(Pin<Box<SimpleQueryStream>>),
     Done,
@@ -88,6 +88,18 @@ impl Session {
         match &*begin {
             Begin::Failed(error) => Err(error.clone()),
             Begin::Sent(_) | Begin::Done => Ok(()),
+        }
+    }
+
+    /// Waits for the answer of BEGIN, which is a round trip if nothing was read yet.
+    pub(crate) async fn wait_until_begun(&self, deadline: Instant) -> Result<(), StorageError> {
+        if let Begin::Done = &*self.begin.lock().await {
+            return Ok(());
+        }
+        let _waiting = self.lease.round_trip();
+        match timeout_at(deadline, self.begun()).await {
+            Ok(begun) => begun,
+            Err(_) => Err(self.lease.fail(Failure::timed_out())),
         }
     }
 

@@ -37,6 +37,7 @@ use crate::keyspace;
 use crate::record::{StorageCopy, StorageCopyPhase, WorkLease};
 use log::CopyLog;
 use patience::patiently;
+use read::Rows;
 use std::fmt;
 use std::sync::Arc;
 use survey::Survey;
@@ -131,7 +132,7 @@ pub async fn copy_storage<E1: Engine, X1: Extents, E2: Engine, X2: Extents>(
     run: u128,
     progress: &Arc<CopyProgress>,
 ) -> Result<CopyReport, CopyError> {
-    check_source(&*source.engine, clock).await?;
+    let nodes_of_source = check_source(&*source.engine, clock).await?;
     check_unused(&*target.engine, clock, "target").await?;
     // Before the long survey, so that a wrong target is told at once.
     log::find(&*target.engine).await?;
@@ -139,6 +140,13 @@ pub async fn copy_storage<E1: Engine, X1: Extents, E2: Engine, X2: Extents>(
     let survey = Survey::of(&source.engine, target.engine.limits(), progress).await?;
     let mut log = CopyLog::begin(&target.engine, survey.digest, run).await?;
     let is_continued = log.is_continued();
+    // From now on no node takes a number of the target, nor renews it (`nodes.rs`). One may have done so since it was looked at.
+    if let Err(refused) = check_unused(&*target.engine, clock, "target").await {
+        if !is_continued {
+            log.forget().await?;
+        }
+        return Err(refused);
+    }
     let StorageCopy { row_bytes, extent_bytes, .. } = log.state();
     progress.enter(CopyStage::Copying, row_bytes + extent_bytes, survey.row_bytes + survey.extent_bytes);
     if log.phase() == StorageCopyPhase::Extents {
@@ -156,7 +164,8 @@ pub async fn copy_storage<E1: Engine, X1: Extents, E2: Engine, X2: Extents>(
             let why = format!("the source has changed meanwhile: {:?} became {compared:?}", survey.counts);
             return Err(CopyError::Different(vec![why]));
         }
-        check_source(&*source.engine, clock).await?;
+        let nodes = check_source(&*source.engine, clock).await?;
+        check_never_used(&nodes_of_source, &nodes, "source")?;
         log.enter(StorageCopyPhase::CleanUp).await?;
     }
     progress.enter(CopyStage::Finishing, 0, 0);
@@ -171,8 +180,8 @@ pub async fn compare_storages<E1: Engine, X1: Extents, E2: Engine, X2: Extents>(
     clock: &dyn Clock,
     progress: &Arc<CopyProgress>,
 ) -> Result<CopyReport, CopyError> {
-    check_source(&*source.engine, clock).await?;
-    check_unused(&*target.engine, clock, "target").await?;
+    let nodes_of_source = check_source(&*source.engine, clock).await?;
+    let nodes_of_target = check_unused(&*target.engine, clock, "target").await?;
     if patiently(|| unfinished(&*target.engine)).await? {
         return Err(CopyError::Refused(format!("target: {UNFINISHED}")));
     }
@@ -180,22 +189,25 @@ pub async fn compare_storages<E1: Engine, X1: Extents, E2: Engine, X2: Extents>(
     let survey = Survey::of(&source.engine, source.engine.limits(), progress).await?;
     progress.enter(CopyStage::Verifying, 0, survey.row_bytes + survey.extent_bytes);
     verify::compare(source, target, KnownBytes::InSource, progress).await?;
+    check_never_used(&nodes_of_source, &check_source(&*source.engine, clock).await?, "source")?;
+    check_never_used(&nodes_of_target, &check_unused(&*target.engine, clock, "target").await?, "target")?;
     Ok(survey.report(false))
 }
 
-/// Refuses a source that is in use or not whole.
-async fn check_source<E: Engine>(engine: &E, clock: &dyn Clock) -> Result<(), CopyError> {
-    check_unused(engine, clock, "source").await?;
+/// Refuses a source that is in use or not whole. Returns the rows of its nodes.
+async fn check_source<E: Engine>(engine: &E, clock: &dyn Clock) -> Result<Rows, CopyError> {
+    let nodes = check_unused(engine, clock, "source").await?;
     match unfinished(engine).await? {
         true => Err(CopyError::Refused(format!("source: {UNFINISHED}"))),
-        false => Ok(()),
+        false => Ok(nodes),
     }
 }
 
-/// Refuses a storage that nodes use.
-async fn check_unused<E: Engine>(engine: &E, clock: &dyn Clock, side: &str) -> Result<(), CopyError> {
-    for (_, row) in read::all(engine, &keyspace::nodes()).await? {
-        let lease = WorkLease::decode(&row)?;
+/// Refuses a storage that nodes use. Returns the rows of those that have used it.
+async fn check_unused<E: Engine>(engine: &E, clock: &dyn Clock, side: &str) -> Result<Rows, CopyError> {
+    let nodes = read::all(engine, &keyspace::nodes()).await?;
+    for (_, row) in &nodes {
+        let lease = WorkLease::decode(row)?;
         // A number that was given back has no owner.
         if lease.owner != 0 && lease.until.saturating_add(MAX_CLOCK_SKEW) > clock.now() {
             let why = format!(
@@ -204,7 +216,16 @@ async fn check_unused<E: Engine>(engine: &E, clock: &dyn Clock, side: &str) -> R
             return Err(CopyError::Refused(why));
         }
     }
-    Ok(())
+    Ok(nodes)
+}
+
+/// Refuses a storage that a node has used between two looks at its nodes. A node that takes a number and gives it back leaves
+/// another row than it has found, and what it has written may be where nobody has looked again.
+fn check_never_used(before: &Rows, after: &Rows, side: &str) -> Result<(), CopyError> {
+    match before == after {
+        true => Ok(()),
+        false => Err(CopyError::Different(vec![format!("a server has used the {side} meanwhile")])),
+    }
 }
 
 /// A damage in one line.

@@ -13,8 +13,12 @@
 //!
 //! So a node that is paused at any point, or whose clock is wrong, uses no timestamp of another. Clocks decide only when a
 //! number is taken from a node that is silent.
+//!
+//! A node neither takes nor renews a number of a storage that everything is being copied to. Whoever copies says so in a row, and
+//! looks for nodes after that; a node has that row as a guard. So the one or the other stops.
 
 use crate::MAX_CLOCK_SKEW;
+use crate::copy::UNFINISHED;
 use crate::keyspace;
 use crate::record::WorkLease;
 use crate::transact::{Attempt, Outcome, SpaceUse, commit, retry, storage_error};
@@ -26,7 +30,7 @@ use std::time::Duration;
 use tepui_model::time::{MAX_NODES, NodeNumber};
 use tepui_model::{Clock, ServiceError, Timestamp};
 use tepui_storage::{
-    Commit, CommitError, CommitPipeline, Engine, Key, KeyRange, Limits, ScanLimit, ScanPage, Snapshot,
+    Commit, CommitError, CommitPipeline, Engine, Guard, Key, KeyRange, Limits, ScanLimit, ScanPage, Snapshot,
     StorageError, Transaction, Value, Write,
 };
 use tokio::sync::Notify;
@@ -48,6 +52,8 @@ const NOBODY: u128 = 0;
 pub enum NodeError {
     /// There are [`MAX_NODES`] already.
     TooMany,
+    /// Everything is being copied to this storage, over whatever nodes would write.
+    BeingCopied,
     Storage(ServiceError),
 }
 
@@ -59,6 +65,7 @@ impl fmt::Display for NodeError {
                 "{MAX_NODES} nodes use this storage, and no more can (the number of one that was killed is free after {} s)",
                 (LEASE + MAX_CLOCK_SKEW).as_secs()
             ),
+            Self::BeingCopied => f.write_str(UNFINISHED),
             Self::Storage(error) => {
                 write!(f, "cannot take the number of a node: {error}")?;
                 error.cause.as_ref().map_or(Ok(()), |cause| write!(f, " ({cause})"))
@@ -217,7 +224,7 @@ impl<E: Engine> NodeLease<E> {
             }
             tracing::warn!(
                 number = number.get(),
-                "another node has taken the number of this one, which was silent for too long or whose clock is slow"
+                "this node has lost its number, because it was silent for too long or its clock is slow"
             );
             self.clock.state.lock().is_held = false;
         }
@@ -231,21 +238,23 @@ impl<E: Engine> NodeLease<E> {
         Ok(())
     }
 
-    /// Moves the end of the lease. `None`: the number is another's.
+    /// Moves the end of the lease. `None`: the number is another's, or the storage is.
     async fn extend(&self, number: NodeNumber) -> Result<Option<Timestamp>, ServiceError> {
         retry(|()| async move {
             let transaction = self.engine.begin().await.map_err(storage_error)?;
-            let key = keyspace::node(number);
-            let row = transaction.get(&key).await.map_err(storage_error)?;
+            let keys = [keyspace::node(number), keyspace::copy_state()];
+            let mut rows = transaction.get_many(&keys).await.map_err(storage_error)?.into_iter();
+            let (row, copy) = (rows.next().flatten(), rows.next().flatten());
             let before = row.map(|row| WorkLease::decode(&row)).transpose()?;
-            if before.is_none_or(|lease| lease.owner != self.owner) {
+            if before.is_none_or(|lease| lease.owner != self.owner) || copy.is_some() {
                 return Ok(Attempt::Done(None));
             }
+            let [key, copy] = keys;
             // A tick, so that no two renewals write the same and an unknown outcome can be settled.
             let until = self.clock.tick().saturating_add(LEASE);
             let lease = WorkLease { owner: self.owner, until };
             let writes = vec![Write::Put(key, lease.encode())];
-            let outcome = Outcome { reply: Some(until), guards: Vec::new(), writes };
+            let outcome = Outcome { reply: Some(until), guards: vec![Guard::Shared(copy)], writes };
             commit(&*self.engine, transaction, outcome, SpaceUse::Frees).await.map_err(ServiceError::from)
         })
         .await
@@ -287,11 +296,16 @@ async fn take<E: Engine>(
     owner: u128,
     least: Timestamp,
 ) -> Result<Taken, NodeError> {
-    let taken: Option<Taken> = retry(|()| async move {
+    let taken: Result<Taken, NodeError> = retry(|()| async move {
         let transaction = engine.begin().await.map_err(storage_error)?;
         let numbers: Vec<NodeNumber> = NodeNumber::all().collect();
-        let keys: Vec<Key> = numbers.iter().map(|number| keyspace::node(*number)).collect();
-        let rows = transaction.get_many(&keys).await.map_err(storage_error)?;
+        let copy = keyspace::copy_state();
+        let keys = numbers.iter().map(|number| keyspace::node(*number));
+        let keys: Vec<Key> = keys.chain([copy.clone()]).collect();
+        let mut rows = transaction.get_many(&keys).await.map_err(storage_error)?;
+        if rows.pop().flatten().is_some() {
+            return Ok(Attempt::Done(Err(NodeError::BeingCopied)));
+        }
         let now = machine.now();
         let mut best: Option<(NodeNumber, Key, Timestamp)> = None;
         for ((number, key), row) in numbers.into_iter().zip(keys).zip(rows) {
@@ -308,15 +322,18 @@ async fn take<E: Engine>(
                 best = Some((number, key, from));
             }
         }
-        let Some((number, key, free_from)) = best else { return Ok(Attempt::Done(None)) };
+        let Some((number, key, free_from)) = best else {
+            return Ok(Attempt::Done(Err(NodeError::TooMany)));
+        };
         let from = free_from.max(least);
         let until = now.max(from).saturating_add(LEASE);
         let writes = vec![Write::Put(key, WorkLease { owner, until }.encode())];
-        let outcome = Outcome { reply: Some(Taken { number, until, from }), guards: Vec::new(), writes };
+        let reply = Ok(Taken { number, until, from });
+        let outcome = Outcome { reply, guards: vec![Guard::Shared(copy)], writes };
         commit(engine, transaction, outcome, SpaceUse::Frees).await.map_err(ServiceError::from)
     })
     .await?;
-    taken.ok_or(NodeError::TooMany)
+    taken
 }
 
 /// An engine that commits only what is dated by the node's own number, and knows whether the store answers.

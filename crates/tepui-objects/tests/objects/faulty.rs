@@ -12,7 +12,7 @@ use object_store::{
 };
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tepui_objects::{ObjectExtents, ObjectOptions, object_store};
@@ -32,6 +32,10 @@ struct Faults {
     /// Of a hundred calls, so many fail.
     rate: AtomicU32,
     is_cut_off: AtomicBool,
+    /// Whether what is put is there, its answer is lost, and the attempt after it is refused.
+    refuses_retries: AtomicBool,
+    /// How many milliseconds it takes until what is put is there.
+    put_delay: AtomicU64,
 }
 
 /// What becomes of a call.
@@ -62,6 +66,21 @@ impl Faults {
         }
     }
 
+    /// Carries something out that makes an object.
+    async fn put<T>(&self, call: impl Future<Output = Result<T>>, refusal: fn() -> Error) -> Result<T> {
+        let delay = Duration::from_millis(self.put_delay.load(Ordering::SeqCst));
+        let done = self.call(async {
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            call.await
+        });
+        match self.refuses_retries.load(Ordering::SeqCst) {
+            true => done.await.and_then(|_| Err(refusal())),
+            false => done.await,
+        }
+    }
+
     async fn call<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         match self.fate().await {
             Fate::Good => call.await,
@@ -78,6 +97,14 @@ fn failed() -> Error {
     Error::Generic { store: "faulty", source: "Server returned non-2xx status code: 503 at random".into() }
 }
 
+fn forbidden() -> Error {
+    Error::PermissionDenied { path: String::new(), source: "the signature is too old by now".into() }
+}
+
+fn no_such_upload() -> Error {
+    Error::NotFound { path: String::new(), source: "no such upload: it was completed".into() }
+}
+
 impl FaultyStore {
     /// Nothing goes wrong yet.
     pub(crate) fn new(seed: u64) -> Self {
@@ -85,6 +112,8 @@ impl FaultyStore {
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
             rate: AtomicU32::new(0),
             is_cut_off: AtomicBool::new(false),
+            refuses_retries: AtomicBool::new(false),
+            put_delay: AtomicU64::new(0),
         };
         Self { inner: Arc::new(InMemory::new()), faults: Arc::new(faults) }
     }
@@ -98,6 +127,21 @@ impl FaultyStore {
     pub(crate) fn cut_off(&self, is_cut_off: bool) {
         self.faults.is_cut_off.store(is_cut_off, Ordering::SeqCst);
     }
+
+    /// Carries puts out, loses their answers, and refuses the attempts after them.
+    fn refuse_retries(&self, refuses: bool) {
+        self.faults.refuses_retries.store(refuses, Ordering::SeqCst);
+    }
+
+    /// Lets puts take that long.
+    pub(crate) fn delay_puts(&self, delay: Duration) {
+        self.faults.put_delay.store(delay.as_millis() as u64, Ordering::SeqCst);
+    }
+
+    /// The same objects, for somebody whose calls do not fail.
+    pub(crate) fn objects(&self) -> Arc<dyn ObjectStore> {
+        Arc::<InMemory>::clone(&self.inner)
+    }
 }
 
 impl fmt::Display for FaultyStore {
@@ -109,7 +153,7 @@ impl fmt::Display for FaultyStore {
 #[async_trait]
 impl ObjectStore for FaultyStore {
     async fn put_opts(&self, name: &Path, content: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.faults.call(self.inner.put_opts(name, content, options)).await
+        self.faults.put(self.inner.put_opts(name, content, options), forbidden).await
     }
 
     async fn put_multipart_opts(
@@ -173,7 +217,7 @@ impl MultipartUpload for FaultyUpload {
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        self.faults.call(self.inner.complete()).await
+        self.faults.put(self.inner.complete(), no_such_upload).await
     }
 
     async fn abort(&mut self) -> Result<()> {
@@ -271,7 +315,7 @@ async fn history(seed: u64) {
             // Repeated after its answer was lost.
             assert!(swept.is_ok() || living.sweep(volume, kept).await.is_err(), "{swept:?}");
         }
-        let found = stored(&(Arc::clone(&faulty.inner) as Arc<dyn ObjectStore>), &prefix()).await.len();
+        let found = stored(&faulty.objects(), &prefix()).await.len();
         if found == acknowledged.len() {
             break;
         }
@@ -314,4 +358,32 @@ async fn an_aborted_upload_leaves_no_parts() {
     assert_eq!(stored(&store, &prefix()).await, []);
     extents.close().await;
     assert_eq!(crate::subject::leases(&store, &prefix()).await, 0, "nothing was left behind");
+}
+
+/// The store has put an object, its answer was lost, and the attempt after that was refused: the signature had expired, or there
+/// was no such upload any more. That says nothing of the first attempt.
+#[tokio::test]
+async fn what_a_refused_retry_has_left_behind_is_deleted() {
+    for length in [10, 200_000] {
+        let faulty = FaultyStore::new(1);
+        let store: Arc<dyn ObjectStore> = Arc::new(faulty.clone());
+        let options = ObjectOptions { part_bytes: 10_000, ..options() };
+        let extents = ObjectExtents::open_on(Arc::clone(&store), prefix(), options).await.unwrap();
+        let mut writer = extents.begin().await.unwrap();
+        writer.write(content(length, 1).into()).await.unwrap();
+        faulty.refuse_retries(true);
+        let refused = writer.finish().await.unwrap_err();
+        assert_eq!(refused.kind(), StorageErrorKind::Failed);
+        faulty.refuse_retries(false);
+        // In the background.
+        let deleted = tokio::time::timeout(Duration::from_secs(5), async {
+            while !stored(&store, &prefix()).await.is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        assert!(deleted.await.is_ok(), "{length}: nobody knows of the object");
+        extents.close().await;
+        let left = crate::subject::leases(&store, &prefix()).await;
+        assert_eq!(left, 1, "{length}: it may come to be later, so the volume is left to be swept");
+    }
 }

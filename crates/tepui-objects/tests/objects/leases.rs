@@ -150,6 +150,33 @@ async fn who_cannot_renew_a_lease_finishes_nothing_in_its_volume() {
     assert_eq!(stored(&store, &prefix()).await.len(), 2);
 }
 
+/// The renewal is sent while the lease lasts, and is carried out after another node has swept the volume.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_takes_too_long_does_not_win_a_volume_back() {
+    let faulty = FaultyStore::new(1);
+    let store: Arc<dyn ObjectStore> = Arc::new(faulty.clone());
+    let with_clock = || ObjectOptions { clock: paused_clock(), ..options() };
+    let late = node(&store, with_clock()).await;
+    let other = node(&faulty.objects(), with_clock()).await;
+    let before = write(&late, 10).await;
+    faulty.cut_off(true);
+    tokio::time::sleep(LEASE - Duration::from_secs(16)).await;
+    faulty.cut_off(false);
+    faulty.delay_puts(Duration::from_secs(28));
+    tokio::time::sleep(Duration::from_secs(18)).await;
+    assert_eq!(other.sweepable_volumes().await, Ok(vec![before.volume]));
+    other.sweep(before.volume, vec![before]).await.unwrap();
+    assert_eq!(leases(&store, &prefix()).await, 0);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(leases(&store, &prefix()).await, 1, "the renewal has come");
+    faulty.delay_puts(Duration::ZERO);
+    let after = write(&late, 10).await;
+    assert_ne!(before.volume, after.volume, "nobody can refer to what is written there");
+    // It is swept like any other that nobody renews.
+    tokio::time::sleep(LEASE + Duration::from_secs(30)).await;
+    assert_eq!(other.sweepable_volumes().await, Ok(vec![before.volume]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn frees_wait_for_the_readers_of_other_nodes() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());

@@ -24,10 +24,7 @@ async fn a_lost_answer_of_commit_leaves_the_outcome_open() {
     if is_skipped() {
         return;
     }
-    let server = PostgresServer::shared();
-    let proxy = Proxy::start(server.port()).await;
-    let url = server.new_schema().replace(&format!(":{}", server.port()), &format!(":{}", proxy.port));
-    let engine = open(&url).await;
+    let (proxy, engine) = behind(PostgresServer::shared()).await;
     for round in 0..20 {
         for (cut, is_there) in [(Cut::BeforeCommit, false), (Cut::AfterCommit, true)] {
             let key = format!("{cut:?}/{round}");
@@ -49,6 +46,65 @@ async fn a_lost_answer_of_commit_leaves_the_outcome_open() {
         }
     }
     assert_eq!(engine.stats().commits.unknown.get(), 40);
+}
+
+/// An engine on a new schema, by way of a proxy.
+async fn behind(server: &PostgresServer) -> (Proxy, PostgresEngine) {
+    let proxy = Proxy::start(server.port()).await;
+    let url = server.new_schema().replace(&format!(":{}", server.port()), &format!(":{}", proxy.port));
+    let engine = open(&url).await;
+    (proxy, engine)
+}
+
+/// What was sent after it would be one transaction for each statement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_written_in_a_transaction_that_did_not_begin() {
+    if is_skipped() {
+        return;
+    }
+    let (proxy, engine) = behind(PostgresServer::shared()).await;
+    for reads in [false, true] {
+        let transaction = engine.begin().await.expect("it asks nothing");
+        proxy.cut(Cut::SpoilBegin);
+        if reads {
+            assert!(transaction.get(b"a").await.is_err(), "it did not begin");
+        }
+        let outcome = transaction.commit(vec![put("a", "1"), put("b", "1")].into()).await;
+        assert!(matches!(outcome, Err(CommitError::Storage(_))), "{reads}: {outcome:?}");
+        assert_eq!(get(&engine, "a").await, Ok(None), "{reads}");
+    }
+    assert_eq!(commit(&engine, vec![put("a", "1")]).await, Ok(()));
+}
+
+/// That is a definite failure, and no reason to give connections up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_too_long_for_a_row_is_told_so() {
+    if is_skipped() {
+        return;
+    }
+    let server = PostgresServer::start();
+    let engine = open_with(impatient(&server.url(), Duration::from_secs(3))).await;
+    commit(&engine, vec![put("a", "1")]).await.expect("nobody else writes");
+    std::thread::scope(|scope| {
+        let lock = "BEGIN; SELECT 1 FROM tepui_rows FOR UPDATE; SELECT pg_sleep(6); COMMIT";
+        scope.spawn(|| server.sql(lock));
+        let began = Instant::now();
+        while server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") != "1" {
+            assert!(began.elapsed() < Duration::from_secs(5), "nobody holds the row");
+        }
+        tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(async {
+                let connects = engine.stats().connects.get();
+                let outcome = commit(&engine, vec![put("a", "2")]).await;
+                let Err(CommitError::Storage(error)) = outcome else { panic!("{outcome:?}") };
+                assert_eq!(error.kind(), StorageErrorKind::Busy, "{error}");
+                assert_eq!(get(&engine, "a").await, Ok(Some("1".into())));
+                assert_eq!(engine.stats().connects.get(), connects, "connections are as good as before");
+                assert_eq!(engine.stats().unavailable.get(), 0);
+            })
+        });
+    });
+    assert_eq!(commit(&engine, vec![put("a", "2")]).await, Ok(()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! A proxy that cuts connections when a client commits.
+//! A proxy that cuts connections when a client commits, or spoils the beginning of a transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,6 +14,8 @@ pub(crate) enum Cut {
     BeforeCommit,
     /// The server gets COMMIT, and the client no answer.
     AfterCommit,
+    /// The server gets all, but something else instead of BEGIN, which it refuses. So it is if BEGIN is cancelled.
+    SpoilBegin,
 }
 
 pub(crate) struct Proxy {
@@ -48,6 +50,12 @@ async fn forward(mut client: TcpStream, server: u16, cut: Arc<AtomicU8>) {
         tokio::select! {
             read = client.read(&mut asked) => {
                 let Ok(count @ 1..) = read else { return };
+                if cut.load(Ordering::SeqCst) == Cut::SpoilBegin as u8
+                    && let Some(at) = asked[..count].windows(6).position(|bytes| bytes == b"BEGIN ")
+                {
+                    cut.store(Cut::Never as u8, Ordering::SeqCst);
+                    asked[at..at + 5].copy_from_slice(b"BEGUN");
+                }
                 let commits = asked[..count].windows(7).any(|bytes| bytes == b"COMMIT\0");
                 let when = if commits { cut.swap(Cut::Never as u8, Ordering::SeqCst) } else { Cut::Never as u8 };
                 if when == Cut::BeforeCommit as u8 || server.write_all(&asked[..count]).await.is_err() {

@@ -77,3 +77,15 @@ async fn what_cannot_work_is_refused_without_the_password() {
     let none = PostgresOptions { max_connections: 0, ..PostgresOptions::new(server.url()) };
     assert!(PostgresEngine::open(none).await.is_err());
 }
+
+/// What other servers are told is not refused by PostgreSQL, which would log it for each connection.
+#[tokio::test]
+async fn no_setting_is_refused() {
+    if is_skipped() {
+        return;
+    }
+    let server = PostgresServer::start();
+    let engine = crate::shared::open(&server.url()).await;
+    assert_eq!(crate::shared::get(&engine, "a").await, Ok(None));
+    assert!(!server.log().contains("parameter"), "{}", server.log());
+}

@@ -126,31 +126,51 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 
     async fn sweep_volumes(&self) -> Result<(), ServiceError> {
-        for volume in self.extents.sweepable_volumes().await.map_err(storage_error)? {
-            // A container is created before any extent is written, and it is numbered. So if nothing ever was, the rows are
-            // lost, or they are those of another installation.
-            let snapshot = self.begin().await?;
-            let numbered = snapshot.get(&keyspace::incarnation_counter()).await.map_err(storage_error)?;
-            if numbered.is_none() {
-                let why = format!(
-                    "volume {volume} has bytes of blobs, but no container was ever created: nothing is swept"
-                );
-                return Err(ServiceError::new(ErrorCode::InternalError).with_cause(why));
+        let mut volumes = self.extents.sweepable_volumes().await.map_err(storage_error)?.into_iter();
+        loop {
+            // Several at once, because each time the readers are waited for.
+            let (mut due, mut extents) = (Vec::new(), 0);
+            while extents < MAX_FREED_AT_ONCE
+                && let Some(volume) = volumes.next()
+            {
+                let kept = self.kept_extents(volume).await?;
+                extents += kept.len();
+                due.push((volume, kept));
             }
-            drop(snapshot);
-            if self.extents.store() != StoreId::LOCAL {
-                self.mark_swept(volume).await?;
+            if due.is_empty() {
+                return Ok(());
             }
-            let kept = self.referenced_extents(volume).await?;
-            match self.extents.sweep(volume, kept).await {
-                // A damaged volume stays as it is for inspection; the others are swept.
-                Err(error) if error.kind() == StorageErrorKind::Corrupt => {
-                    tracing::error!(%error, volume, "a volume is not swept")
+            // Readers that begin after this cannot reach what is not kept. Others may be about what was referred to until just now.
+            self.extents.wait_for_readers().await;
+            for (volume, kept) in due {
+                match self.extents.sweep(volume, kept).await {
+                    // A damaged volume stays as it is for inspection; the others are swept.
+                    Err(error) if error.kind() == StorageErrorKind::Corrupt => {
+                        tracing::error!(%error, volume, "a volume is not swept")
+                    }
+                    swept => swept.map_err(storage_error)?,
                 }
-                swept => swept.map_err(storage_error)?,
             }
         }
-        Ok(())
+    }
+
+    /// What is kept of a volume that is to be swept: from now on no reference to it is added.
+    async fn kept_extents(&self, volume: u64) -> Result<Vec<Extent>, ServiceError> {
+        // A container is created before any extent is written, and it is numbered. So if nothing ever was, the rows are
+        // lost, or they are those of another installation.
+        let snapshot = self.begin().await?;
+        let numbered = snapshot.get(&keyspace::incarnation_counter()).await.map_err(storage_error)?;
+        if numbered.is_none() {
+            let why = format!(
+                "volume {volume} has bytes of blobs, but no container was ever created: nothing is swept"
+            );
+            return Err(ServiceError::new(ErrorCode::InternalError).with_cause(why));
+        }
+        drop(snapshot);
+        if self.extents.store() != StoreId::LOCAL {
+            self.mark_swept(volume).await?;
+        }
+        self.referenced_extents(volume).await
     }
 
     /// The extents of a volume that something refers to. No reference to the volume is added any more, so that each page may
@@ -287,19 +307,24 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let step = self.begin_step().await?;
             let mut writes = WriteSet::new(&step.snapshot);
             let progress = left.release_batch(&mut writes).await?;
-            if progress == Progress::Complete {
-                for range in [keyspace::tags(container), keyspace::staged_in(container)] {
-                    self.engine.reclaim(range).await.map_err(storage_error)?;
-                }
-                writes.delete(gc_record.clone());
-            }
             let changes = writes.finish(());
-            let attempt = self.commit(step, changes).await?;
-            if progress == Progress::Complete || matches!(attempt, Attempt::Retry(())) {
-                // If the record is still there, the next scan continues.
-                return Ok(());
+            match self.commit(step, changes).await? {
+                // The record is still there: the next scan continues.
+                Attempt::Retry(()) => return Ok(()),
+                Attempt::Done(()) | Attempt::Continue(()) if progress == Progress::Complete => break,
+                Attempt::Done(()) | Attempt::Continue(()) => {}
             }
         }
+        // Not within a step: its transaction may have the only connection to the store.
+        for range in [keyspace::tags(container), keyspace::staged_in(container)] {
+            self.engine.reclaim(range).await.map_err(storage_error)?;
+        }
+        let step = self.begin_step().await?;
+        let mut writes = WriteSet::new(&step.snapshot);
+        writes.delete(gc_record);
+        let changes = writes.finish(());
+        self.commit(step, changes).await?;
+        Ok(())
     }
 
     /// Releases all unreferenced contents. Each may hold the last reference to another.

@@ -23,8 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tepui_model::blob::{BlobPath, CopyState, CopyStatus, Preconditions, Reply, Revision};
 use tepui_model::{ErrorCode, ServiceError, Timestamp};
-use tepui_storage::{Engine, Extents, Key, ScanLimit, Snapshot};
+use tepui_storage::{Engine, Extents, Key, ScanLimit, Snapshot, StoreId};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The most active copies, most of them queued.
 const MAX_ACTIVE: usize = 1000;
@@ -35,7 +36,10 @@ const LEASE: Duration = Duration::from_secs(60);
 const RENEW_INTERVAL: Duration = Duration::from_secs(15);
 /// The delay before a failed write of a copy's end is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// How long the end of a copy is tried to be written with bytes that may have been swept meanwhile.
+const PATIENCE: Duration = LEASE;
 const INTERRUPTED: &str = "500 InternalError \"Copy failed because the server was stopped.\"";
+const NOT_WRITTEN: &str = "500 InternalError \"Copy failed because its bytes could not be referred to.\"";
 
 /// The copies of this process, by their ids.
 #[derive(Default)]
@@ -194,19 +198,31 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
     }
 
     /// Ends a copy with its bytes, or with a description of its failure. Returns when that is durable.
+    ///
+    /// Bytes in a store that several nodes share may have been swept, and are refused for ever then. So the copy fails after some
+    /// time, in which any other node would have declared it failed, too. Local bytes are never swept: they wait until the disk
+    /// has space.
     pub async fn finish_copy(&self, copy: &CopyUnderWay, outcome: Result<Uploaded, String>) {
         let mut is_unreferenced = true;
+        let began = Instant::now();
+        let gives_up = || self.extents.store() != StoreId::LOCAL && began.elapsed() >= PATIENCE;
         loop {
             let end = match &outcome {
+                Ok(_) if gives_up() => CopyOutcome::Failed(NOT_WRITTEN),
                 Ok(uploaded) => CopyOutcome::Fetched(uploaded),
                 Err(description) => CopyOutcome::Failed(description),
             };
-            match self.try_finish(&copy.id, end).await {
-                Ok(CopyEnd::Applied) => {
-                    return outcome.iter().for_each(|uploaded| self.mark_referenced(uploaded));
+            match (self.try_finish(&copy.id, end).await, end) {
+                (Ok(CopyEnd::Applied), CopyOutcome::Fetched(uploaded)) => {
+                    return self.mark_referenced(uploaded);
                 }
-                Ok(CopyEnd::Superseded) => break,
-                Err(error) => {
+                // A commit of unknown outcome that refers to the bytes conflicts with this one: it never happens any more.
+                (Ok(CopyEnd::Applied), _) => {
+                    is_unreferenced = true;
+                    break;
+                }
+                (Ok(CopyEnd::Superseded), _) => break,
+                (Err(error), _) => {
                     tracing::warn!(copy_id = copy.id, %error, "cannot write the end of a copy yet");
                     is_unreferenced = false;
                     tokio::time::sleep(RETRY_DELAY).await;

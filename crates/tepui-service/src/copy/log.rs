@@ -111,6 +111,14 @@ impl<E: Engine> CopyLog<E> {
         .await
     }
 
+    /// Removes the state. A target to which nothing was copied yet is as it was before.
+    pub(super) async fn forget(self) -> Result<(), CopyError> {
+        match commit(&*self.engine, Some(&self.state.encode()), None, Vec::new()).await? {
+            Committed::Done => Ok(()),
+            Committed::StateIsAnother => Err(taken_over()),
+        }
+    }
+
     /// Removes what the copy has kept about itself. The target is ready then.
     pub(super) async fn finish(mut self) -> Result<(), CopyError> {
         let mut left = Some(keyspace::copied_extents());
@@ -123,10 +131,7 @@ impl<E: Engine> CopyLog<E> {
                 self.commit(writes, |_| {}).await?;
             }
         }
-        match commit(&*self.engine, Some(&self.state.encode()), None, Vec::new()).await? {
-            Committed::Done => Ok(()),
-            Committed::StateIsAnother => Err(taken_over()),
-        }
+        self.forget().await
     }
 }
 

@@ -87,6 +87,71 @@ async fn a_node_that_could_not_renew_commits_nothing_until_it_could() {
 }
 
 #[tokio::test]
+async fn nobody_has_a_number_of_a_storage_that_everything_is_copied_to() {
+    let (engine, clock) = (Arc::new(MemoryEngine::new()), clock());
+    let lease = take_with(&engine, &clock, 1).await.unwrap();
+    let begin_copy = Commit::from(vec![Write::Put(keyspace::copy_state(), "begun".into())]);
+    engine.begin().await.unwrap().commit(begin_copy).await.unwrap();
+    let refused = take_with(&engine, &clock, 2).await.err().unwrap();
+    assert!(matches!(refused, NodeError::BeingCopied), "{refused}");
+    assert!(refused.to_string().contains("a copy to this storage is not finished"), "{refused}");
+    // The node was silent for so long that whoever copies took it for dead.
+    clock.advance(LEASE + MAX_CLOCK_SKEW);
+    assert!(matches!(lease.renew().await, Err(NodeError::BeingCopied)));
+    assert!(is_refused(write_now(&lease).await));
+    assert!(engine_of(&lease).health().await.is_err());
+    engine.begin().await.unwrap().commit(vec![Write::Delete(keyspace::copy_state())].into()).await.unwrap();
+    lease.renew().await.unwrap();
+    assert!(write_now(&lease).await.is_ok());
+}
+
+/// An engine to which a copy begins after a transaction has.
+struct Overtaken(MemoryEngine, AtomicBool);
+
+impl Engine for Overtaken {
+    type Transaction = <MemoryEngine as Engine>::Transaction;
+    type Pipeline = <MemoryEngine as Engine>::Pipeline;
+
+    async fn begin(&self) -> Result<Self::Transaction, StorageError> {
+        let transaction = self.0.begin().await?;
+        if self.1.swap(false, Ordering::SeqCst) {
+            let begin_copy = vec![Write::Put(keyspace::copy_state(), "begun".into())];
+            self.0.begin().await?.commit(begin_copy.into()).await.unwrap();
+        }
+        Ok(transaction)
+    }
+
+    async fn begin_pipeline(&self) -> Result<Self::Pipeline, StorageError> {
+        self.0.begin_pipeline().await
+    }
+
+    async fn reclaim(&self, range: KeyRange) -> Result<(), StorageError> {
+        self.0.reclaim(range).await
+    }
+
+    async fn health(&self) -> Result<(), StorageError> {
+        self.0.health().await
+    }
+
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+}
+
+/// The copy begins after the node has read that there is none.
+#[tokio::test]
+async fn a_copy_that_begins_while_a_number_is_taken_or_renewed_is_seen() {
+    let engine = Arc::new(Overtaken(MemoryEngine::new(), AtomicBool::new(true)));
+    let clock = clock();
+    let take = || NodeLease::take(Arc::clone(&engine), Arc::<ManualClock>::clone(&clock), 1);
+    assert!(matches!(take().await.err(), Some(NodeError::BeingCopied)));
+    engine.0.begin().await.unwrap().commit(vec![Write::Delete(keyspace::copy_state())].into()).await.unwrap();
+    let lease = take().await.unwrap();
+    engine.1.store(true, Ordering::SeqCst);
+    assert!(matches!(lease.renew().await, Err(NodeError::BeingCopied)));
+}
+
+#[tokio::test]
 async fn a_node_that_was_paused_takes_another_number() {
     let (engine, clocks) = (Arc::new(MemoryEngine::new()), [clock(), clock()]);
     let paused = take_with(&engine, &clocks[0], 1).await.unwrap();

@@ -32,6 +32,25 @@ async fn nothing_is_left_of_what_was_deleted() {
     assert_eq!(bench.count_extents().await, 0);
 }
 
+/// A transaction may have the only connection to a store over a network, and then reclaiming would wait for another one in vain.
+#[tokio::test]
+async fn nothing_is_reclaimed_while_a_transaction_is_open() {
+    let engine = TestEngine::new();
+    let open = Arc::clone(&engine.control().open_at_reclaim);
+    let bench = Bench::on(engine, PlainExtents::default(), BlobOptions::default());
+    bench.create().await.unwrap();
+    bench.put("a", &bytes(LARGE, 1)).await;
+    bench.put_block("waiting", "1", &bytes(LARGE, 1)).await.unwrap();
+    bench.delete_container().await.unwrap();
+    bench.collect_garbage().await;
+    assert_eq!(bench.extents.count(), 0);
+    let open = std::mem::take(&mut *open.lock().unwrap());
+    assert!(!open.is_empty() && open.iter().all(|count| *count == 0), "{open:?}");
+    // And nothing is left to do.
+    bench.collect_garbage().await;
+    assert_eq!(bench.service().collect_garbage_once().await, Ok(()));
+}
+
 /// What was deleted leaves markers that a scan has to step over: beginning anew after each step would make
 /// large containers cost the square of their size.
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Extents as objects that two nodes share: what one node is taken for dead over, it cannot refer to any more.
 
+use super::copies::{fetched, from_elsewhere, start};
 use super::*;
 use crate::engine::TestEngine;
 use std::time::SystemTime;
@@ -116,6 +117,26 @@ async fn who_was_taken_for_dead_before_its_commit_is_refused() {
     }
 }
 
+/// Its bytes can never be referred to any more, so it is not tried for ever.
+#[tokio::test(start_paused = true)]
+async fn a_copy_whose_bytes_were_swept_fails() {
+    let cluster = Cluster::new();
+    let [suspended, other] = cluster.nodes().await;
+    let operation = from_elsewhere("a", None);
+    let (_, copy) = start(&suspended.bench, &operation).await.unwrap();
+    let uploaded = fetched(&suspended.bench, &UploadOperation::CopyBlob(operation), &bytes(LONG, 3)).await;
+    assert!(uploaded.is_stored());
+    other.advance(AFTER_LEASE);
+    other.bench.free_orphaned_extents().await;
+    let ended = suspended.bench.service().finish_copy(&copy, Ok(uploaded));
+    assert!(tokio::time::timeout(Duration::from_secs(90), ended).await.is_ok(), "it never ends");
+    let shown = other.bench.properties("a").await.unwrap().state.copy.unwrap();
+    assert_eq!(shown.status, CopyStatus::Failed);
+    assert!(shown.description.is_some_and(|why| why.starts_with("500 InternalError")));
+    assert_eq!(cluster.extents().await, 0);
+    other.bench.put("a", b"free again").await;
+}
+
 /// The commit waits here and there, so that the volume is swept before, during and after it.
 #[tokio::test]
 async fn a_reference_is_made_before_the_sweep_or_not_at_all() {
@@ -206,6 +227,36 @@ async fn frees_wait_for_readers_that_nobody_knows() {
     };
     tokio::join!(deleter.bench.collect_garbage(), reading);
     assert_eq!(cluster.extents().await, 0);
+}
+
+/// Also those of what was deleted in a volume that is swept: the node that has written it runs no more.
+#[tokio::test]
+async fn sweeps_wait_for_readers_that_nobody_knows() {
+    let wait_for_other_nodes = Duration::from_millis(1500);
+    let cluster = Cluster { wait_for_other_nodes, ..Cluster::new() };
+    let [crashed, deleter] = cluster.nodes().await;
+    let reader = cluster.node().await;
+    crashed.bench.put("a", &bytes(LONG, 1)).await;
+    crashed.bench.put("kept", &bytes(LONG, 2)).await;
+    let _never_committed = crashed.received("b", 3).await;
+    drop(crashed);
+    let get = Operation::GetBlob(Bench::get_operation("a", Revision::Base));
+    let answer = reader.bench.service().execute(Caller::owner(ACCOUNT), &get).await.unwrap();
+    let mut download = answer.content.unwrap();
+    deleter.advance(AFTER_LEASE);
+    deleter.bench.delete("a", Revision::Base, None).await.unwrap();
+    let reading = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let mut read = Vec::new();
+        while let Some(pieces) = download.next().await.unwrap() {
+            pieces.iter().for_each(|piece| read.extend_from_slice(piece));
+        }
+        assert!(read == bytes(LONG, 1));
+    };
+    tokio::join!(deleter.bench.free_orphaned_extents(), reading);
+    assert_eq!(cluster.extents().await, 1);
+    deleter.bench.collect_garbage().await;
+    assert!(deleter.bench.get("kept").await == Ok(bytes(LONG, 2)));
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! What is refused, and what a comparison finds.
 
 use super::*;
-use tepui_storage::{Commit, ExtentWriter, Transaction, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tepui_storage::{
+    Commit, CommitError, CommitPipeline, ExtentWriter, Limits, ScanPage, StorageError, Transaction, Write,
+};
 
 async fn write<E: Engine>(engine: &E, writes: Vec<Write>) {
     engine.begin().await.unwrap().commit(Commit::from(writes)).await.unwrap();
@@ -59,16 +62,180 @@ async fn sources_that_have_changed_or_are_others() {
     assert!(told(compare(&source, &target).await).contains("not finished"));
 }
 
+/// The lease of a node: version, owner, end.
+fn lease(owner: u128, seconds: u64) -> Vec<Write> {
+    let until = clock_start().saturating_add(std::time::Duration::from_secs(seconds));
+    let lease = [&[1][..], &owner.to_le_bytes(), &until.ticks().to_le_bytes()].concat();
+    vec![Write::Put(Key::from_static(&[0x46, 0, 0, 0, 0, 0, 0, 0, 3]), lease.into())]
+}
+
+/// When somebody else writes to a storage.
+#[derive(Clone)]
+enum Moment {
+    /// Before the first commit.
+    Commit,
+    /// When nodes are looked for during the verification.
+    LastLook(Arc<CopyProgress>),
+}
+
+/// A storage that somebody else writes to, once.
+#[derive(Clone)]
+struct Shared<T> {
+    inner: T,
+    engine: Arc<MemoryEngine>,
+    when: Moment,
+    writes: Vec<Write>,
+    is_done: Arc<AtomicBool>,
+}
+
+impl<T> Shared<T> {
+    async fn write(&self) {
+        if !self.is_done.swap(true, Ordering::SeqCst) {
+            write(&*self.engine, self.writes.clone()).await;
+        }
+    }
+}
+
+/// The same rows, to which somebody else writes at some moment.
+fn shared(
+    storage: &Storage<MemoryEngine, MemoryExtents>,
+    when: Moment,
+    writes: Vec<Write>,
+) -> Storage<Shared<Arc<MemoryEngine>>, MemoryExtents> {
+    let engine = Arc::clone(&storage.engine);
+    let engine = Shared { inner: Arc::clone(&engine), engine, when, writes, is_done: Arc::default() };
+    Storage { engine: Arc::new(engine), extents: Arc::clone(&storage.extents) }
+}
+
+impl Engine for Shared<Arc<MemoryEngine>> {
+    type Transaction = Shared<<MemoryEngine as Engine>::Transaction>;
+    type Pipeline = Shared<<MemoryEngine as Engine>::Pipeline>;
+
+    async fn begin(&self) -> Result<Self::Transaction, StorageError> {
+        if let Moment::LastLook(progress) = &self.when
+            && progress.report().stage == CopyStage::Verifying
+            && progress.report().bytes == progress.report().total_bytes
+        {
+            self.write().await;
+        }
+        let Self { inner, engine, when, writes, is_done } = self.clone();
+        Ok(Shared { inner: inner.begin().await?, engine, when, writes, is_done })
+    }
+
+    async fn begin_pipeline(&self) -> Result<Self::Pipeline, StorageError> {
+        Err(StorageError::failed("nobody needs one"))
+    }
+
+    async fn reclaim(&self, range: KeyRange) -> Result<(), StorageError> {
+        self.inner.reclaim(range).await
+    }
+
+    async fn health(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+}
+
+impl<T: Snapshot> Snapshot for Shared<T> {
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
+        self.inner.get(key).await
+    }
+
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Value>>, StorageError> {
+        self.inner.get_many(keys).await
+    }
+
+    async fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<ScanPage, StorageError> {
+        self.inner.scan(range, limit).await
+    }
+}
+
+impl<T: Transaction> Transaction for Shared<T> {
+    async fn commit(self, commit: Commit) -> Result<(), CommitError> {
+        if let Moment::Commit = self.when {
+            self.write().await;
+        }
+        self.inner.commit(commit).await
+    }
+}
+
+impl<T: CommitPipeline> CommitPipeline for Shared<T> {
+    fn submit(&self, commit: Commit) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        self.inner.submit(commit)
+    }
+
+    fn is_ended(&self) -> bool {
+        self.inner.is_ended()
+    }
+}
+
+/// A server has looked whether something is copied to its storage before the copy began, and takes a number then.
+#[tokio::test]
+async fn a_target_that_a_server_joins_when_the_copy_begins() {
+    let (source, target) = (memory(), memory());
+    fill(&source).await;
+    let joined = shared(&target, Moment::Commit, lease(9, 30));
+    assert!(told(copy(&source, &joined).await).contains("the target is in use"));
+    assert!(!unfinished(&*target.engine).await.unwrap(), "the server may go on");
+    assert_eq!(rows(&*target.engine).await.len(), 1);
+    // It has stopped.
+    write(&*target.engine, lease(0, 30)).await;
+    copy(&source, &target).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_that_is_continued_while_a_server_joins_its_target() {
+    let source = memory();
+    fill(&source).await;
+    let target = unfinished_copy(&source).await;
+    let joined = shared(&target, Moment::Commit, lease(9, 30));
+    assert!(told(copy(&source, &joined).await).contains("the target is in use"));
+    write(&*target.engine, lease(0, 30)).await;
+    assert!(copy(&source, &target).await.unwrap().is_continued);
+    equal(&source, &target).await;
+}
+
+/// A server has started on the source, written something and stopped, all after the rows were compared.
+#[tokio::test]
+async fn a_source_that_a_server_has_used_meanwhile() {
+    let (source, target, progress) = (memory(), memory(), Arc::new(CopyProgress::default()));
+    fill(&source).await;
+    write(&*source.engine, lease(0, 20)).await;
+    let mut writes = lease(0, 30);
+    let (key, _) = rows(&*source.engine).await.into_iter().find(|(key, _)| key[0] == 0x80).unwrap();
+    writes.push(Write::Put(Key::from([&key[..], &[7]].concat()), "later".into()));
+    let used = shared(&source, Moment::LastLook(Arc::clone(&progress)), writes.clone());
+    let copied = copy_storage(&used, &target, &clock(), 1, &progress).await;
+    assert!(told(copied).contains("a server has used the source meanwhile"));
+    assert!(used.engine.is_done.load(Ordering::SeqCst));
+    assert!(unfinished(&*target.engine).await.unwrap());
+    // So it is when two storages are compared.
+    let (first, second) = (memory(), memory());
+    fill(&first).await;
+    copy(&first, &second).await.unwrap();
+    for (case, used_first) in [("source", true), ("target", false)] {
+        let progress = Arc::new(CopyProgress::default());
+        let moment = Moment::LastLook(Arc::clone(&progress));
+        let used = shared(if used_first { &first } else { &second }, moment, writes.clone());
+        let compared = match used_first {
+            true => compare_storages(&used, &second, &clock(), &progress).await,
+            false => compare_storages(&first, &used, &clock(), &progress).await,
+        };
+        assert!(told(compared).contains(&format!("a server has used the {case} meanwhile")), "{case}");
+        for written in &writes {
+            let engine = if used_first { &*first.engine } else { &*second.engine };
+            write(engine, vec![Write::Delete(written.key().clone())]).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn storages_in_use() {
     let (source, target) = (memory(), memory());
     fill(&source).await;
-    // The lease of a node: version, owner, end.
-    let lease = |owner: u128, seconds| {
-        let until = clock_start().saturating_add(std::time::Duration::from_secs(seconds));
-        let lease = [&[1][..], &owner.to_le_bytes(), &until.ticks().to_le_bytes()].concat();
-        vec![Write::Put(Key::from_static(&[0x46, 0, 0, 0, 0, 0, 0, 0, 3]), lease.into())]
-    };
     write(&*source.engine, lease(9, 30)).await;
     assert!(told(copy(&source, &target).await).contains("the source is in use"));
     assert!(told(copy(&target, &source).await).contains("the target is in use"));

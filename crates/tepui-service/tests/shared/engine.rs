@@ -32,6 +32,10 @@ pub(crate) struct Control {
     random: Arc<AtomicU64>,
     /// Commits that have written something.
     pub(crate) commits: Arc<AtomicU64>,
+    /// Transactions that have begun and not ended.
+    open: Arc<AtomicUsize>,
+    /// How many were open each time that something was reclaimed.
+    pub(crate) open_at_reclaim: Arc<Mutex<Vec<usize>>>,
 }
 
 /// What was scanned.
@@ -56,6 +60,23 @@ pub(crate) struct Controlled<T> {
     control: Control,
     reads_left: AtomicUsize,
     is_late: bool,
+    _open: Open,
+}
+
+/// Counts a transaction while it is open.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl TestEngine {
@@ -91,7 +112,8 @@ impl TestEngine {
         let reads_left = self.control.reads_left.lock().unwrap().pop_front();
         let reads_left = reads_left.unwrap_or_else(|| self.random_lifetime());
         let (control, is_late) = (self.control.clone(), self.is_late);
-        Controlled { inner, control, reads_left: AtomicUsize::new(reads_left), is_late }
+        let _open = Open::new(&control.open);
+        Controlled { inner, control, reads_left: AtomicUsize::new(reads_left), is_late, _open }
     }
 }
 
@@ -108,6 +130,7 @@ impl Engine for TestEngine {
     }
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), StorageError> {
+        self.control.open_at_reclaim.lock().unwrap().push(self.control.open.load(Ordering::SeqCst));
         self.inner.reclaim(range).await
     }
 

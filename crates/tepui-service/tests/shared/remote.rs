@@ -1,6 +1,7 @@
 //! An engine in memory that counts round trips as one behind a network has them, and that takes as long if it is told to.
 //!
-//! - A transaction begins with its first read, or with its commit: to begin it is free.
+//! - A transaction begins with its first read, which costs nothing more. One that has read nothing begins before it commits, which
+//!   is a round trip, as with PostgreSQL.
 //! - Reads of a transaction that are polled together are one round trip. A read that starts after another has gone on is a new
 //!   one: what was sent cannot be added to.
 //! - `Engine::get_many`, and a commit, are one each.
@@ -166,6 +167,10 @@ impl<E: Engine> Snapshot for RemoteTransaction<E> {
 
 impl<E: Engine> Transaction for RemoteTransaction<E> {
     async fn commit(self, commit: Commit) -> Result<(), CommitError> {
+        if self.inner.get().is_none() {
+            self.call().await?;
+            self.network.travel().await;
+        }
         self.call().await?;
         let Self { inner, network, .. } = self;
         let Some(inner) = inner.into_inner() else { return Err(CommitError::Conflict) };
