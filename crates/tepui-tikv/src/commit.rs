@@ -36,19 +36,26 @@ pub(crate) struct ReadState {
     pub(crate) timestamp: Option<Timestamp>,
 }
 
+/// How a commit is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitMode {
+    Optimistic,
+    /// It takes its locks first: for rows that have copies.
+    LocksFirst,
+}
+
 pub(crate) async fn commit_now(
     store: Arc<Store>,
     read: ReadState,
     mut transaction: Transaction,
+    mode: CommitMode,
     commit: Commit,
 ) -> Result<(), CommitError> {
     let _under_way = UnderWay::enter(&store.connection);
     let began = Instant::now();
-    let writes_copies =
-        commit.writes().iter().any(|write| keys::is_within(&store.shared_ranges, write.key()));
-    let outcome = match writes_copies {
-        true => commit_locked(&store, &read, &commit).await,
-        false => commit_optimistic(&store, &mut transaction, &commit).await,
+    let outcome = match mode {
+        CommitMode::LocksFirst => commit_locked(&store, &read, &commit).await,
+        CommitMode::Optimistic => commit_optimistic(&store, &mut transaction, &commit).await,
     };
     if matches!(outcome, Err(CommitError::Unknown(_))) {
         store.connection.note_failure(began);
@@ -103,7 +110,7 @@ fn mutations(store: &Store, commit: &Commit) -> Vec<Mutation> {
             Write::Put(_, value) => mutations.push(Mutation::Put(row.into(), keys::encode_value(value))),
             Write::Delete(_) => mutations.push(Mutation::Delete(row.into())),
         }
-        if !keys::is_within(&store.shared_ranges, write.key()) {
+        if !store.has_copies(write.key()) {
             continue;
         }
         mutations.extend((0..store.choice.copies()).map(|number| {
@@ -120,9 +127,7 @@ fn mutations(store: &Store, commit: &Commit) -> Vec<Mutation> {
 /// What is locked for the guards of a commit. Keys that are written are not locked by this.
 fn guards(store: &Store, commit: &Commit) -> Vec<Vec<u8>> {
     let lock = |guard: &Guard| match guard {
-        Guard::Shared(key) if keys::is_within(&store.shared_ranges, key) => {
-            store.keys.copy(key, store.choice.next())
-        }
+        Guard::Shared(key) if store.has_copies(key) => store.keys.copy(key, store.choice.next()),
         Guard::Shared(key) | Guard::Unchanged(key) => store.keys.row(key),
     };
     commit.guards().iter().map(lock).collect()
