@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_storage::{Commit, CommitError, Guard, StorageError, Write};
 use tikv_client::transaction::Mutation;
-use tikv_client::{Timestamp, Transaction, TransactionClient};
+use tikv_client::{Error, Timestamp, Transaction, TransactionClient};
 
 /// How long a commit goes on after its caller has been told that nobody knows.
 const LAST_DEADLINE: Duration = Duration::from_secs(60);
@@ -160,33 +160,34 @@ async fn lock_and_commit(
     locked.dedup();
     // Before the caller gives up, who would not know what became of it.
     let deadline = Instant::now() + store.connection.timeout() / 2;
-    let all = lock(store, transaction, &locked, deadline);
+    let all = take_locks(store, transaction.lock_keys(locked.iter().cloned()), deadline);
     let is_locked = tokio::time::timeout(ALL_LOCKS_TIMEOUT, all).await;
     if !is_locked.unwrap_or(Ok(false))? {
         for keys in locked.chunks(LOCKS_AT_ONCE) {
-            while !lock(store, transaction, keys, deadline).await? {
+            while !take_locks(store, transaction.lock_keys(keys.iter().cloned()), deadline).await? {
                 tokio::task::yield_now().await;
             }
         }
     }
+    // This locks what is written once more. The locks may have got lost (they need not outlast a change of a region's leader),
+    // and somebody else may have committed meanwhile, so what was read is compared after it. What is committed after that is
+    // found when this commit is written: TiKV makes up for a lost lock only if the row has not changed since the transaction began.
+    if !take_locks(store, transaction.batch_mutate(mutations), deadline).await? {
+        return Err(CommitError::Conflict);
+    }
     if has_changed(store, read, commit).await? {
         return Err(CommitError::Conflict);
     }
-    // They are locked already, so that it takes no time but the round trips.
-    let add = store.connection.call(store.connection.timeout(), transaction.batch_mutate(mutations));
-    add.await?;
     finish(store, transaction).await
 }
 
-/// Locks some keys. `false` if another transaction was at one of them: it is done in a moment.
-async fn lock(
+/// Takes locks. `false` if another transaction was at one of the keys: it is done in a moment.
+async fn take_locks(
     store: &Store,
-    transaction: &mut Transaction,
-    keys: &[Vec<u8>],
+    locking: impl Future<Output = Result<(), Error>>,
     deadline: Instant,
 ) -> Result<bool, CommitError> {
     store.connection.stats().round_trips.add(2);
-    let locking = transaction.lock_keys(keys.iter().cloned());
     match tokio::time::timeout_at(deadline.into(), locking).await {
         Ok(Ok(())) => Ok(true),
         Ok(Err(error)) if is_conflict(&error) => {

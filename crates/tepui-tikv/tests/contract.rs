@@ -194,6 +194,31 @@ async fn rows_with_copies_are_written_and_reclaimed_a_few_at_a_time() {
     assert_eq!(left, None);
 }
 
+/// TiKV may lose locks that a write has taken, before it writes. What another one has committed since is not overwritten.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_locks_are_lost_overwrites_nothing() {
+    if is_skipped() {
+        return;
+    }
+    let shared_ranges = vec![range(b"guards/", b"guards0")];
+    let options = TikvOptions { shared_ranges, ..options(&cluster().endpoint(), "lost") };
+    let (engine, other) = (open(options.clone()).await, open(options).await);
+    let row = Key::from_static(b"guards/one");
+    commit_until_done(&engine, vec![Write::Put(row.clone(), "before".into())]).await;
+    let transaction = engine.begin().await.expect("it begins");
+    assert_eq!(transaction.get(&row).await, Ok(Some(Value::from_static(b"before"))));
+    // The stores lose its locks when it looks for changes, and answer after a second.
+    let commit = transaction.commit(vec![Write::Put(row.clone(), "lost".into())].into());
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        commit_until_done(&other, vec![Write::Put(row.clone(), "meanwhile".into())]).await;
+    };
+    let (outcome, ()) = tokio::join!(commit, meanwhile);
+    let found = other.begin().await.expect("it begins").get(&row).await;
+    assert_eq!(found, Ok(Some(Value::from_static(b"meanwhile"))), "{outcome:?}");
+    assert!(outcome.is_err(), "the locks were not lost");
+}
+
 /// What a request costs, in round trips.
 #[tokio::test(flavor = "multi_thread")]
 async fn round_trips_are_counted() {
