@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_storage::{Commit, CommitError, Guard, StorageError, Write};
 use tikv_client::transaction::Mutation;
-use tikv_client::{Error, Timestamp, Transaction, TransactionClient};
+use tikv_client::{Backoff, Error, ProtoLockInfo, Timestamp, TimestampExt, Transaction, TransactionClient};
 
 /// How long a commit goes on after its caller has been told that nobody knows.
 const LAST_DEADLINE: Duration = Duration::from_secs(60);
@@ -23,10 +23,13 @@ const LAST_DEADLINE: Duration = Duration::from_secs(60);
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(2);
 /// What the client waits for in a commit: that the keys are written, a timestamp, and that the first key is committed.
 const COMMIT_ROUND_TRIPS: u64 = 3;
+/// What the client waits for when it releases locks: two timestamps, the state of the transaction, and a region.
+const RELEASE_ROUND_TRIPS: u64 = 4;
 /// How many keys are locked at once, in two round trips, if not all of them can be. It fails if a single one of them is locked
 /// by somebody else at that moment, so they are few.
 const LOCKS_AT_ONCE: usize = 16;
-/// How long it is tried to lock all of them at once: the client goes on for as long as it meets others that end.
+/// How long it is tried to lock all of them at once: the client goes on for as long as it meets others that end. Longer than it
+/// waits for one that does not.
 const ALL_LOCKS_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The state that a transaction has read.
@@ -139,11 +142,48 @@ async fn commit_locked(store: &Store, read: &ReadState, commit: &Commit) -> Resu
     let connection = &store.connection;
     let begun = read.client.begin_with_options(locking_options());
     let mut transaction = connection.call(connection.timeout(), begun).await?;
-    let outcome = lock_and_commit(store, read, &mut transaction, commit).await;
+    let mutations = mutations(store, commit);
+    let mut locked = guards(store, commit);
+    locked.extend(mutations.iter().map(|mutation| Vec::from(mutation.key().clone())));
+    // All in the same order, so that nobody waits for each other.
+    locked.sort_unstable();
+    locked.dedup();
+    let outcome = lock_and_commit(store, read, &mut transaction, commit, mutations, &locked).await;
     if matches!(outcome, Err(CommitError::Conflict | CommitError::Storage(_))) {
-        rollback(store, &mut transaction).await;
+        release(store, &read.client, &mut transaction, &locked).await;
     }
     outcome
+}
+
+/// Removes the locks of a transaction that has not been committed, also those that the client does not know of: it locks keys in
+/// each region by a task of its own, which goes on when the call is given up, and it remembers only calls that have succeeded.
+///
+/// So the transaction is rolled back by its first key, as whoever meets one of its locks would do it when they have expired. This
+/// is remembered with that key: locks that are taken even later are removed at once by whoever meets them.
+async fn release(
+    store: &Store,
+    client: &TransactionClient,
+    transaction: &mut Transaction,
+    locked: &[Vec<u8>],
+) {
+    let Some(primary) = locked.first() else { return };
+    let began = transaction.start_timestamp();
+    // With a time to live of 0, as here, the client takes a lock for expired. That it is not one from before a write, which it is, lets
+    // the store remember the rollback.
+    let lock = |key: &Vec<u8>| ProtoLockInfo {
+        key: key.clone(),
+        primary_lock: primary.clone(),
+        lock_version: began.version(),
+        ..ProtoLockInfo::default()
+    };
+    store.connection.stats().round_trips.add(RELEASE_ROUND_TRIPS);
+    let resolving =
+        client.resolve_locks(locked.iter().map(lock).collect(), began.clone(), Backoff::no_backoff());
+    let resolved = tokio::time::timeout(ROLLBACK_TIMEOUT, resolving).await;
+    // The first key was not even locked, or a store does not answer.
+    if !matches!(resolved, Ok(Ok(_))) {
+        rollback(store, transaction).await;
+    }
 }
 
 async fn lock_and_commit(
@@ -151,19 +191,17 @@ async fn lock_and_commit(
     read: &ReadState,
     transaction: &mut Transaction,
     commit: &Commit,
+    mutations: Vec<Mutation>,
+    locked: &[Vec<u8>],
 ) -> Result<(), CommitError> {
-    let mutations = mutations(store, commit);
-    let mut locked = guards(store, commit);
-    locked.extend(mutations.iter().map(|mutation| Vec::from(mutation.key().clone())));
-    // All in the same order, so that nobody waits for each other.
-    locked.sort_unstable();
-    locked.dedup();
     // Before the caller gives up, who would not know what became of it.
     let deadline = Instant::now() + store.connection.timeout() / 2;
     let all = take_locks(store, transaction.lock_keys(locked.iter().cloned()), deadline);
     let is_locked = tokio::time::timeout(ALL_LOCKS_TIMEOUT, all).await;
     if !is_locked.unwrap_or(Ok(false))? {
-        for keys in locked.chunks(LOCKS_AT_ONCE) {
+        // The first key alone, so that it is locked soon: it is that of the transaction. See `release`.
+        let (first, others) = locked.split_at(locked.len().min(1));
+        for keys in std::iter::once(first).chain(others.chunks(LOCKS_AT_ONCE)) {
             while !take_locks(store, transaction.lock_keys(keys.iter().cloned()), deadline).await? {
                 tokio::task::yield_now().await;
             }

@@ -32,6 +32,9 @@ const REGION_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 17);
 const READ_LOCK_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 17);
 /// A commit that meets one: for a quarter of a second. Then it is a conflict.
 const COMMIT_LOCK_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 7);
+/// A commit that takes its locks first: for an eighth. Then it takes fewer of them at once, and it should not be given up before,
+/// because the client does not clean up then.
+const LOCKING_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 6);
 
 /// The options for reads.
 pub(crate) fn read_options() -> TransactionOptions {
@@ -45,7 +48,7 @@ pub(crate) fn commit_options() -> TransactionOptions {
 
 /// The options for commits that take their locks first.
 pub(crate) fn locking_options() -> TransactionOptions {
-    options(TransactionOptions::new_pessimistic(), COMMIT_LOCK_RETRIES)
+    options(TransactionOptions::new_pessimistic(), LOCKING_RETRIES)
 }
 
 /// Heartbeats would keep the locks of a commit that hangs; without them others roll it back after some seconds. A transaction
