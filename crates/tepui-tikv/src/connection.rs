@@ -2,7 +2,7 @@
 
 use crate::TikvOptions;
 use crate::orphans::Orphans;
-use crate::outcome::{lost_transaction, unavailable};
+use crate::outcome::{early_lock, lost_transaction, unavailable};
 use parking_lot::{Mutex, RwLock};
 use std::ops::Range;
 use std::sync::Arc;
@@ -127,8 +127,8 @@ impl Connection {
         answer
     }
 
-    /// Makes a call that reads, and again while it meets locks whose transaction is not found: that is just being committed,
-    /// or nobody ends it any more.
+    /// Makes a call that reads, and again while it meets locks whose transaction is not found, or that last longer than it waits:
+    /// it is just being committed, or nobody ends it any more.
     pub(crate) async fn read_rows<T, F>(self: &Arc<Self>, call: impl Fn() -> F) -> Result<T, StorageError>
     where
         F: Future<Output = Result<T, Error>>,
@@ -137,7 +137,9 @@ impl Connection {
         let answer = loop {
             let timeout = self.timeout.saturating_sub(began.elapsed());
             match self.attempt(timeout, call()).await {
-                Err(Failure::Client(error)) if lost_transaction(&error).is_some() => {
+                Err(Failure::Client(error))
+                    if lost_transaction(&error).or_else(|| early_lock(&error)).is_some() =>
+                {
                     self.orphans.meet(self, &error);
                     tokio::time::sleep(ORPHAN_PAUSE).await;
                 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use shared::cluster::cluster;
 use shared::dropped::commit_until_done;
-use shared::{crowd, dropped, is_skipped, open, options, range};
+use shared::{crowd, dropped, is_skipped, open, options, range, raw};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_storage::contract::engine::{Liberties, Step, Subject, check, follow};
@@ -217,6 +217,33 @@ async fn a_write_whose_locks_are_lost_overwrites_nothing() {
     let found = other.begin().await.expect("it begins").get(&row).await;
     assert_eq!(found, Ok(Some(Value::from_static(b"meanwhile"))), "{outcome:?}");
     assert!(outcome.is_err(), "the locks were not lost");
+}
+
+/// A process may be killed after its write of a row with copies is there, and before it is committed. The locks have 20 s to live then.
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_of_a_write_that_nobody_ends_are_removed() {
+    if is_skipped() {
+        return;
+    }
+    let endpoint = cluster().endpoint();
+    let shared_ranges = vec![range(b"table", b"tablf")];
+    let options = TikvOptions { shared_ranges, shared_copies: 4, ..options(&endpoint, "killed") };
+    let engine = open(options).await;
+    let table = Key::from_static(b"table");
+    commit_until_done(&engine, vec![Write::Put(table.clone(), "there".into())]).await;
+    let client = raw::client(&endpoint).await;
+    let mut keys: Vec<Vec<u8>> = (0..4).map(|number| raw::copy("killed", &table, number)).collect();
+    keys.push(raw::row("killed", &table));
+    let killed = raw::killed_while_committing(&client, &keys).await;
+    let began = Instant::now();
+    let found = engine.begin().await.expect("it begins").get(&table).await;
+    println!("read after {:?}", began.elapsed());
+    assert_eq!(found, Ok(Some(Value::from_static(b"there"))));
+    commit_until_done(&engine, vec![Write::Delete(table)]).await;
+    println!("written after {:?}", began.elapsed());
+    // Not by the time to live.
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    drop(killed);
 }
 
 /// What a request costs, in round trips.
