@@ -35,8 +35,11 @@ const ALL_LOCKS_TIMEOUT: Duration = Duration::from_millis(200);
 /// The state that a transaction has read.
 pub(crate) struct ReadState {
     pub(crate) client: TransactionClient,
-    /// `None` if it has read nothing.
-    pub(crate) timestamp: Option<Timestamp>,
+    pub(crate) timestamp: Timestamp,
+    /// When the timestamp was asked for.
+    pub(crate) at: Instant,
+    /// Whether it has read anything before its commit.
+    pub(crate) has_read: bool,
 }
 
 /// How a commit is made.
@@ -58,7 +61,7 @@ pub(crate) async fn commit_now(
     let began = Instant::now();
     let outcome = match mode {
         CommitMode::LocksFirst => commit_locked(&store, &read, &commit).await,
-        CommitMode::Optimistic => commit_optimistic(&store, &mut transaction, &commit).await,
+        CommitMode::Optimistic => commit_optimistic(&store, &read, &mut transaction, &commit).await,
     };
     if matches!(outcome, Err(CommitError::Unknown(_))) {
         store.connection.note_failure(began);
@@ -68,6 +71,7 @@ pub(crate) async fn commit_now(
 
 async fn commit_optimistic(
     store: &Store,
+    read: &ReadState,
     transaction: &mut Transaction,
     commit: &Commit,
 ) -> Result<(), CommitError> {
@@ -78,7 +82,7 @@ async fn commit_optimistic(
         transaction.lock_keys(guards(store, commit)).await
     };
     prepared.await.map_err(|error| unavailable(&error))?;
-    let outcome = finish(store, transaction).await;
+    let outcome = finish(store, read, transaction).await;
     if outcome == Err(CommitError::Conflict) {
         store.choice.jump();
         rollback(store, transaction).await;
@@ -86,7 +90,11 @@ async fn commit_optimistic(
     outcome
 }
 
-async fn finish(store: &Store, transaction: &mut Transaction) -> Result<(), CommitError> {
+async fn finish(store: &Store, read: &ReadState, transaction: &mut Transaction) -> Result<(), CommitError> {
+    // What has changed since then may be forgotten. It may have waited for locks, or the machine may have been suspended.
+    if store.is_too_old(read.at, &read.timestamp) {
+        return Err(CommitError::Conflict);
+    }
     store.connection.stats().round_trips.add(COMMIT_ROUND_TRIPS);
     match tokio::time::timeout(LAST_DEADLINE, transaction.commit()).await {
         Ok(Ok(_)) => Ok(()),
@@ -216,7 +224,7 @@ async fn lock_and_commit(
     if has_changed(store, read, commit).await? {
         return Err(CommitError::Conflict);
     }
-    finish(store, transaction).await
+    finish(store, read, transaction).await
 }
 
 /// Takes locks. `false` if another transaction was at one of the keys: it is done in a moment.
@@ -239,15 +247,18 @@ async fn take_locks(
 
 /// Whether a row that the commit rests on is another than the transaction has read.
 async fn has_changed(store: &Store, read: &ReadState, commit: &Commit) -> Result<bool, StorageError> {
-    let Some(timestamp) = &read.timestamp else { return Ok(false) };
+    if !read.has_read {
+        return Ok(false);
+    }
     let connection = &store.connection;
     let now = connection.call(connection.timeout(), read.client.current_timestamp()).await?;
+    store.note_time(&now);
     let rows: Vec<Vec<u8>> = commit.checked_keys().map(|key| store.keys.row(key)).collect();
     let values = async |timestamp: Timestamp| {
         let snapshot = || read.client.snapshot(timestamp.clone(), read_options());
         let found = connection.read_rows(|| batch_get(snapshot(), rows.clone())).await?;
         Ok::<_, StorageError>(found.into_iter().map(|pair| (pair.0, pair.1)).collect::<BTreeMap<_, _>>())
     };
-    let (before, after) = tokio::join!(values(timestamp.clone()), values(now));
+    let (before, after) = tokio::join!(values(read.timestamp.clone()), values(now));
     Ok(before? != after?)
 }

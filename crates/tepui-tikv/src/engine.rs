@@ -99,8 +99,13 @@ impl Store {
         let at = Instant::now();
         let transaction = self.connection.read(client.begin_with_options(commit_options())).await?;
         let timestamp = transaction.start_timestamp();
-        self.latest.fetch_max(timestamp.physical, Ordering::Relaxed);
+        self.note_time(&timestamp);
         Ok(Begun { client, transaction, timestamp, at })
+    }
+
+    /// Notes a timestamp that was just given.
+    pub(crate) fn note_time(&self, timestamp: &Timestamp) {
+        self.latest.fetch_max(timestamp.physical, Ordering::Relaxed);
     }
 
     /// Whether a row has copies.

@@ -167,12 +167,12 @@ impl TikvTransaction {
         let Some(Reader { client, timestamp, at, transaction }) = begun.into_inner() else {
             return Err(CommitError::Conflict);
         };
-        // What has changed since then may be forgotten.
+        // What has changed since then may be forgotten. It is looked at again before anything is written.
         if store.is_too_old(at, &timestamp) {
             return Err(CommitError::Conflict);
         }
         let timeout = store.connection.timeout();
-        let read = ReadState { client, timestamp: has_read.then_some(timestamp) };
+        let read = ReadState { client, timestamp, at, has_read };
         let task = tokio::spawn(commit_now(store, read, transaction.into_inner(), mode, commit));
         match tokio::time::timeout(timeout, task).await {
             Ok(Ok(outcome)) => outcome,

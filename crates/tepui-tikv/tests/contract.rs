@@ -219,6 +219,44 @@ async fn a_write_whose_locks_are_lost_overwrites_nothing() {
     assert!(outcome.is_err(), "the locks were not lost");
 }
 
+/// A write may wait for locks until what it has read may be forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_has_waited_for_too_long_is_refused() {
+    if is_skipped() {
+        return;
+    }
+    let endpoint = cluster().endpoint();
+    let shared_ranges = vec![range(b"table", b"tablf")];
+    let history = Duration::from_secs(3);
+    let options = TikvOptions {
+        shared_ranges,
+        shared_copies: 4,
+        history,
+        moves_safepoint: false,
+        ..options(&endpoint, "waiting")
+    };
+    let engine = open(options).await;
+    let table = Key::from_static(b"table");
+    commit_until_done(&engine, vec![Write::Put(table.clone(), "there".into())]).await;
+    let client = raw::client(&endpoint).await;
+    let transaction = engine.begin().await.expect("it begins");
+    let began = Instant::now();
+    assert_eq!(transaction.get(&table).await, Ok(Some(Value::from_static(b"there"))));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut other = raw::pessimistic(&client).await;
+    other.lock_keys([raw::copy("waiting", &table, 2)]).await.expect("it is free");
+    let commit = transaction.commit(vec![Write::Delete(table.clone())].into());
+    // Locks are not removed before they are three seconds old.
+    let end = async {
+        tokio::time::sleep_until((began + history + Duration::from_millis(500)).into()).await;
+        other.rollback().await.expect("it can be rolled back");
+    };
+    let (outcome, ()) = tokio::join!(commit, end);
+    assert_eq!(outcome, Err(CommitError::Conflict), "after {:?}", began.elapsed());
+    let found = engine.begin().await.expect("it begins").get(&table).await;
+    assert_eq!(found, Ok(Some(Value::from_static(b"there"))));
+}
+
 /// A process may be killed after its write of a row with copies is there, and before it is committed. The locks have 20 s to live then.
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_of_a_write_that_nobody_ends_are_removed() {
