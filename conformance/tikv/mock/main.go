@@ -2,11 +2,12 @@
 // do: a lock that was committed after a transaction began conflicts with it. unistore, which the other tests run on,
 // forgets such locks.
 //
-// Nothing is kept, and there is one region that never splits.
+// Nothing is kept. There is one region, or two with a border that is given, and none splits.
 package main
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,14 +29,15 @@ const clusterID = 1
 
 func main() {
 	address := flag.String("address", "", "where to listen, on loopback")
+	border := flag.String("border", "", "a key in hexadecimal, with which a second region begins")
 	flag.Parse()
-	if err := run(*address); err != nil {
+	if err := run(*address, *border); err != nil {
 		fmt.Fprintln(os.Stderr, "mock:", err)
 		os.Exit(1)
 	}
 }
 
-func run(address string) error {
+func run(address, border string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
@@ -43,11 +45,19 @@ func run(address string) error {
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
 		return errors.New("not an address of loopback: " + address)
 	}
+	var borders [][]byte
+	if border != "" {
+		key, err := hex.DecodeString(border)
+		if err != nil {
+			return err
+		}
+		borders = append(borders, key)
+	}
 	client, cluster, pdClient, err := testutils.NewMockTiKV("", nil)
 	if err != nil {
 		return err
 	}
-	store, _, _ := testutils.BootstrapWithSingleStore(cluster)
+	store, _, _ := testutils.BootstrapWithMultiRegions(cluster, borders...)
 	cluster.UpdateStoreAddr(store, address)
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use tepui_model::table::{Continuation, EntityKey};
 use tepui_model::text::{utf8_of_rank, utf16_rank};
 use tepui_model::time::NodeNumber;
-use tepui_storage::{Key, KeyRange};
+use tepui_storage::{Key, KeyRange, Write};
 
 pub(crate) mod space {
     /// Counters; one key each.
@@ -228,15 +228,32 @@ pub(crate) fn is_catalogue_row(key: &[u8]) -> bool {
     key.first().is_some_and(|space| CATALOGUE_ROWS.contains(space))
 }
 
-/// The rows that many commits have as a shared guard: those of the catalogue, states of queues, volumes, and markers of blobs that
-/// may have uncommitted blocks.
+/// The spaces of the other rows that many commits have as a shared guard: states of queues, volumes, and markers of blobs that may
+/// have uncommitted blocks.
+const OTHERS_THAT_MANY_GUARD: [u8; 3] = [space::QUEUE_STATE, space::VOLUME, space::STAGED];
+
+/// The rows that many commits have as a shared guard.
 pub(crate) fn rows_that_many_guard() -> Vec<KeyRange> {
     let all_of = |space: &u8| KeyRange {
         start: KeyWriter::new(*space).finish(),
         end: KeyWriter::new(*space).after_all(),
     };
-    let others = [space::QUEUE_STATE, space::VOLUME, space::STAGED];
-    CATALOGUE_ROWS.iter().chain(&others).map(all_of).collect()
+    CATALOGUE_ROWS.iter().chain(&OTHERS_THAT_MANY_GUARD).map(all_of).collect()
+}
+
+/// Whether a key is that of a row that many commits have as a shared guard.
+pub(crate) fn is_guarded_by_many(key: &[u8]) -> bool {
+    is_catalogue_row(key) || key.first().is_some_and(|space| OTHERS_THAT_MANY_GUARD.contains(space))
+}
+
+/// The most rows that many commits guard that one commit writes. An engine without shared locks keeps copies of them, 128 on TiKV,
+/// and a write of such a row locks them all while others come and go. Hundreds of rows would take longer than a commit may, each
+/// time that it is tried.
+pub(crate) const MAX_SHARED_WRITES: usize = 16;
+
+/// Whether these are not more rows that many commits guard than one commit may write.
+pub(crate) fn may_be_one_commit(writes: &[Write]) -> bool {
+    writes.iter().filter(|write| is_guarded_by_many(write.key())).count() <= MAX_SHARED_WRITES
 }
 
 /// Whether a key is a counter or a version: different commits may write the same value.

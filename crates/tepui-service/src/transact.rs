@@ -261,6 +261,7 @@ pub(crate) async fn commit<E: Engine, T>(
     if writes.is_empty() {
         return Ok(Attempt::Done(reply));
     }
+    debug_assert!(keyspace::may_be_one_commit(&writes), "too many rows that many commits guard");
     let proof = proof(&writes);
     catalogue::add_versions(&transaction, &mut writes).await?;
     let commit = Commit::new(guards, writes).with_frees_space(space == SpaceUse::Frees);

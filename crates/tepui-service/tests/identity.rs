@@ -3,7 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "shared/engine.rs"]
+mod engine;
+
+use engine::TestEngine;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tepui_model::account::AccountKey;
 use tepui_model::blob::{self, ContainerEncryption, ContainerName};
 use tepui_model::grant::KeyBounds;
@@ -221,6 +226,23 @@ async fn data_of_others_is_not_given_away_and_secrets_stay() {
 }
 
 /// Repeats what failed at random.
+/// An engine that keeps copies of the rows of the catalogue could not delete hundreds in one commit.
+#[tokio::test]
+async fn what_is_in_an_account_is_deleted_a_few_at_a_time() {
+    let engine = Arc::new(TestEngine::new());
+    let node = Node::new(&engine, 1);
+    node.store.create("people", &new_account(1)).await.unwrap();
+    for number in 0..20 {
+        node.create_table("people", &format!("Table{number}")).await.unwrap();
+        node.create_queue("people", &format!("queue{number}")).await.unwrap();
+        node.create_container("people", &format!("container{number}")).await.unwrap();
+    }
+    node.store.begin_deletion("people").await.unwrap();
+    let counts = node.store.finish_deletion("people").await.unwrap();
+    assert_eq!((counts.tables, counts.queues, counts.containers), (20, 20, 20));
+    assert_eq!(engine.control().most_shared_writes.load(Ordering::Relaxed), 16, "queues have two each");
+}
+
 async fn sure<T, E: Into<IdentityError>, F: Future<Output = Result<T, E>>>(
     call: impl Fn() -> F,
 ) -> Result<T, IdentityError> {

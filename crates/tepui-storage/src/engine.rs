@@ -58,6 +58,8 @@ pub struct ScanPage {
 ///   takes, so a state should be kept for a minute.
 /// - Keys and commits that exceed the [`limits`](Engine::limits) are refused with
 ///   [`Failed`](crate::StorageErrorKind::Failed); reads find nothing under such keys.
+/// - An engine that keeps copies of rows that many commits guard ([`Guard::Shared`](crate::Guard::Shared)) may refuse in the same way
+///   a commit that writes many of them. 32 are not too many.
 /// - Keys and values are kept as they are passed. Do not pass slices of a large buffer, which would stay in memory with
 ///   them.
 ///

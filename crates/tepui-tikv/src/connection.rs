@@ -2,7 +2,7 @@
 
 use crate::TikvOptions;
 use crate::orphans::Orphans;
-use crate::outcome::{lost_transaction, unavailable};
+use crate::outcome::{early_lock, lost_transaction, unavailable};
 use parking_lot::{Mutex, RwLock};
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +32,9 @@ const REGION_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 17);
 const READ_LOCK_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 17);
 /// A commit that meets one: for a quarter of a second. Then it is a conflict.
 const COMMIT_LOCK_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 7);
+/// A commit that takes its locks first: for an eighth. Then it takes fewer of them at once, and it should not be given up before,
+/// because the client does not clean up then.
+const LOCKING_RETRIES: Backoff = Backoff::no_jitter_backoff(2, 500, 6);
 
 /// The options for reads.
 pub(crate) fn read_options() -> TransactionOptions {
@@ -45,7 +48,7 @@ pub(crate) fn commit_options() -> TransactionOptions {
 
 /// The options for commits that take their locks first.
 pub(crate) fn locking_options() -> TransactionOptions {
-    options(TransactionOptions::new_pessimistic(), COMMIT_LOCK_RETRIES)
+    options(TransactionOptions::new_pessimistic(), LOCKING_RETRIES)
 }
 
 /// Heartbeats would keep the locks of a commit that hangs; without them others roll it back after some seconds. A transaction
@@ -124,8 +127,8 @@ impl Connection {
         answer
     }
 
-    /// Makes a call that reads, and again while it meets locks whose transaction is not found: that is just being committed,
-    /// or nobody ends it any more.
+    /// Makes a call that reads, and again while it meets locks whose transaction is not found, or that last longer than it waits:
+    /// it is just being committed, or nobody ends it any more.
     pub(crate) async fn read_rows<T, F>(self: &Arc<Self>, call: impl Fn() -> F) -> Result<T, StorageError>
     where
         F: Future<Output = Result<T, Error>>,
@@ -134,7 +137,9 @@ impl Connection {
         let answer = loop {
             let timeout = self.timeout.saturating_sub(began.elapsed());
             match self.attempt(timeout, call()).await {
-                Err(Failure::Client(error)) if lost_transaction(&error).is_some() => {
+                Err(Failure::Client(error))
+                    if lost_transaction(&error).or_else(|| early_lock(&error)).is_some() =>
+                {
                     self.orphans.meet(self, &error);
                     tokio::time::sleep(ORPHAN_PAUSE).await;
                 }

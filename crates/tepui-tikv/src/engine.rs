@@ -1,9 +1,10 @@
 //! The engine.
 
+use crate::commit::CommitMode;
 use crate::connection::{Connection, commit_options};
 use crate::copies::CopyChoice;
 use crate::format::Format;
-use crate::keys::{self, Keys, LIMITS};
+use crate::keys::{self, Keys, LIMITS, MAX_SHARED_WRITES};
 use crate::regions::Regions;
 use crate::safepoint;
 use crate::{TikvOptions, TikvTransaction};
@@ -12,8 +13,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use tepui_storage::stats::RemoteStats;
 use tepui_storage::{
-    CommitError, Engine, Key, KeyRange, Limits, Snapshot, StorageError, Transaction, TransactionPipeline,
-    Value, Write,
+    CommitError, Engine, Key, KeyRange, Limits, Snapshot, StorageError, TransactionPipeline, Value, Write,
 };
 use tikv_client::{Timestamp, TransactionClient};
 use tokio::task::AbortHandle;
@@ -21,8 +21,9 @@ use tokio::task::AbortHandle;
 /// How long a probe waits for an answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How many rows a step of a reclaim deletes.
+/// How many rows a step of a reclaim deletes, and how many if they have copies: each is many keys then.
 const RECLAIM_ROWS: u32 = 512;
+const RECLAIM_SHARED_ROWS: u32 = 16;
 
 /// An engine on TiKV.
 pub struct TikvEngine {
@@ -34,6 +35,9 @@ pub struct TikvEngine {
 impl TikvEngine {
     /// The limits of every such engine.
     pub const LIMITS: Limits = LIMITS;
+
+    /// The most rows with copies that a commit writes.
+    pub const MAX_SHARED_WRITES: usize = MAX_SHARED_WRITES;
 
     /// Connects to a cluster, and writes down how keys are laid out if nobody has yet. It is refused if that was done otherwise.
     pub async fn open(options: TikvOptions) -> Result<Self, StorageError> {
@@ -95,8 +99,18 @@ impl Store {
         let at = Instant::now();
         let transaction = self.connection.read(client.begin_with_options(commit_options())).await?;
         let timestamp = transaction.start_timestamp();
-        self.latest.fetch_max(timestamp.physical, Ordering::Relaxed);
+        self.note_time(&timestamp);
         Ok(Begun { client, transaction, timestamp, at })
+    }
+
+    /// Notes a timestamp that was just given.
+    pub(crate) fn note_time(&self, timestamp: &Timestamp) {
+        self.latest.fetch_max(timestamp.physical, Ordering::Relaxed);
+    }
+
+    /// Whether a row has copies.
+    pub(crate) fn has_copies(&self, key: &Key) -> bool {
+        keys::is_within(&self.shared_ranges, key)
     }
 
     /// Whether the state of a transaction may not be kept any longer. A machine that was suspended has not seen the time pass,
@@ -107,19 +121,21 @@ impl Store {
         at.elapsed() > self.history || latest.saturating_sub(timestamp.physical) > history
     }
 
-    /// Deletes up to `RECLAIM_ROWS` rows from `start` on, and returns where to continue.
+    /// Deletes up to so many rows from `start` on, and returns where to continue.
     async fn reclaim_some(
         self: &Arc<Self>,
         (start, end): (&[u8], &[u8]),
+        max_rows: u32,
     ) -> Result<Option<Vec<u8>>, StorageError> {
         let transaction = TikvTransaction::new(Arc::clone(self));
-        let (found, next) = transaction.scan_keys(start, end, RECLAIM_ROWS).await?;
+        let (found, next) = transaction.scan_keys(start, end, max_rows).await?;
         if found.is_empty() {
             return Ok(next);
         }
         let key = |row: &Vec<u8>| self.keys.key_of(row).map(Key::copy_from_slice);
         let deletions: Vec<Write> = found.iter().filter_map(key).map(Write::Delete).collect();
-        match transaction.commit(deletions.into()).await {
+        // Nobody writes or guards these rows any more, so there is nobody to be held off by locks.
+        match transaction.commit_by(CommitMode::Optimistic, deletions.into()).await {
             Ok(()) => Ok(next),
             // Somebody else deletes them as well, or nobody knows: again.
             Err(CommitError::Conflict) => Ok(Some(start.to_vec())),
@@ -148,7 +164,11 @@ impl Engine for TikvEngine {
 
     async fn reclaim(&self, range: KeyRange) -> Result<(), StorageError> {
         let Some((mut start, end)) = self.store.keys.rows(&range) else { return Ok(()) };
-        while let Some(next) = self.store.reclaim_some((&start, &end)).await? {
+        let max_rows = match keys::meets(&self.store.shared_ranges, &range) {
+            true => RECLAIM_SHARED_ROWS,
+            false => RECLAIM_ROWS,
+        };
+        while let Some(next) = self.store.reclaim_some((&start, &end), max_rows).await? {
             start = next;
             tokio::task::yield_now().await;
         }

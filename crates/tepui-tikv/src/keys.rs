@@ -27,6 +27,10 @@ pub(crate) const LIMITS: Limits = Limits { max_key_bytes: 7168, max_commit_bytes
 /// The largest value: one Raft entry of TiKV holds it, with room for the rest. These have 8 MB at most.
 pub(crate) const MAX_VALUE_BYTES: usize = 6 << 20;
 
+/// The most rows with copies that a commit writes. Each is as many keys as it has copies, and all of them are locked first: of
+/// hundreds of such rows a commit would not get the locks in time, however often it is repeated.
+pub(crate) const MAX_SHARED_WRITES: usize = 32;
+
 // The first byte, the length of the prefix, the prefix, the space, the key and the number of a copy.
 const _: () = {
     let longest = 3 + MAX_PREFIX_BYTES + LIMITS.max_key_bytes + 1;
@@ -122,6 +126,11 @@ pub(crate) fn is_within(ranges: &[KeyRange], key: &Key) -> bool {
     ranges.iter().any(|range| range.contains(key))
 }
 
+/// Whether a range may have keys that are within one of these.
+pub(crate) fn meets(ranges: &[KeyRange], range: &KeyRange) -> bool {
+    ranges.iter().any(|other| other.start < range.end && range.start < other.end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +164,22 @@ mod tests {
             [keys.copy(b"a", b'b'), keys.copy(b"ab", 0), keys.copy(b"ab", b'b'), keys.copy(b"abb", 0)];
         for (index, copy) in copies.iter().enumerate() {
             assert!(!copies.iter().skip(index + 1).any(|other| other == copy));
+        }
+    }
+
+    #[test]
+    fn ranges_that_have_keys_in_common_meet() {
+        let shared = [range(b"b", b"c"), range(b"f", b"g")];
+        for (case, start, end, expected) in [
+            ("before", &b"a"[..], &b"b"[..], false),
+            ("between", b"c", b"f", false),
+            ("behind", b"g", b"h", false),
+            ("within", b"b1", b"b2", true),
+            ("around", b"a", b"h", true),
+            ("across the start", b"a", b"b1", true),
+            ("across the end", b"f1", b"h", true),
+        ] {
+            assert_eq!(meets(&shared, &range(start, end)), expected, "{case}");
         }
     }
 

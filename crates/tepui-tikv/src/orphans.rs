@@ -5,8 +5,8 @@
 //! client does not: it takes the answer that there is no such transaction for an error, and the key would be locked until the
 //! safepoint has passed it. So locks are removed here, as the client does it for the safepoint.
 //!
-//! The same is done about locks that a transaction takes before it writes: those of a process that was killed last for 20 s, and
-//! the client cannot be told otherwise.
+//! The same is done about locks that a transaction takes before it writes: those of a process that was killed last for 20 s, whether it
+//! has written since or not, and the client cannot be told otherwise.
 //!
 //! What is removed may belong to a commit that is slow. It finds its locks gone and is refused, so that nothing is half done.
 
@@ -34,7 +34,7 @@ impl Orphans {
         Self { keys, is_removing: AtomicBool::new(false) }
     }
 
-    /// Looks at an error. If it tells of a lock whose transaction is not found, or of one from before a write, and that is old, all
+    /// Looks at an error. If it tells of a lock whose transaction is not found, or of one that was taken before a write, and that is old, all
     /// locks that are as old are removed by a task.
     pub(crate) fn meet(&self, connection: &Arc<Connection>, error: &Error) {
         let Some(version) = lost_transaction(error).or_else(|| early_lock(error)) else { return };

@@ -1,7 +1,7 @@
 //! Errors of the client, as errors of storage and outcomes of commits.
 
 use tepui_storage::{CommitError, StorageError};
-use tikv_client::{Error, ProtoKeyError};
+use tikv_client::{Error, ProtoKeyError, ProtoLockInfo};
 
 /// The number of pessimistic locks in TiKV's protocol.
 const EARLY_LOCK: i32 = 5;
@@ -55,12 +55,15 @@ pub(crate) fn lost_transaction(error: &Error) -> Option<u64> {
     }
 }
 
-/// The version of a transaction that has locked a key before it writes. One that was killed keeps such locks for 20 s.
+/// The version of a transaction that has locked a key before it writes. One that was killed keeps such locks for 20 s, also if it has
+/// written since: TiKV then leaves a lock the longer one of its two times.
 pub(crate) fn early_lock(error: &Error) -> Option<u64> {
     match error {
         Error::PessimisticLockError { inner, .. } => early_lock(inner),
         Error::ResolveLockError(locks) => {
-            let early = locks.iter().filter(|lock| lock.lock_type == EARLY_LOCK);
+            let is_early =
+                |lock: &&ProtoLockInfo| lock.lock_type == EARLY_LOCK || lock.lock_for_update_ts > 0;
+            let early = locks.iter().filter(is_early);
             early.map(|lock| lock.lock_version).min()
         }
         Error::MultipleKeyErrors(errors) | Error::ExtractedErrors(errors) => {
@@ -123,15 +126,18 @@ mod tests {
     }
 
     #[test]
-    fn only_locks_from_before_a_write_are_early() {
-        let lock = |version, kind| {
-            let mut lock = tikv_client::ProtoLockInfo::default();
-            (lock.lock_version, lock.lock_type) = (version, kind);
+    fn only_locks_that_were_taken_before_a_write_are_early() {
+        let lock = |version, kind, locked_at| {
+            let mut lock = ProtoLockInfo::default();
+            (lock.lock_version, lock.lock_type, lock.lock_for_update_ts) = (version, kind, locked_at);
             lock
         };
         let held = |locks| Error::ExtractedErrors(vec![Error::ResolveLockError(locks)]);
-        assert_eq!(early_lock(&held(vec![lock(9, 0), lock(8, EARLY_LOCK), lock(7, EARLY_LOCK)])), Some(7));
-        assert_eq!(early_lock(&held(vec![lock(9, 0)])), None);
+        let (optimistic, early, written) = (lock(9, 0, 0), lock(8, EARLY_LOCK, 80), lock(7, 0, 70));
+        assert_eq!(early_lock(&held(vec![optimistic.clone(), early.clone(), written.clone()])), Some(7));
+        assert_eq!(early_lock(&held(vec![optimistic.clone(), early])), Some(8));
+        assert_eq!(early_lock(&held(vec![written])), Some(7));
+        assert_eq!(early_lock(&held(vec![optimistic])), None);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Transactions.
 
-use crate::commit::{ReadState, commit_now};
+use crate::commit::{CommitMode, ReadState, commit_now};
 use crate::connection::{no_answer, read_options};
 use crate::engine::{Begun, Store};
-use crate::keys::{self, LIMITS, MAX_VALUE_BYTES};
+use crate::keys::{self, LIMITS, MAX_SHARED_WRITES, MAX_VALUE_BYTES};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -116,14 +116,22 @@ impl Snapshot for TikvTransaction {
 
 impl Transaction for TikvTransaction {
     async fn commit(self, commit: Commit) -> Result<(), CommitError> {
-        check(&commit)?;
+        let shared = commit.writes().iter().filter(|write| self.store.has_copies(write.key())).count();
+        check(&commit, shared)?;
+        let mode = if shared > 0 { CommitMode::LocksFirst } else { CommitMode::Optimistic };
+        self.commit_by(mode, commit).await
+    }
+}
+
+impl TikvTransaction {
+    pub(crate) async fn commit_by(self, mode: CommitMode, commit: Commit) -> Result<(), CommitError> {
         // What has read nothing rests on nothing.
         if commit.writes().is_empty() && (commit.guards().is_empty() || !self.begun.initialized()) {
             return Ok(());
         }
         let store = Arc::clone(&self.store);
         let began = Instant::now();
-        let outcome = self.commit_in_task(commit).await;
+        let outcome = self.commit_in_task(mode, commit).await;
         let stats = store.connection.stats();
         stats.commit.observe_time(began.elapsed());
         stats.commits.add(&outcome, 1);
@@ -131,8 +139,14 @@ impl Transaction for TikvTransaction {
     }
 }
 
-fn check(commit: &Commit) -> Result<(), StorageError> {
+/// Refuses a commit that exceeds a limit. `shared` is how many rows with copies it writes.
+fn check(commit: &Commit, shared: usize) -> Result<(), StorageError> {
     LIMITS.check(commit)?;
+    if shared > MAX_SHARED_WRITES {
+        let message =
+            format!("a commit to TiKV writes at most {MAX_SHARED_WRITES} rows that have copies: {shared}");
+        return Err(StorageError::failed(message));
+    }
     let is_too_large =
         |write: &&Write| matches!(write, Write::Put(_, value) if value.len() > MAX_VALUE_BYTES);
     match commit.writes().iter().find(is_too_large) {
@@ -146,20 +160,20 @@ fn check(commit: &Commit) -> Result<(), StorageError> {
 
 impl TikvTransaction {
     /// Commits in a task of its own: a commit that is dropped half way leaves locks, which hold up others.
-    async fn commit_in_task(self, commit: Commit) -> Result<(), CommitError> {
+    async fn commit_in_task(self, mode: CommitMode, commit: Commit) -> Result<(), CommitError> {
         let has_read = self.begun.initialized();
         self.reader().await?;
         let Self { store, begun } = self;
         let Some(Reader { client, timestamp, at, transaction }) = begun.into_inner() else {
             return Err(CommitError::Conflict);
         };
-        // What has changed since then may be forgotten.
+        // What has changed since then may be forgotten. It is looked at again before anything is written.
         if store.is_too_old(at, &timestamp) {
             return Err(CommitError::Conflict);
         }
         let timeout = store.connection.timeout();
-        let read = ReadState { client, timestamp: has_read.then_some(timestamp) };
-        let task = tokio::spawn(commit_now(store, read, transaction.into_inner(), commit));
+        let read = ReadState { client, timestamp, at, has_read };
+        let task = tokio::spawn(commit_now(store, read, transaction.into_inner(), mode, commit));
         match tokio::time::timeout(timeout, task).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => Err(CommitError::Unknown(error.to_string())),

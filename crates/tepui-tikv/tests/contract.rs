@@ -6,11 +6,13 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use shared::cluster::cluster;
 use shared::dropped::commit_until_done;
-use shared::{crowd, dropped, is_skipped, open, options, range};
+use shared::{crowd, dropped, is_skipped, open, options, range, raw};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tepui_storage::contract::engine::{Liberties, Step, Subject, check, follow};
-use tepui_storage::{Engine, Key, KeyRange, ScanLimit, Snapshot, StorageErrorKind, Value, Write};
+use tepui_storage::{
+    CommitError, Engine, Key, KeyRange, ScanLimit, Snapshot, StorageErrorKind, Transaction, Value, Write,
+};
 use tepui_tikv::{TikvEngine, TikvOptions};
 use tokio::runtime::Handle;
 
@@ -121,8 +123,7 @@ async fn scans_cross_regions() {
         return;
     }
     let options = TikvOptions {
-        shared_ranges: vec![range(b"row/00", b"row/01")],
-        shared_copies: 16,
+        shared_ranges: vec![range(b"row/0000", b"row/0002")],
         ..options(&cluster().endpoint(), "regions")
     };
     let engine = open(options).await;
@@ -155,9 +156,132 @@ async fn scans_cross_regions() {
         let trips = engine.stats().round_trips.get() - trips;
         println!("{ROWS} rows in pages of {max_rows}, {max_bytes} bytes: {trips} round trips");
     }
-    engine.reclaim(range(b"row/", b"row0")).await.expect("it deletes");
+    for (start, end) in [(&b"row/"[..], &b"row/0002"[..]), (b"row/0002", b"row0")] {
+        engine.reclaim(range(start, end)).await.expect("it deletes");
+    }
     let left = engine.begin().await.expect("it begins").first(&range(b"", &[0xFF])).await.expect("it reads");
     assert_eq!(left, None);
+}
+
+/// A row with copies is many keys. Of hundreds of such rows a commit would not get the locks in time, so it is refused at once, and a
+/// reclaim deletes a few at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_with_copies_are_written_and_reclaimed_a_few_at_a_time() {
+    if is_skipped() {
+        return;
+    }
+    let shared_ranges = vec![range(b"notes/", b"notes0")];
+    let engine = open(TikvOptions { shared_ranges, ..options(&cluster().endpoint(), "notes") }).await;
+    const ROWS: usize = 512;
+    let put = |number| Write::Put(Key::from(format!("notes/{number:03}")), Value::from_static(b"note"));
+    let too_many = (0..=TikvEngine::MAX_SHARED_WRITES).map(put).collect::<Vec<_>>();
+    let refused = engine.begin().await.expect("it begins").commit(too_many.into()).await;
+    assert!(
+        matches!(&refused, Err(CommitError::Storage(error)) if error.kind() == StorageErrorKind::Failed),
+        "{refused:?}"
+    );
+    let began = Instant::now();
+    for start in (0..ROWS).step_by(16) {
+        commit_until_done(&engine, (start..start + 16).map(put).collect()).await;
+    }
+    println!("{ROWS} rows with 128 copies written within {:?}", began.elapsed());
+    let (began, commits) = (Instant::now(), engine.stats().commits.ok.get());
+    engine.reclaim(range(b"notes/", b"notes0")).await.expect("it deletes");
+    let commits = engine.stats().commits.ok.get() - commits;
+    println!("and reclaimed within {:?}, by {commits} commits", began.elapsed());
+    assert!(commits >= ROWS as u64 / 16, "{commits} commits");
+    let left = engine.begin().await.expect("it begins").first(&range(b"", &[0xFF])).await.expect("it reads");
+    assert_eq!(left, None);
+}
+
+/// TiKV may lose locks that a write has taken, before it writes. What another one has committed since is not overwritten.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_locks_are_lost_overwrites_nothing() {
+    if is_skipped() {
+        return;
+    }
+    let shared_ranges = vec![range(b"guards/", b"guards0")];
+    let options = TikvOptions { shared_ranges, ..options(&cluster().endpoint(), "lost") };
+    let (engine, other) = (open(options.clone()).await, open(options).await);
+    let row = Key::from_static(b"guards/one");
+    commit_until_done(&engine, vec![Write::Put(row.clone(), "before".into())]).await;
+    let transaction = engine.begin().await.expect("it begins");
+    assert_eq!(transaction.get(&row).await, Ok(Some(Value::from_static(b"before"))));
+    // The stores lose its locks when it looks for changes, and answer after a second.
+    let commit = transaction.commit(vec![Write::Put(row.clone(), "lost".into())].into());
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        commit_until_done(&other, vec![Write::Put(row.clone(), "meanwhile".into())]).await;
+    };
+    let (outcome, ()) = tokio::join!(commit, meanwhile);
+    let found = other.begin().await.expect("it begins").get(&row).await;
+    assert_eq!(found, Ok(Some(Value::from_static(b"meanwhile"))), "{outcome:?}");
+    assert!(outcome.is_err(), "the locks were not lost");
+}
+
+/// A write may wait for locks until what it has read may be forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_has_waited_for_too_long_is_refused() {
+    if is_skipped() {
+        return;
+    }
+    let endpoint = cluster().endpoint();
+    let shared_ranges = vec![range(b"table", b"tablf")];
+    let history = Duration::from_secs(3);
+    let options = TikvOptions {
+        shared_ranges,
+        shared_copies: 4,
+        history,
+        moves_safepoint: false,
+        ..options(&endpoint, "waiting")
+    };
+    let engine = open(options).await;
+    let table = Key::from_static(b"table");
+    commit_until_done(&engine, vec![Write::Put(table.clone(), "there".into())]).await;
+    let client = raw::client(&endpoint).await;
+    let transaction = engine.begin().await.expect("it begins");
+    let began = Instant::now();
+    assert_eq!(transaction.get(&table).await, Ok(Some(Value::from_static(b"there"))));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut other = raw::pessimistic(&client).await;
+    other.lock_keys([raw::copy("waiting", &table, 2)]).await.expect("it is free");
+    let commit = transaction.commit(vec![Write::Delete(table.clone())].into());
+    // Locks are not removed before they are three seconds old.
+    let end = async {
+        tokio::time::sleep_until((began + history + Duration::from_millis(500)).into()).await;
+        other.rollback().await.expect("it can be rolled back");
+    };
+    let (outcome, ()) = tokio::join!(commit, end);
+    assert_eq!(outcome, Err(CommitError::Conflict), "after {:?}", began.elapsed());
+    let found = engine.begin().await.expect("it begins").get(&table).await;
+    assert_eq!(found, Ok(Some(Value::from_static(b"there"))));
+}
+
+/// A process may be killed after its write of a row with copies is there, and before it is committed. The locks have 20 s to live then.
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_of_a_write_that_nobody_ends_are_removed() {
+    if is_skipped() {
+        return;
+    }
+    let endpoint = cluster().endpoint();
+    let shared_ranges = vec![range(b"table", b"tablf")];
+    let options = TikvOptions { shared_ranges, shared_copies: 4, ..options(&endpoint, "killed") };
+    let engine = open(options).await;
+    let table = Key::from_static(b"table");
+    commit_until_done(&engine, vec![Write::Put(table.clone(), "there".into())]).await;
+    let client = raw::client(&endpoint).await;
+    let mut keys: Vec<Vec<u8>> = (0..4).map(|number| raw::copy("killed", &table, number)).collect();
+    keys.push(raw::row("killed", &table));
+    let killed = raw::killed_while_committing(&client, &keys).await;
+    let began = Instant::now();
+    let found = engine.begin().await.expect("it begins").get(&table).await;
+    println!("read after {:?}", began.elapsed());
+    assert_eq!(found, Ok(Some(Value::from_static(b"there"))));
+    commit_until_done(&engine, vec![Write::Delete(table)]).await;
+    println!("written after {:?}", began.elapsed());
+    // Not by the time to live.
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    drop(killed);
 }
 
 /// What a request costs, in round trips.

@@ -470,7 +470,12 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let mut writes = WriteSet::new(&step.snapshot);
             let limit = ScanLimit { max_rows: STEP_ROWS, max_bytes: 1024 * 1024 };
             let page = step.snapshot.scan(&range, limit).await.map_err(storage_error)?;
+            let mut next = page.next;
             for (key, row) in page.rows {
+                if writes.is_full() {
+                    next = Some(key);
+                    break;
+                }
                 let container = StoredContainer::decode(&row)?;
                 if container.deleted.is_some_and(|deleted| deleted.until <= now) {
                     writes.delete(key);
@@ -480,7 +485,7 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
             let changes = writes.finish(());
             left = match self.commit(step, changes).await? {
-                Attempt::Done(()) => page.next.map(|start| KeyRange { start, end: range.end }),
+                Attempt::Done(()) => next.map(|start| KeyRange { start, end: range.end }),
                 Attempt::Retry(()) | Attempt::Continue(()) => Some(range),
             };
         }
@@ -495,12 +500,17 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let mut writes = WriteSet::new(&step.snapshot);
             let limit = ScanLimit { max_rows: STEP_ROWS, max_bytes: 1024 * 1024 };
             let page = step.snapshot.scan(&range, limit).await.map_err(storage_error)?;
-            for gc_record in page.rows {
-                staged::remove_stale(&mut writes, gc_record).await?;
+            let mut next = page.next;
+            for (marker, row) in page.rows {
+                if writes.is_full() {
+                    next = Some(marker);
+                    break;
+                }
+                staged::remove_stale(&mut writes, (marker, row)).await?;
             }
             let changes = writes.finish(());
             if let Attempt::Done(()) = self.commit(step, changes).await? {
-                left = page.next.map(|start| KeyRange { start, end: range.end });
+                left = next.map(|start| KeyRange { start, end: range.end });
             }
         }
         Ok(())

@@ -63,12 +63,17 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             let step = self.begin_step().await?;
             let mut writes = WriteSet::new(&step.snapshot);
             let rows = RowCursor::new(&step.snapshot, left.clone(), STEP_ROWS).take(STEP_ROWS).await?;
-            let Some((last, _)) = rows.last().cloned() else { return Ok(()) };
+            let mut last = None;
             for (key, row) in rows {
-                if VolumeState::decode(&row)? == VolumeState::Open {
-                    writes.delete(key);
+                if writes.is_full() {
+                    break;
                 }
+                if VolumeState::decode(&row)? == VolumeState::Open {
+                    writes.delete(key.clone());
+                }
+                last = Some(key);
             }
+            let Some(last) = last else { return Ok(()) };
             let changes = writes.finish(());
             if let Attempt::Done(()) = self.commit(step, changes).await? {
                 left = KeyRange { start: after(&last), end: left.end };

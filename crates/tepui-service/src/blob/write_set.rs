@@ -1,5 +1,6 @@
 //! The writes of one operation while it is being decided.
 
+use crate::keyspace;
 use crate::transact::{Outcome, storage_error};
 use std::collections::{BTreeMap, HashMap};
 use tepui_model::ServiceError;
@@ -99,6 +100,12 @@ impl<'s, S: Snapshot> WriteSet<'s, S> {
 
     pub(super) fn delete(&mut self, key: Key) {
         self.writes.insert(key, None);
+    }
+
+    /// Whether it writes as many rows that many commits guard as one commit may.
+    pub(super) fn is_full(&self) -> bool {
+        let shared = self.writes.keys().filter(|key| keyspace::is_guarded_by_many(key));
+        shared.count() >= keyspace::MAX_SHARED_WRITES
     }
 
     pub(super) fn finish<T>(mut self, reply: T) -> Outcome<T> {

@@ -165,6 +165,7 @@ async fn commit<E: Engine>(
     after: Option<&Value>,
     writes: Vec<Write>,
 ) -> Result<Committed, CopyError> {
+    debug_assert!(keyspace::may_be_one_commit(&writes), "too many rows that many commits guard");
     let key = keyspace::copy_state();
     let mut patience = Patience::default();
     loop {

@@ -27,12 +27,16 @@ pub(super) async fn copy<E1: Engine, X1, E2: Engine, X2>(
         page.retain(|(key, _)| !keyspace::is_extent_count(key));
         let names = new_names(&*target.engine, &page).await?;
         let mut rows = page.into_iter().peekable();
-        while rows.peek().is_some() {
+        while let Some((first, _)) = rows.peek() {
+            // Apart from the others: an engine that keeps copies of them locks whatever is committed with them.
+            let is_shared = keyspace::is_guarded_by_many(first);
+            let max_rows = if is_shared { keyspace::MAX_SHARED_WRITES } else { usize::MAX };
             let (mut writes, mut row_bytes) = (Vec::new(), 0);
             let mut last = Key::new();
-            while let Some((key, value)) = rows
-                .next_if(|(key, value)| writes.is_empty() || row_bytes + key.len() + value.len() <= max_bytes)
-            {
+            while let Some((key, value)) = rows.next_if(|(key, value)| {
+                let fits = writes.len() < max_rows && row_bytes + key.len() + value.len() <= max_bytes;
+                writes.is_empty() || (fits && keyspace::is_guarded_by_many(key) == is_shared)
+            }) {
                 row_bytes += key.len() + value.len();
                 let value = renamed(&key, &value, &names)?;
                 // Copies: the engine may have returned slices of a larger block.

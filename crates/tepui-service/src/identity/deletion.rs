@@ -10,8 +10,10 @@ use crate::transact::{Attempt, CommitFailure, Outcome, SpaceUse, commit, retry, 
 use tepui_model::ServiceError;
 use tepui_storage::{Engine, Guard, ScanLimit, Snapshot, Write};
 
-/// The rows of one commit. One of a queue takes five writes.
-const PAGE: ScanLimit = ScanLimit { max_rows: 256, max_bytes: 1 << 20 };
+/// The rows of the catalogue of one commit. With one of a queue its state is deleted, which many commits guard as well.
+const PAGE: ScanLimit = ScanLimit { max_rows: keyspace::MAX_SHARED_WRITES / 2, max_bytes: 1 << 20 };
+/// The role assignments of one commit.
+const MAX_ASSIGNMENTS: usize = 256;
 
 impl<E: Engine> IdentityStore<E> {
     /// Deletes what is in an account that is [marked](Self::begin_deletion). Returns what there was.
@@ -53,7 +55,7 @@ impl<E: Engine> IdentityStore<E> {
             let stored = assignments::read(&transaction).await?;
             let in_it = stored.iter().filter(|stored| stored.assignment.scope.is_in(name));
             let removals = in_it.map(|stored| Write::Delete(keyspace::role_assignment(stored.id)));
-            writes.extend(removals.take(PAGE.max_rows));
+            writes.extend(removals.take(MAX_ASSIGNMENTS));
         }
         if writes.is_empty() {
             reply = None;

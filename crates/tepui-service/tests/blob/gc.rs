@@ -146,6 +146,45 @@ async fn notes_about_blocks_go_when_the_blocks_have_gone() {
     assert_eq!(bench.count_extents().await, 0);
 }
 
+/// Each commit of the collector writes few rows that many commits guard: an engine that keeps copies of them could not commit many.
+#[tokio::test]
+async fn many_notes_and_containers_are_removed_a_few_at_a_time() {
+    let engine = TestEngine::new();
+    let control = engine.control().clone();
+    let options =
+        BlobOptions { container_retention: Some(Duration::from_secs(60)), ..BlobOptions::default() };
+    let bench = Bench::on(engine.clone(), PlainExtents::default(), options);
+    bench.create().await.unwrap();
+    const BLOBS: usize = 70;
+    for number in 0..BLOBS {
+        bench.put_block(&format!("{number}"), "1", b"x").await.unwrap();
+        // Every third one keeps its block.
+        if number % 3 > 0 {
+            bench.put(&format!("{number}"), b"x").await;
+        }
+    }
+    let rows = async |space: u8| {
+        let range = KeyRange { start: vec![space].into(), end: vec![space + 1].into() };
+        let limit = ScanLimit { max_rows: 1000, max_bytes: 1 << 20 };
+        engine.begin().await.unwrap().scan(&range, limit).await.unwrap().rows.len()
+    };
+    assert_eq!(rows(0xAA).await, BLOBS);
+    for _ in 0..2 {
+        bench.expire().await;
+    }
+    assert_eq!(rows(0xAA).await, BLOBS.div_ceil(3), "those with blocks are left");
+    for _ in 0..40 {
+        bench.delete_container().await.unwrap();
+        bench.create().await.unwrap();
+    }
+    assert_eq!(rows(0x24).await, 41, "soft-deleted ones, and one");
+    bench.advance(61);
+    bench.expire().await;
+    assert_eq!(rows(0x24).await, 1);
+    let most = control.most_shared_writes.load(Ordering::Relaxed);
+    assert_eq!(most, 16, "no more, and no fewer where there are enough");
+}
+
 #[tokio::test]
 async fn blocks_do_not_wait_for_ever() {
     let bench = Bench::new().await;

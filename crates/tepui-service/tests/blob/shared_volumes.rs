@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use tepui_objects::object_store::ObjectStore;
 use tepui_objects::object_store::memory::InMemory;
 use tepui_objects::{MachineClock, ObjectExtents, ObjectOptions};
-use tepui_storage::{KeyRange, ScanLimit, Snapshot};
+use tepui_storage::{KeyRange, ScanLimit, Snapshot, Transaction, Write};
 
 /// More than is kept in rows.
 const LONG: usize = 100_000;
@@ -65,10 +65,14 @@ impl Cluster {
 
     /// The rows of volumes.
     async fn volume_rows(&self) -> usize {
-        let range = KeyRange { start: Bytes::from_static(&[0x47]), end: Bytes::from_static(&[0x48]) };
         let limit = ScanLimit { max_rows: 1000, max_bytes: 1 << 20 };
-        self.engine.begin().await.unwrap().scan(&range, limit).await.unwrap().rows.len()
+        self.engine.begin().await.unwrap().scan(&volumes(), limit).await.unwrap().rows.len()
     }
+}
+
+/// The rows of all volumes.
+fn volumes() -> KeyRange {
+    KeyRange { start: Bytes::from_static(&[0x47]), end: Bytes::from_static(&[0x48]) }
 }
 
 impl Node {
@@ -278,6 +282,25 @@ async fn rows_of_volumes_are_removed_unless_they_were_swept() {
     first.bench.expire().await;
     assert_eq!(cluster.volume_rows().await, 2, "swept, that of the first node, too, which has lost it");
     assert!(second.bench.get("c").await == Ok(bytes(LONG, 2)));
+}
+
+#[tokio::test]
+async fn rows_of_many_volumes_are_removed_a_few_at_a_time() {
+    let cluster = Cluster::new();
+    let [first, _second] = cluster.nodes().await;
+    first.bench.put("a", &bytes(LONG, 1)).await;
+    // As those of 60 other nodes.
+    let transaction = cluster.engine.begin().await.unwrap();
+    let (_, row) = transaction.first(&volumes()).await.unwrap().unwrap();
+    let key = |number: u64| [&[0x47][..], &7u64.to_be_bytes(), &number.to_be_bytes()].concat();
+    let rows: Vec<Write> = (0..60).map(|number| Write::Put(key(number).into(), row.clone())).collect();
+    transaction.commit(rows.into()).await.unwrap();
+    assert_eq!(cluster.volume_rows().await, 61);
+    let control = cluster.engine.control();
+    control.most_shared_writes.store(0, Ordering::Relaxed);
+    first.bench.expire().await;
+    assert_eq!(cluster.volume_rows().await, 0);
+    assert_eq!(control.most_shared_writes.load(Ordering::Relaxed), 16);
 }
 
 /// Short contents stay in rows: an object is a request, and is paid for.

@@ -2,13 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../shared/engine.rs"]
+mod engine;
 mod interrupted;
 mod random;
 mod refused;
 mod world;
 
+use engine::TestEngine;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tepui_local::{DiskEngine, DiskExtents, EngineOptions, ExtentsOptions};
 use tepui_model::time::ManualClock;
 use tepui_service::copy::{
@@ -124,6 +128,25 @@ async fn to_a_disk_of_another_store_and_back() {
     copy(&local, &back).await.unwrap();
     compare(&there, &back).await.unwrap();
     equal(&source, &back).await;
+}
+
+/// An engine that keeps copies of the rows of the catalogue could not write hundreds in one commit, and would lock everything that is
+/// committed with one of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_few_rows_of_the_catalogue_at_a_time() {
+    let source = memory();
+    fill(&source).await;
+    let world = World::of(&source, PLAIN);
+    for number in 0..40 {
+        world.create_table(&format!("more{number}")).await;
+        world.create_queue(&format!("more{number}")).await;
+    }
+    let target = Storage { engine: Arc::new(TestEngine::new()), extents: Arc::new(MemoryExtents::new()) };
+    copy(&source, &target).await.unwrap();
+    let control = target.engine.control();
+    assert_eq!(control.most_shared_writes.load(Ordering::Relaxed), 16);
+    assert!(control.most_with_shared.load(Ordering::Relaxed) <= 17, "with the state of the copy");
+    equal(&source, &target).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tepui_storage::{
     Commit, CommitError, CommitPipeline, Engine, Key, KeyRange, Limits, MemoryEngine, ScanLimit, ScanPage,
-    Snapshot, StorageError, Transaction, Value,
+    Snapshot, StorageError, Transaction, Value, Write,
 };
 
 #[derive(Clone)]
@@ -36,6 +36,10 @@ pub(crate) struct Control {
     open: Arc<AtomicUsize>,
     /// How many were open each time that something was reclaimed.
     pub(crate) open_at_reclaim: Arc<Mutex<Vec<usize>>>,
+    /// The most rows that many commits guard that one of them has written.
+    pub(crate) most_shared_writes: Arc<AtomicUsize>,
+    /// The most rows of all kinds that one of them has written with such a row.
+    pub(crate) most_with_shared: Arc<AtomicUsize>,
 }
 
 /// What was scanned.
@@ -183,6 +187,12 @@ impl<T: Transaction> Transaction for Controlled<T> {
         }
         let fault = self.control.fault.lock().unwrap().take();
         let writes = u64::from(!commit.writes().is_empty());
+        let shared = tepui_service::shared_guard_ranges();
+        let is_shared = |write: &&Write| shared.iter().any(|range| range.contains(write.key()));
+        let shared_writes = commit.writes().iter().filter(is_shared).count();
+        self.control.most_shared_writes.fetch_max(shared_writes, Ordering::Relaxed);
+        let with_shared = if shared_writes > 0 { commit.writes().len() } else { 0 };
+        self.control.most_with_shared.fetch_max(with_shared, Ordering::Relaxed);
         match fault {
             Some(Fault::Refused) => return Err(StorageError::unavailable("full").into()),
             Some(Fault::UnknownLost) => return Err(CommitError::Unknown("lost".to_owned())),

@@ -15,6 +15,9 @@ const READY_LIMIT: Duration = Duration::from_secs(180);
 /// Usually it takes a quarter of this. Now and then a replica is never made.
 const FIRST_REPLICAS_LIMIT: Duration = Duration::from_secs(60);
 
+/// What keys with the prefix `lost` begin with: the stores lose their locks once.
+const LOSES_LOCKS: [u8; 6] = *b"m\x04lost";
+
 pub(crate) struct Cluster {
     pd: Mutex<Option<Process>>,
     stores: [Mutex<Option<Process>>; STORES],
@@ -112,6 +115,7 @@ enable-telemetry = false
             format!("-address=127.0.0.1:{}", self.store_ports[number]),
             format!("-data-dir={}", data.display()),
             "-log-level=warn".to_owned(),
+            format!("-lose-locks-of={}", LOSES_LOCKS.map(|byte| format!("{byte:02x}")).concat()),
         ];
         let log = self.directory.path().join(format!("store-{number}.log"));
         *lock(&self.stores[number]) = Some(Process::start(&program("store"), &arguments, log));

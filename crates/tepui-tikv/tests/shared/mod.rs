@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod crowd;
 pub(crate) mod dropped;
 pub(crate) mod process;
+pub(crate) mod raw;
 
 use std::path::PathBuf;
 use tepui_storage::{Key, KeyRange};
