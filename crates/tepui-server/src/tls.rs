@@ -28,14 +28,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tepui_model::time::SystemClock;
 use tepui_model::{Clock, Timestamp};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::crypto::ring::{Ticketer, default_provider};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{Error, ServerConfig};
-use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
 
 /// The first byte of every TLS connection, and of no HTTP request: a record of the handshake.
@@ -141,8 +140,8 @@ impl Tls {
     }
 
     /// The handshake with a client.
-    pub(crate) fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
-        self.acceptor.accept(stream)
+    pub(crate) fn accept<IO: AsyncRead + AsyncWrite + Unpin>(&self, socket: IO) -> Accept<IO> {
+        self.acceptor.accept(socket)
     }
 
     /// When the certificate ends.
@@ -255,9 +254,6 @@ impl Stamp {
         })
     }
 }
-
-/// A connection with TLS.
-pub(crate) type Encrypted = TlsStream<TcpStream>;
 
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,10 @@
 
 use crate::net::body::{Body, ReplyBody, TrackedReply};
 use crate::net::body_memory::BodyMemory;
-use crate::net::connection::{self, ConnectionState};
+use crate::net::connection::{self, ConnectionState, MeteredSocket};
 use crate::net::limits::Limits;
 use crate::proxies::TrustedProxies;
-use crate::tls::{self, Encrypted, Tls};
+use crate::tls::{self, Tls};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::http::{Method, Request, Response, StatusCode, request};
@@ -26,6 +26,7 @@ use tepui_storage::stats::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::server::TlsStream;
 
 /// Answers requests. One per service.
 pub trait Handler: Send + Sync + 'static {
@@ -399,17 +400,19 @@ async fn serve_stream<H: Handler>(
             None => return,
         },
     };
+    let state =
+        Arc::new(ConnectionState::new(Arc::clone(&listener_state.shared), Arc::clone(&listener_state)));
+    let socket = MeteredSocket { socket: stream, state: Arc::clone(&state) };
     match tls {
-        None => serve_connection(stream, Peer { address, tls: false }, handler, listener_state).await,
+        None => serve_connection(socket, Peer { address, tls: false }, handler, state).await,
         // On the heap: plain connections would be as large.
         Some(tls) => {
             Box::pin(async {
-                let stream = handshake(stream, &tls, &listener_state, counts).await;
+                let stream = handshake(socket, &tls, &listener_state, counts).await;
                 // Its config is in the connection.
                 drop(tls);
                 if let Some(stream) = stream {
-                    let peer = Peer { address, tls: true };
-                    serve_connection(stream, peer, handler, listener_state).await;
+                    serve_connection(stream, Peer { address, tls: true }, handler, state).await;
                 }
             })
             .await;
@@ -434,14 +437,14 @@ async fn first_byte(stream: &TcpStream, listener_state: &ListenerState) -> Optio
 
 /// The handshake, if it succeeds in time. Like the head of a request it is not broken off under backpressure.
 async fn handshake(
-    stream: TcpStream,
+    socket: MeteredSocket<TcpStream>,
     tls: &Tls,
     listener_state: &ListenerState,
     counts: &ListenerCounts,
-) -> Option<Encrypted> {
+) -> Option<TlsStream<MeteredSocket<TcpStream>>> {
     let accepted = tokio::select! {
         biased;
-        accepted = tls.accept(stream) => accepted,
+        accepted = tls.accept(socket) => accepted,
         () = listener_state.stopping() => Err(io::ErrorKind::ConnectionAborted.into()),
         () = tokio::time::sleep(listener_state.shared.limits.handshake_timeout) => {
             Err(io::ErrorKind::TimedOut.into())
@@ -464,9 +467,8 @@ async fn serve_connection<H: Handler, IO: AsyncRead + AsyncWrite + Unpin>(
     stream: IO,
     peer: Peer,
     handler: Arc<H>,
-    listener_state: Arc<ListenerState>,
+    state: Arc<ConnectionState>,
 ) {
-    let state = Arc::new(ConnectionState::new(Arc::clone(&listener_state.shared), listener_state));
     let shared_state = Arc::clone(&state);
     let service = service_fn(move |request: Request<Incoming>| {
         let (handler, state) = (Arc::clone(&handler), Arc::clone(&shared_state));

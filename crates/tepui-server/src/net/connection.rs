@@ -48,10 +48,11 @@ pub(crate) struct ConnectionState {
     /// Requests received.
     pub(super) requests: AtomicU64,
     pub(super) bytes_read: AtomicU64,
+    /// What the socket has taken, of TLS the encrypted bytes.
     pub(super) bytes_written: AtomicU64,
     /// `bytes_read` at the end of the last request: it grows when the next one begins.
     read_when_quiescent: AtomicU64,
-    /// The last write would block.
+    /// The last write to the socket would block.
     pub(super) write_blocked: AtomicBool,
     /// The handler waits for the body.
     pub(super) awaiting_body: AtomicBool,
@@ -253,7 +254,7 @@ where
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let shared = Arc::clone(&state.shared);
-    let io = TokioIo::new(MeteredStream {
+    let io = TokioIo::new(HttpStream {
         stream,
         state: Arc::clone(&state),
         scanner: has_metadata
@@ -338,17 +339,14 @@ fn register<F: Future>(future: Pin<&mut F>, cx: &mut Context) -> Poll<F::Output>
     pin!(tokio::task::coop::unconstrained(future)).poll(cx)
 }
 
-/// A stream that counts bytes and blocked writes in the state of its connection.
-struct MeteredStream<IO> {
-    stream: IO,
-    state: Arc<ConnectionState>,
-    /// `None`: requests have no metadata.
-    scanner: Option<HeadScanner>,
-    writer: HeadWriter,
-    shut: bool,
+/// The socket of a connection. Counts what is written to it in the state of the connection: below TLS, which takes bytes that the
+/// client may not read for a long time.
+pub(crate) struct MeteredSocket<IO> {
+    pub(super) socket: IO,
+    pub(super) state: Arc<ConnectionState>,
 }
 
-impl<IO> MeteredStream<IO> {
+impl<IO> MeteredSocket<IO> {
     fn record_write(&self, outcome: &Poll<io::Result<usize>>) {
         let state = &self.state;
         match outcome {
@@ -362,7 +360,53 @@ impl<IO> MeteredStream<IO> {
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for MeteredStream<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for MeteredSocket<IO> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context, buf: &mut ReadBuf) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(cx, buf)
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for MeteredSocket<IO> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.socket).poll_write(cx, buf);
+        self.record_write(&outcome);
+        outcome
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context,
+        bufs: &[io::IoSlice],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
+        self.record_write(&outcome);
+        outcome
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+/// The stream that hyper reads and writes. Keeps the case of the names of metadata, which hyper does not know.
+struct HttpStream<IO> {
+    stream: IO,
+    state: Arc<ConnectionState>,
+    /// `None`: requests have no metadata.
+    scanner: Option<HeadScanner>,
+    writer: HeadWriter,
+    shut: bool,
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for HttpStream<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context, buf: &mut ReadBuf) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -378,7 +422,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for MeteredStream<IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MeteredStream<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HttpStream<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.as_mut().poll_write_vectored(cx, &[io::IoSlice::new(buf)])
     }
@@ -393,16 +437,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MeteredStream<IO> {
         {
             writer.begin(first, &case);
         }
-        let outcome = if writer.rest().is_empty() {
-            Pin::new(stream).poll_write_vectored(cx, bufs)
-        } else {
-            let outcome = Pin::new(stream).poll_write_vectored(cx, &writer.with_rest(bufs));
-            if let Poll::Ready(Ok(count)) = outcome {
-                writer.advance(count);
-            }
-            outcome
-        };
-        self.record_write(&outcome);
+        if writer.rest().is_empty() {
+            return Pin::new(stream).poll_write_vectored(cx, bufs);
+        }
+        let outcome = Pin::new(stream).poll_write_vectored(cx, &writer.with_rest(bufs));
+        if let Poll::Ready(Ok(count)) = outcome {
+            writer.advance(count);
+        }
         outcome
     }
 
@@ -410,11 +451,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MeteredStream<IO> {
         self.stream.is_write_vectored()
     }
 
-    /// What TLS has encrypted and the client has not read waits here. Plain connections have nothing to flush.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
-        let outcome = Pin::new(&mut self.stream).poll_flush(cx);
-        self.state.write_blocked.store(outcome.is_pending(), Relaxed);
-        outcome
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     /// Closes the connection. If the last reply was sent before the body of its request was read, the rest is read and

@@ -73,6 +73,9 @@ pub struct Limits {
     pub pace_grace: Duration,
 
     /// How long a client may read nothing at all of a reply
+    ///
+    /// What a client has read is seen in steps of a third of the system's send buffer: 30 KB for slow connections, up to a megabyte
+    /// where one was fast.
     #[arg(id = "write_timeout_seconds", long = "write-timeout-seconds", value_name = "SECONDS",
         default_value = "30", value_parser = seconds, hide_short_help = true)]
     pub write_timeout: Duration,

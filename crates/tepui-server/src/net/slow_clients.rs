@@ -64,14 +64,16 @@ impl<'a> Watchdog<'a> {
 
         if state.write_blocked.load(Relaxed) {
             let since = *self.stalled_since.get_or_insert(now);
+            let (bytes, waited) = TransferRate::advance(&mut self.reply, requests, written, self.period);
+            // The system takes more once a third of its buffer was read, which can be a megabyte. So the rate is known when it does,
+            // and not before.
             if !stalled {
                 self.stalled_since = Some(now);
+                if self.limits.too_slow(bytes, waited) {
+                    return Verdict::Close("the client reads too slowly");
+                }
             } else if now - since >= self.limits.write_timeout {
                 return Verdict::Close("the client reads nothing");
-            }
-            let (bytes, waited) = TransferRate::advance(&mut self.reply, requests, written, self.period);
-            if self.limits.too_slow(bytes, waited) {
-                return Verdict::Close("the client reads too slowly");
             }
         } else {
             self.stalled_since = None;

@@ -4,6 +4,7 @@ use crate::support::{Client, LARGE_REPLY, start};
 use std::time::{Duration, Instant};
 use tepui_server::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// For what is to be cut off, and for what is not: that must hold on a busy machine too.
@@ -139,21 +140,64 @@ async fn a_slow_body_within_its_pace_is_served() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_cut_off() {
-    for (case, limits) in [
-        ("nothing at all", Limits { write_timeout: SHORT, ..Limits::default() }),
-        ("too slowly", Limits { pace_grace: SHORT, min_bytes_per_second: 1 << 30, ..Limits::default() }),
-    ] {
-        let server = start(limits).await;
-        let mut client = server.connect().await;
-        client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
-        client.stream.readable().await.unwrap();
-        let begun = Instant::now();
-        while server.shared.open_connections() > 0 {
-            assert!(begun.elapsed() < Duration::from_secs(20), "{case}: still there");
-            tokio::time::sleep(SHORT / 20).await;
+async fn a_client_that_reads_nothing_is_cut_off() {
+    let server = start(Limits { write_timeout: SHORT, ..Limits::default() }).await;
+    let mut client = server.connect().await;
+    client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    client.stream.readable().await.unwrap();
+    let begun = Instant::now();
+    while server.shared.open_connections() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "still there");
+        tokio::time::sleep(SHORT / 20).await;
+    }
+    assert!(client.rest().await.len() < LARGE_REPLY);
+}
+
+/// Reads a large reply at some 6 MiB a second until `until`. Returns how much it has read by then, or until the connection ended.
+async fn read_slowly(stream: &mut TcpStream, until: impl Fn() -> bool) -> usize {
+    let (mut space, mut total) = (vec![0; 64 * 1024], 0);
+    while !until() {
+        match stream.read(&mut space).await {
+            Ok(0) | Err(_) => break,
+            Ok(count) => total += count,
         }
-        assert!(client.rest().await.len() < LARGE_REPLY, "{case}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    total
+}
+
+#[tokio::test]
+async fn a_client_that_reads_too_slowly_is_cut_off() {
+    let limits = Limits { pace_grace: SHORT, min_bytes_per_second: 1 << 30, ..Limits::default() };
+    let server = start(limits).await;
+    let mut client = server.connect().await;
+    client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    client.stream.readable().await.unwrap();
+    let begun = Instant::now();
+    read_slowly(&mut client.stream, || {
+        assert!(begun.elapsed() < Duration::from_secs(20), "still there");
+        server.shared.open_connections() == 0
+    })
+    .await;
+    assert!(begun.elapsed() >= SHORT);
+}
+
+/// The system takes more bytes once a third of its buffer was read, which is megabytes here. So a client that reads all the time
+/// seems to read nothing for longer than the rate is left unchecked.
+#[tokio::test]
+async fn a_client_that_reads_faster_than_it_must_is_not_cut_off() {
+    let limits = Limits { pace_grace: SHORT / 10, min_bytes_per_second: 1 << 20, ..Limits::default() };
+    let server = start(limits).await;
+    let mut client = server.connect().await;
+    client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let begun = Instant::now();
+    let mut total = read_slowly(&mut client.stream, || begun.elapsed() > 3 * LONG).await;
+    assert!(total < LARGE_REPLY / 2, "{total} bytes are not slow");
+    let mut space = vec![0; 1 << 20];
+    while total < LARGE_REPLY {
+        let count = client.stream.read(&mut space).await.unwrap();
+        assert!(count > 0, "it breaks off after {total}");
+        total += count;
     }
 }
 
