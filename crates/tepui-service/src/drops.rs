@@ -43,7 +43,7 @@ pub(crate) async fn drop_rows<S: Snapshot>(
         match key.first().copied().unwrap_or_default() {
             space::TABLE => {
                 let table = StoredTable::incarnation_of(&row)?;
-                writes.push(Write::Put(keyspace::dropped(table), record::encode_number(table.0)));
+                writes.push(Write::Put(keyspace::dropped(table), record::encode_number(now.ticks())));
                 counts.tables += 1;
             }
             space::QUEUE => queues.push(StoredQueue::incarnation_of(&row)?),
@@ -65,9 +65,9 @@ pub(crate) async fn drop_rows<S: Snapshot>(
     let states = queue::states(snapshot, &queues).await?;
     for (queue, state) in queues.into_iter().zip(states) {
         let gc_record = keyspace::dropped(state.messages);
-        writes.push(Write::Put(gc_record, record::encode_number(state.messages.0)));
+        writes.push(Write::Put(gc_record, record::encode_number(now.ticks())));
         writes.push(Write::Delete(keyspace::queue_state(queue)));
-        writes.push(Write::Put(keyspace::dropped(queue), record::encode_number(queue.0)));
+        writes.push(Write::Put(keyspace::dropped(queue), record::encode_number(now.ticks())));
         counts.queues += 1;
     }
     Ok(writes)

@@ -13,6 +13,7 @@ pub(crate) use copy::*;
 pub(crate) use identity::*;
 pub(crate) use queue::*;
 
+use crate::record;
 use bytes::Bytes;
 use std::borrow::Cow;
 use tepui_model::table::{Continuation, EntityKey};
@@ -256,9 +257,39 @@ pub(crate) fn may_be_one_commit(writes: &[Write]) -> bool {
     writes.iter().filter(|write| is_guarded_by_many(write.key())).count() <= MAX_SHARED_WRITES
 }
 
-/// Whether a key is a counter or a version: different commits may write the same value.
-pub(crate) fn is_counter(key: &[u8]) -> bool {
-    matches!(key.first(), Some(&(space::COUNTER | space::CATALOGUE_VERSION)))
+/// Whether a row that has this value proves the commit that wrote it: no other commit writes the same value under the same key, because
+/// one of them has a timestamp or a number of its own; or it may, and then both do the same.
+///
+/// It is not so for what several commits may do to what they share. Of two that release the last reference to an extent, one by deleting its blob
+/// and one by replacing it, only one succeeds, and the row that is left could be of either. The same holds for counts, tags and versions.
+pub(crate) fn is_proof(key: &[u8], value: &[u8]) -> bool {
+    match key.first().copied().unwrap_or_default() {
+        space::TABLE
+        | space::RESERVED_NAME
+        | space::QUEUE
+        | space::RESERVED_QUEUE_NAME
+        | space::CONTAINER
+        | space::RESERVED_CONTAINER_NAME
+        | space::ACCOUNT
+        | space::ROLE_ASSIGNMENT
+        | space::SERVER_SECRET
+        | space::SERVICE_PROPERTIES
+        | space::DROPPED
+        | space::DROPPED_CONTAINER
+        | space::WORK_LEASE
+        | space::NODE
+        | space::INSTALLATION
+        | space::QUEUE_STATE
+        | space::QUEUE_NODE_STATE
+        | space::ENTITY
+        | space::MESSAGE
+        | space::MESSAGE_EXPIRY
+        | space::BLOB
+        | space::BLOCK => true,
+        // Of a content that is being made: until when it is kept. One that was released has 0.
+        space::DROPPED_CONTENT => record::decode_number(value).is_ok_and(|kept_until| kept_until != 0),
+        _ => false,
+    }
 }
 
 /// The catalogue row of a table. The name is in lower case.

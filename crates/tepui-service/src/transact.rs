@@ -271,10 +271,9 @@ pub(crate) async fn commit<E: Engine, T>(
     attempt(engine, outcome, proof, reply).await
 }
 
-/// The write by which a commit of unknown outcome is recognised: stored values carry a timestamp that no other write has.
-/// Deletions prove nothing, nor do counters, which another commit may have written just so.
+/// The write by which a commit of unknown outcome is recognised. Deletions prove nothing: somebody else may have deleted the same.
 pub(crate) fn proof(writes: &[Write]) -> Option<Write> {
-    let proves = |write: &&Write| matches!(write, Write::Put(key, _) if !keyspace::is_counter(key));
+    let proves = |write: &&Write| matches!(write, Write::Put(key, value) if keyspace::is_proof(key, value));
     writes.iter().rev().find(proves).cloned()
 }
 

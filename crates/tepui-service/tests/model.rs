@@ -9,7 +9,7 @@ mod engine;
 #[path = "shared/store.rs"]
 mod store;
 
-use engine::TestEngine;
+use engine::{Fault, TestEngine};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -463,6 +463,35 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let engine = DiskEngine::open(EngineOptions::new(folder.path())).unwrap();
         run(store::with_open_outcomes(engine), &steps);
+    }
+}
+
+/// Two nodes create or delete the same table at the same instant of their clocks, and the answer to one of them is lost. That the table is there,
+/// or gone, does not prove that it was that one.
+#[tokio::test]
+async fn a_lost_change_of_a_table_is_not_taken_for_that_of_another_node() {
+    let engine = Arc::new(TestEngine::new());
+    let control = engine.control().clone();
+    let now = Timestamp::parse_iso("2026-03-10").unwrap();
+    let [first, second] = [1, 2].map(|number| {
+        let clock = Arc::new(ManualClock::at(now).of_node(NodeNumber::new(number).unwrap()));
+        let collector = Arc::new(GarbageCollector::new(Arc::clone(&engine)));
+        Arc::new(TableService::new(Arc::clone(&engine), clock, collector, TableOptions::default()))
+    });
+    let create = Operation::CreateTable { name: TableName::parse(TABLE).unwrap() };
+    let delete = Operation::DeleteTable { table: TABLE.to_owned() };
+    for operation in [create, delete] {
+        let (other, same) = (Arc::clone(&second), operation.clone());
+        *control.meanwhile.lock().unwrap() = Some(Box::pin(async move {
+            other.execute(ACCOUNT, &same, &KeyBounds::EVERYTHING).await.unwrap();
+        }));
+        *control.fault.lock().unwrap() = Some(Fault::UnknownOvertaken);
+        let lost = first.execute(ACCOUNT, &operation, &KeyBounds::EVERYTHING).await;
+        assert_eq!(
+            lost.map(drop).map_err(|error| error.code),
+            Err(ErrorCode::InternalError),
+            "{operation:?}"
+        );
     }
 }
 

@@ -13,7 +13,7 @@ use super::service::BlobService;
 use super::write_set::WriteSet;
 use crate::keyspace;
 use crate::record::VolumeState;
-use crate::transact::{Attempt, Outcome, SpaceUse, commit, retry, storage_error};
+use crate::transact::{Attempt, CommitState, Outcome, SpaceUse, commit, retry, storage_error};
 use tepui_model::{ErrorCode, ServiceError, Throttle};
 use tepui_storage::{Engine, Extents, Key, KeyRange, Snapshot, Write};
 
@@ -51,7 +51,11 @@ impl<E: Engine, X: Extents> BlobService<E, X> {
             }
             let writes = vec![Write::Put(key.clone(), VolumeState::Swept.encode())];
             let outcome = Outcome { reply: (), guards: Vec::new(), writes };
-            commit(&*self.engine, transaction, outcome, SpaceUse::Frees).await.map_err(ServiceError::from)
+            match commit(&*self.engine, transaction, outcome, SpaceUse::Frees).await {
+                // The row says what has become of it.
+                Err(failure) if failure.state == CommitState::Unknown => Ok(Attempt::Retry(())),
+                attempt => attempt.map_err(ServiceError::from),
+            }
         })
         .await
     }

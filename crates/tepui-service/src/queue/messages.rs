@@ -627,8 +627,8 @@ impl<S: Snapshot> PendingView<S> {
         }
         self.drop_messages();
         // For what nodes have added to its state. To delete that here would conflict with whatever they do meanwhile.
-        let Incarnation(number) = self.queue.incarnation;
-        self.change(keyspace::dropped(self.queue.incarnation), Some(record::encode_number(number)));
+        let gc_record = keyspace::dropped(self.queue.incarnation);
+        self.change(gc_record, Some(record::encode_number(self.now.ticks())));
         self.change(self.queue.key.clone(), None);
         if !self.queue.name_reserved_for.is_zero() {
             let until = self.now.saturating_add(self.queue.name_reserved_for);
@@ -647,9 +647,8 @@ impl<S: Snapshot> PendingView<S> {
         self.prefetched.clear();
         self.unread = None;
         self.first_skipped = None;
-        let Incarnation(number) = self.state.messages;
         let gc_record = keyspace::dropped(self.state.messages);
-        self.change(gc_record, Some(record::encode_number(number)));
+        self.change(gc_record, Some(record::encode_number(self.now.ticks())));
     }
 
     /// Inserts a message into the order of visibility. It must not have a position yet.

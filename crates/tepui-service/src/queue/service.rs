@@ -122,7 +122,7 @@ impl<E: Engine> QueueService<E> {
                 queues::list(snapshot, account, query).await.map(Reply::Queues).map(Outcome::read)
             }
             Operation::CreateQueue { queue, metadata } => {
-                queues::create(snapshot, account, queue.as_str(), metadata, self.clock.now()).await
+                queues::create(snapshot, account, queue.as_str(), metadata, self.clock.tick()).await
             }
             Operation::GetMetadata { queue } => {
                 let (key, now) = (keyspace::queue(account, queue.as_str()), self.clock.tick());

@@ -125,12 +125,13 @@ impl<E: Engine> TableService<E> {
                 tables::get(&self.catalogue, snapshot, account, table).await.map(Outcome::read)
             }
             Operation::CreateTable { name } => {
-                tables::create(snapshot, account, name, self.clock.now()).await
+                tables::create(snapshot, account, name, self.clock.tick()).await
             }
             Operation::DeleteTable { table } => {
                 let reserved_for = self.options.deleted_name_reserved_for;
-                let until = (!reserved_for.is_zero()).then(|| self.clock.now().saturating_add(reserved_for));
-                tables::delete(&self.catalogue, snapshot, account, table, until).await
+                let now = self.clock.tick();
+                let until = (!reserved_for.is_zero()).then(|| now.saturating_add(reserved_for));
+                tables::delete(&self.catalogue, snapshot, account, table, until, now).await
             }
             Operation::GetTableAcl { table } => tables::acl(&self.catalogue, snapshot, account, table)
                 .await

@@ -72,13 +72,14 @@ pub(super) async fn delete<S: Snapshot>(
     account: &str,
     table: &str,
     name_rests_until: Option<Timestamp>,
+    now: Timestamp,
 ) -> Result<Outcome<Reply>, ServiceError> {
     let found = find(catalogue, snapshot, account, table).await?;
     let (key, value) = found.ok_or(ErrorCode::ResourceNotFound)?;
     let incarnation = StoredTable::incarnation_of(&value)?;
     let mut writes = vec![
         Write::Delete(key),
-        Write::Put(keyspace::dropped(incarnation), record::encode_number(incarnation.0)),
+        Write::Put(keyspace::dropped(incarnation), record::encode_number(now.ticks())),
     ];
     if let Some(until) = name_rests_until {
         let reserved = keyspace::reserved_name(account, &table.to_ascii_lowercase());

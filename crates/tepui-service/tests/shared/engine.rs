@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "not every suite needs all of it")]
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tepui_storage::{
@@ -18,12 +19,15 @@ pub(crate) struct TestEngine {
     is_late: bool,
 }
 
+pub(crate) type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// What its transactions do, and what they have done.
 #[derive(Clone, Default)]
 pub(crate) struct Control {
     pub(crate) scanned: Arc<Mutex<Scanned>>,
     /// What becomes of the next commit.
     pub(crate) fault: Arc<Mutex<Option<Fault>>>,
+    pub(crate) meanwhile: Arc<Mutex<Option<BoxFuture>>>,
     /// How often the next commits let others run before they begin.
     pub(crate) delays: Arc<Mutex<VecDeque<usize>>>,
     /// After how many reads the next transactions are too old.
@@ -56,6 +60,8 @@ pub(crate) enum Fault {
     UnknownLost,
     /// Nobody can tell, and all was written.
     UnknownKept,
+    /// Nobody can tell, nothing was written, and until the caller hears of it somebody else does [`Control::meanwhile`].
+    UnknownOvertaken,
 }
 
 /// A transaction or a pipeline of the engine in memory.
@@ -196,6 +202,11 @@ impl<T: Transaction> Transaction for Controlled<T> {
         match fault {
             Some(Fault::Refused) => return Err(StorageError::unavailable("full").into()),
             Some(Fault::UnknownLost) => return Err(CommitError::Unknown("lost".to_owned())),
+            Some(Fault::UnknownOvertaken) => {
+                let meanwhile = self.control.meanwhile.lock().unwrap().take().expect("it is set");
+                meanwhile.await;
+                return Err(CommitError::Unknown("overtaken".to_owned()));
+            }
             Some(Fault::UnknownKept) | None => self.inner.commit(commit).await?,
         }
         self.control.commits.fetch_add(writes, Ordering::Relaxed);
