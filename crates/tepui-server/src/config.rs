@@ -51,7 +51,7 @@ pub struct Config {
     pub storage: Option<StorageUrl>,
 
     /// Keep the bytes of blobs in s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX, where --storage is a store that
-    /// several servers share [default: where the rest is]
+    /// several servers share [default: where the rest is, if that is local or in memory; otherwise there is none]
     #[arg(long, value_name = "BLOBS", hide_env_values = true, help_heading = "Storage")]
     pub blobs: Option<StorageUrl>,
 
@@ -107,7 +107,7 @@ pub struct Config {
 
     /// Put what this directory or tar file holds into the server at its start: tables, queues, containers
     ///
-    /// What is there already stays as it is. See docs/seed.md.
+    /// Entities and blobs that differ are replaced, and messages are put only into empty queues. Nothing is deleted. See docs/seed.md.
     #[arg(long, value_name = "DIR|FILE", help_heading = "General", value_parser = path)]
     pub seed: Option<PathBuf>,
 

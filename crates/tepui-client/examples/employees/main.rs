@@ -2,7 +2,7 @@
 //! expense claims. After each step it prints what the requests of the step cost, where the service says so: Tepui does.
 //!
 //! ```text
-//! cargo run --example employees [CONNECTION STRING]
+//! cargo run -p tepui-client --example employees [CONNECTION STRING]
 //! ```
 //!
 //! Without an argument it asks the development account on this machine, which Tepui and Azurite serve. It makes tables, a
