@@ -76,7 +76,7 @@ async fn delete_base<S: Snapshot>(
         return Ok(writes.finish(NextStep::Continue));
     }
     if context.versioning_enabled() {
-        slot.save_version(&mut writes, base);
+        slot.save_version(context, &mut writes, base);
         slot.remove(&mut writes, Revision::Base, &base.tags);
     } else {
         discard(context, &mut writes, slot, Revision::Base, base).await?;

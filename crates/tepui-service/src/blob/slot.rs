@@ -222,7 +222,7 @@ impl<'a> BlobSlot<'a> {
                 writes.add_for_removal(read);
             }
             if versioned {
-                self.save_version(writes, old);
+                self.save_version(context, writes, old);
             } else if let Some(until) = context.retained_until(writes).await? {
                 let deleted = SoftDelete { at: context.now, until };
                 self.save_soft_deleted(context, writes, old, deleted);
@@ -251,7 +251,7 @@ impl<'a> BlobSlot<'a> {
         let old = self.existing()?;
         if makes_version && context.versioning_enabled() {
             contents::add_reference(writes, &old.content).await?;
-            self.save_version(writes, old);
+            self.save_version(context, writes, old);
             new.version = Some(self.change_time(context.now));
         }
         self.put(writes, Revision::Base, &old.tags, new);
@@ -261,11 +261,13 @@ impl<'a> BlobSlot<'a> {
     /// Saves a state of the blob as a previous version, which takes over its reference to its content.
     pub(super) fn save_version<S: Snapshot>(
         &self,
+        context: &Context<'_, S>,
         writes: &mut WriteSet<'_, S>,
         old: &StoredBlob,
     ) -> Timestamp {
         let version = old.version.unwrap_or(old.changed);
-        let saved = StoredBlob { version: Some(version), lease: Lease::Available, ..old.clone() };
+        let stamp = context.now.later_than(old.stamp);
+        let saved = StoredBlob { version: Some(version), lease: Lease::Available, stamp, ..old.clone() };
         self.put(writes, Revision::Version(version), &Tags::default(), &saved);
         version
     }
@@ -278,7 +280,8 @@ impl<'a> BlobSlot<'a> {
         deleted: SoftDelete,
     ) {
         let revision = Revision::Snapshot(self.change_time(context.now));
-        let saved = StoredBlob { deleted: Some(deleted), lease: Lease::Available, ..old.clone() };
+        let stamp = context.now.later_than(old.stamp);
+        let saved = StoredBlob { deleted: Some(deleted), lease: Lease::Available, stamp, ..old.clone() };
         self.put(writes, revision, &Tags::default(), &saved);
         self.put_retention_record(writes, revision, deleted);
     }

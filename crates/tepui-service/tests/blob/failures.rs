@@ -25,57 +25,63 @@ async fn bytes_are_freed_if_it_is_certain_that_they_are_not_committed() {
     assert_eq!(bench.get("a").await, Ok(vec![7; LARGE]));
 }
 
-/// A blob of which somebody else has deleted or replaced what a request was about to: both release the same bytes, so what they leave in
-/// the store is the same but for the blob itself.
+/// A blob of which somebody else has deleted or replaced what a request was about to: both give up the same bytes, or keep the same
+/// version of it, so what they leave in the store is the same but for the blob itself.
 #[tokio::test]
 async fn a_lost_deletion_is_not_taken_for_that_of_somebody_else() {
-    let engine = TestEngine::new();
-    let control = engine.control().clone();
-    let bench = Arc::new(Bench::on(engine, PlainExtents::default(), BlobOptions::default()));
-    bench.create().await.unwrap();
-    for content in ["in the row", "in a row of its own", "in an extent", "in a list"] {
-        for replaces in [true, false] {
-            let case = format!("{content}, replaced: {replaces}");
-            match content {
-                "in the row" => drop(bench.put("a", b"x").await),
-                "in a row of its own" => {
-                    bench.put("a", &[1; 20_000]).await;
-                    bench.snapshot("a").await;
-                    let only = Some(DeleteSnapshots::Only);
-                    assert_eq!(bench.delete("a", Revision::Base, only).await, Ok(true), "{case}");
-                }
-                "in an extent" => drop(bench.put("a", &[1; LARGE]).await),
-                _ => {
-                    bench.put_block("a", "1", &[1; LARGE]).await.unwrap();
-                    bench.put_block("a", "2", &[2; LARGE]).await.unwrap();
-                    let blocks = [("1", BlockSearch::Latest), ("2", BlockSearch::Latest)];
-                    bench.put_list("a", &blocks).await.unwrap();
-                }
-            }
-            let other = Arc::clone(&bench);
-            *control.meanwhile.lock().unwrap() = Some(Box::pin(async move {
+    let (versioned_accounts, retention) = (vec![ACCOUNT.to_owned()], Some(Duration::from_secs(60)));
+    for (options, retention_days) in [
+        (BlobOptions::default(), None),
+        (BlobOptions { versioned_accounts, ..BlobOptions::default() }, None),
+        (BlobOptions { container_retention: retention, ..BlobOptions::default() }, Some(7)),
+    ] {
+        let engine = TestEngine::new();
+        let control = engine.control().clone();
+        let bench = Arc::new(Bench::on(engine, PlainExtents::default(), options));
+        bench.create().await.unwrap();
+        bench.set_retention(retention_days).await;
+        for content in ["in the row", "in a row of its own", "in an extent", "in a list"] {
+            for replaces in [true, false] {
+                put_with_content(&bench, content).await;
+                let other = Arc::clone(&bench);
+                *control.meanwhile.lock().unwrap() = Some(Box::pin(async move {
+                    match replaces {
+                        true => drop(other.put("a", b"of somebody else").await),
+                        false => drop(other.delete("a", Revision::Base, None).await.unwrap()),
+                    }
+                }));
+                *control.fault.lock().unwrap() = Some(Fault::UnknownOvertaken);
+                let deleted = bench.delete("a", Revision::Base, None).await;
+                let case = format!("{content}, replaced: {replaces}, retention: {retention_days:?}");
+                assert_eq!(deleted, Err(ErrorCode::InternalError), "{case}");
+                let left = bench.get("a").await;
                 match replaces {
-                    true => drop(other.put("a", b"of somebody else").await),
-                    false => assert_eq!(other.delete("a", Revision::Base, None).await, Ok(true)),
+                    true => assert_eq!(left, Ok(b"of somebody else".to_vec()), "{case}"),
+                    false => assert_eq!(left, Err(ErrorCode::BlobNotFound), "{case}"),
                 }
-            }));
-            *control.fault.lock().unwrap() = Some(Fault::UnknownOvertaken);
-            let deleted = bench.delete("a", Revision::Base, None).await;
-            assert_eq!(deleted, Err(ErrorCode::InternalError), "{case}");
-            let left = bench.get("a").await;
-            match replaces {
-                true => assert_eq!(left, Ok(b"of somebody else".to_vec()), "{case}"),
-                false => assert_eq!(left, Err(ErrorCode::BlobNotFound), "{case}"),
             }
         }
+        // The same for a whole container.
+        let other = Arc::clone(&bench);
+        *control.meanwhile.lock().unwrap() = Some(Box::pin(async move {
+            other.delete_container().await.unwrap();
+        }));
+        *control.fault.lock().unwrap() = Some(Fault::UnknownOvertaken);
+        assert_eq!(bench.delete_container().await, Err(ErrorCode::InternalError));
     }
-    // The same for a whole container.
-    let other = Arc::clone(&bench);
-    *control.meanwhile.lock().unwrap() = Some(Box::pin(async move {
-        other.delete_container().await.unwrap();
-    }));
-    *control.fault.lock().unwrap() = Some(Fault::UnknownOvertaken);
-    assert_eq!(bench.delete_container().await, Err(ErrorCode::InternalError));
+}
+
+async fn put_with_content(bench: &Bench<TestEngine, PlainExtents>, content: &str) {
+    match content {
+        "in the row" => drop(bench.put("a", b"x").await),
+        "in a row of its own" => drop(bench.put("a", &[1; 20_000]).await),
+        "in an extent" => drop(bench.put("a", &[1; LARGE]).await),
+        _ => {
+            bench.put_block("a", "1", &[1; LARGE]).await.unwrap();
+            bench.put_block("a", "2", &[2; LARGE]).await.unwrap();
+            bench.put_list("a", &[("1", BlockSearch::Latest), ("2", BlockSearch::Latest)]).await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]
