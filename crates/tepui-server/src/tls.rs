@@ -86,6 +86,9 @@ struct Stamp {
     /// Files that are replaced within one tick of the clock of the file system differ in it.
     #[cfg(unix)]
     inode: u64,
+    /// Seconds and nanoseconds. Rights and owners change nothing else: a file that could not be read may be readable now.
+    #[cfg(unix)]
+    changed: (i64, i64),
 }
 
 /// The certificate for the next handshake.
@@ -246,12 +249,16 @@ impl Source {
 
 impl Stamp {
     fn of(file: &Path) -> Option<Self> {
+        #[cfg(unix)]
+        use std::os::unix::fs::MetadataExt as _;
         let metadata = std::fs::metadata(file).ok()?;
         Some(Self {
             modified: metadata.modified().ok(),
             bytes: metadata.len(),
             #[cfg(unix)]
-            inode: std::os::unix::fs::MetadataExt::ino(&metadata),
+            inode: metadata.ino(),
+            #[cfg(unix)]
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         })
     }
 }

@@ -251,3 +251,18 @@ async fn a_server_that_runs_follows_its_files_and_renews_its_certificate() {
     watching.abort();
     watching_files.abort();
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_becomes_readable_has_changed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let may = |mode| fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+    may(0o000);
+    let before = Stamp::of(file.path()).unwrap();
+    assert_eq!(Stamp::of(file.path()).unwrap(), before);
+    // Longer than a tick of the clock of the file system.
+    std::thread::sleep(Duration::from_millis(50));
+    may(0o600);
+    assert_ne!(Stamp::of(file.path()).unwrap(), before);
+}
