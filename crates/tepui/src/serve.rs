@@ -3,6 +3,7 @@
 use crate::options::Options;
 use crate::{FAILED, USAGE, ready, storage};
 use std::io::{self, Write};
+use tepui_server::new_file::Readers;
 use tepui_server::telemetry::{self, LogGuard};
 use tepui_server::{Config, Server, StartError};
 
@@ -53,8 +54,8 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
     let admin = server.admin_address().map(|address| (address, server.new_admin_token()));
     if let Some(path) = &options.ports_file {
         let readers = match server.new_admin_token() {
-            Some(_) => ready::Readers::Owner,
-            None => ready::Readers::Everybody,
+            Some(_) => Readers::Owner,
+            None => Readers::Everybody,
         };
         ready::write_atomically(path, &ready::ports(&addresses, admin, &reach), readers)
             .map_err(|error| failed(format!("cannot write the ports ({error}): {}", path.display())))?;

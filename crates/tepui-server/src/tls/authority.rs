@@ -12,6 +12,7 @@
 use super::TlsError;
 use super::certificate::{Certificate, chain_from_pem, key_from_pem};
 use super::x509::{Facts, Name};
+use crate::new_file::{Readers, create_new};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
@@ -46,13 +47,6 @@ const BACKDATED: Duration = Duration::from_secs(60 * 60);
 pub(super) struct Authority {
     directory: PathBuf,
     names: BTreeSet<Name>,
-}
-
-/// Who may read a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Readers {
-    Everybody,
-    Owner,
 }
 
 /// The authority as it is in its files.
@@ -266,20 +260,7 @@ fn write_whole(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(
-        &mut options,
-        if readers == Readers::Owner { 0o600 } else { 0o644 },
-    );
-    #[cfg(not(unix))]
-    let _ = readers;
-    let mut file = options.open(&new)?;
+    let mut file = create_new(&new, readers)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, path)
