@@ -107,11 +107,19 @@ fn keys_are_for_their_owner_only() {
     let mode = |name: &str| fs::metadata(directory.path().join("tls").join(name)).unwrap().mode() & 0o777;
     for case in ["made", "made anew, over one that all may read"] {
         auto(&directory, &[], &clock).unwrap();
-        for (name, readers) in [("ca-key.pem", 0o077), ("server-key.pem", 0o077), ("ca.pem", 0o022)] {
-            assert_eq!(mode(name) & readers, 0, "{case}: {name}");
+        for (name, others) in [
+            ("ca-key.pem", 0o077),
+            ("server-key.pem", 0o077),
+            ("lock", 0o077),
+            ("ca.pem", 0o022),
+            ("", 0o022),
+        ] {
+            assert_eq!(mode(name) & others, 0, "{case}: {name}");
         }
-        let key = directory.path().join("tls/server-key.pem");
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+        for name in ["server-key.pem", "lock"] {
+            let file = directory.path().join("tls").join(name);
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        }
         clock.pass(300);
     }
 }
