@@ -29,6 +29,7 @@ use std::time::{Duration, SystemTime};
 use tepui_model::time::SystemClock;
 use tepui_model::{Clock, Timestamp};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::crypto::ring::{Ticketer, default_provider};
@@ -164,8 +165,12 @@ impl Tls {
     /// Reads the certificate again, now. If it is no good the old one stays, and the log says why. Returns whether it was.
     pub async fn reload(self: &Arc<Self>) -> bool {
         let tls = Arc::clone(self);
-        // Reads files, and derives keys from passwords.
-        tokio::task::spawn_blocking(move || tls.read_again()).await.unwrap_or(false)
+        let (done, outcome) = oneshot::channel();
+        // Reads files, and derives keys from passwords. Files may hang, and a process waits for the threads of its runtime when
+        // it ends, but not for one like this.
+        let work = move || _ = done.send(tls.read_again());
+        let started = std::thread::Builder::new().name("certificate".to_owned()).spawn(work);
+        started.is_ok() && outcome.await.unwrap_or(false)
     }
 
     /// Follows the files, and renews what this server has made itself. Never ends.

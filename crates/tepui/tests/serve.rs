@@ -111,6 +111,26 @@ fn other_signals_do_not_end_it() {
     assert_eq!(status.code(), Some(0));
 }
 
+#[test]
+fn a_certificate_that_cannot_be_read_in_time_keeps_nobody_from_stopping_it() {
+    let files = TempDir::new().unwrap();
+    let (tls, log) = (files.path().join("tls"), files.path().join("log"));
+    let paths = ["--tls-dir", tls.to_str().unwrap(), "--log-file", log.to_str().unwrap()];
+    let base = ["serve", "--in-memory", "--tls", "auto"];
+    let server = Server::run(tepui(&[&base[..], FREE_PORTS, &paths].concat(), files.path()));
+    let lock = std::fs::File::open(tls.join("lock")).unwrap();
+    lock.lock().unwrap();
+    for _ in 0..2 {
+        server.signal(Signal::HUP);
+    }
+    let lines = || std::fs::read_to_string(&log).unwrap();
+    wait_until("it is reloaded", || lines().contains("the log is opened anew"));
+    let (status, _, _) = server.stop();
+    assert_eq!(status.code(), Some(0));
+    assert!(!lines().contains("the certificate was read again"), "it waits for the lock");
+    drop(lock);
+}
+
 /// Sends what a browser would send for a page.
 fn send_as(client: &mut Client, host: &str, request: &str, headers: &str, body: &str) -> Reply {
     let length = body.len();
