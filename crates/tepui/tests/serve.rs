@@ -181,6 +181,40 @@ fn pages_in_a_browser_change_nothing() {
     }
 }
 
+/// As in a container, whose ports may be published on the machine itself.
+#[test]
+fn pages_change_nothing_where_the_server_listens_on_all_addresses() {
+    let server = Server::in_memory(&["--host", "0.0.0.0"]);
+    let mut queues = Client::connect(server.queue_port).unwrap();
+    queues.create_queue("jobs");
+    let put = format!("POST /devstoreaccount1/jobs/messages?{SAS}");
+    let message = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
+    let rule = "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://app.example</AllowedOrigins>\
+        <AllowedMethods>POST</AllowedMethods><AllowedHeaders>*</AllowedHeaders><ExposedHeaders>*</ExposedHeaders>\
+        <MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>";
+    let set = format!("PUT /devstoreaccount1/?restype=service&comp=properties&{SAS}");
+    let reply = send_as(&mut queues, "storage:10001", &set, "", rule);
+    assert_eq!(reply.status, 202, "{}", reply.text());
+    for (case, host, headers, status) in [
+        ("a program", "storage:10001", "", 201),
+        ("a program, by any name", "storage.example.org", "", 201),
+        ("a page", "127.0.0.1:10001", "Origin: http://evil.com\r\nSec-Fetch-Site: cross-site\r\n", 403),
+        ("a page in an old browser", "127.0.0.1:10001", "Origin: http://evil.com\r\n", 403),
+        ("a page that a rule allows", "127.0.0.1:10001", "Origin: http://app.example\r\n", 201),
+        (
+            "one that has asked first",
+            "127.0.0.1:10001",
+            "Origin: http://app.example\r\nSec-Fetch-Site: cross-site\r\nx-ms-version: 2021-12-02\r\n",
+            201,
+        ),
+        ("its own page", "127.0.0.1:10001", "Origin: http://127.0.0.1:10001\r\n", 201),
+    ] {
+        let headers = format!("{headers}Content-Type: text/plain\r\n");
+        let reply = send_as(&mut queues, host, &put, &headers, message);
+        assert_eq!(reply.status, status, "{case}: {}", reply.text());
+    }
+}
+
 /// The rights of [`signed`], for requests over TLS from one address.
 const NARROW_SAS: &str = "sv=2021-12-02&ss=b&srt=sco&sp=rwdxlactfi&se=2099-01-01&sip=203.0.113.7&spr=https\
     &sig=PuovinNWHNqzv54mufDDpCYiyQtdW2hMWWfmmMbE%2BQ0%3D";
