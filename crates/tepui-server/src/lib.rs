@@ -15,6 +15,7 @@ mod identity;
 mod ids;
 mod metrics;
 mod net;
+pub mod new_file;
 mod node;
 pub mod pipeline;
 mod proxies;

@@ -70,9 +70,50 @@ fn secret_parts(url: &str) -> Vec<(usize, usize)> {
     parts
 }
 
+/// What serde says is wrong with a setting, without the value that it found: that may be a secret at the wrong place.
+pub(crate) fn without_value(message: &str) -> String {
+    for start in ["invalid type: ", "invalid value: "] {
+        let Some(found) = message.strip_prefix(start) else { continue };
+        // What is expected comes last. What was found may say anything, these words too.
+        let Some((found, expected)) = found.rsplit_once(", expected ") else { break };
+        let kind = found.split(['"', '`']).next().unwrap_or_default().trim_end();
+        return format!("{start}{kind}, expected {expected}");
+    }
+    match message.split_once("unknown variant `") {
+        Some((before, _)) => format!("{before}unknown variant"),
+        None => message.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_not_shown() {
+        for (message, expected) in [
+            (
+                r#"invalid type: string "hunter2", expected a sequence"#,
+                "invalid type: string, expected a sequence",
+            ),
+            (
+                r#"invalid type: string "a, expected \"hunter2", expected a sequence"#,
+                "invalid type: string, expected a sequence",
+            ),
+            ("invalid type: integer `1234`, expected a string", "invalid type: integer, expected a string"),
+            (
+                "invalid type: floating point `1.5`, expected a string",
+                "invalid type: floating point, expected a string",
+            ),
+            ("invalid type: map, expected a sequence", "invalid type: map, expected a sequence"),
+            (r#"invalid value: string "x", expected a name"#, "invalid value: string, expected a name"),
+            ("unknown variant `hunter2`, expected `a` or `b`", "unknown variant"),
+            ("unknown field `kye`, expected `key`", "unknown field `kye`, expected `key`"),
+            ("missing field `issuer`", "missing field `issuer`"),
+        ] {
+            assert_eq!(without_value(message), expected);
+        }
+    }
 
     #[test]
     fn passwords_are_not_shown() {

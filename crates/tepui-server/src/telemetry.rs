@@ -533,28 +533,36 @@ fn push_time(out: &mut String, now: Timestamp) {
 /// Whether a value in a line of text needs no quotes.
 fn stands_bare(name: &str, value: &str) -> bool {
     let spaces = name == "message";
-    (spaces || !value.is_empty()) && value.bytes().all(|byte| !needs_escape(byte) && (spaces || byte != b' '))
+    (spaces || (!value.is_empty() && !value.contains(' '))) && first_to_escape(value).is_none()
 }
 
-fn needs_escape(byte: u8) -> bool {
-    byte < b' ' || byte == b'"' || byte == b'\\' || byte == 0x7F
+/// Where the first character is that JSON or a terminal would take for more than a sign: quotes, `\` and control characters.
+fn first_to_escape(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let needs_escape = |(at, &byte): (usize, &u8)| match byte {
+        // Those from U+0080 to U+009F.
+        0xC2 => matches!(bytes.get(at + 1), Some(0x80..=0x9F)),
+        _ => byte < b' ' || byte == b'"' || byte == b'\\' || byte == 0x7F,
+    };
+    bytes.iter().enumerate().position(needs_escape)
 }
 
 /// Appends `text` as a JSON string.
 pub(crate) fn push_json_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(needs_escape) {
-        out.push_str(&rest[..at]);
-        match rest.as_bytes()[at] {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            byte => {
-                let _ = write!(out, "\\u{byte:04x}");
+    while let Some((before, found)) = first_to_escape(rest).map(|at| rest.split_at(at)) {
+        out.push_str(before);
+        let mut after = found.chars();
+        match after.next().unwrap_or_default() {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            control => {
+                let _ = write!(out, "\\u{:04x}", u32::from(control));
             }
         }
-        rest = &rest[at + 1..];
+        rest = after.as_str();
     }
     out.push_str(rest);
     out.push('"');
@@ -663,6 +671,34 @@ mod tests {
                 r#"error="broken\u000d\n""#
             )]
         );
+    }
+
+    #[test]
+    fn a_value_cannot_steer_a_terminal() {
+        // The one-byte form of ESC [, as a path and a User-Agent may hold it.
+        let line =
+            RequestLine {
+                path: "/a/\u{9b}31m", user_agent: "\u{80}\u{9f}\u{7f}é\u{a0}", cost: None, ..LINE
+            };
+        let text = logged(&Config::default(), || request_line(&line)).remove(0);
+        assert!(text.contains(r#" path="/a/\u009b31m" "#), "{text}");
+        assert!(text.contains("user_agent=\"\\u0080\\u009f\\u007fé\u{a0}\" "), "{text}");
+        let json = Config { log_format: LogFormat::Json, ..Config::default() };
+        let text = logged(&json, || request_line(&line)).remove(0);
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&read["path"], &read["user_agent"]), (&line.path.into(), &line.user_agent.into()));
+        assert!(!text.contains(char::is_control), "{text}");
+    }
+
+    #[test]
+    fn every_control_character_is_escaped_and_no_other() {
+        for char in (0..0x3000).filter_map(char::from_u32) {
+            let mut json = String::new();
+            push_json_string(&mut json, &format!("a{char}b"));
+            let is_escaped = char.is_control() || char == '"' || char == '\\';
+            assert_eq!(json.len() > 2 + 2 + char.len_utf8(), is_escaped, "{json}");
+            assert_eq!(serde_json::from_str::<String>(&json).unwrap(), format!("a{char}b"));
+        }
     }
 
     #[test]

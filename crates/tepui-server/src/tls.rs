@@ -29,6 +29,7 @@ use std::time::{Duration, SystemTime};
 use tepui_model::time::SystemClock;
 use tepui_model::{Clock, Timestamp};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::crypto::ring::{Ticketer, default_provider};
@@ -85,6 +86,9 @@ struct Stamp {
     /// Files that are replaced within one tick of the clock of the file system differ in it.
     #[cfg(unix)]
     inode: u64,
+    /// Seconds and nanoseconds. Rights and owners change nothing else: a file that could not be read may be readable now.
+    #[cfg(unix)]
+    changed: (i64, i64),
 }
 
 /// The certificate for the next handshake.
@@ -160,8 +164,12 @@ impl Tls {
     /// Reads the certificate again, now. If it is no good the old one stays, and the log says why. Returns whether it was.
     pub async fn reload(self: &Arc<Self>) -> bool {
         let tls = Arc::clone(self);
-        // Reads files, and derives keys from passwords.
-        tokio::task::spawn_blocking(move || tls.read_again()).await.unwrap_or(false)
+        let (done, outcome) = oneshot::channel();
+        // Reads files, and derives keys from passwords. Files may hang, and a process waits for the threads of its runtime when
+        // it ends, but not for one like this.
+        let work = move || _ = done.send(tls.read_again());
+        let started = std::thread::Builder::new().name("certificate".to_owned()).spawn(work);
+        started.is_ok() && outcome.await.unwrap_or(false)
     }
 
     /// Follows the files, and renews what this server has made itself. Never ends.
@@ -245,12 +253,16 @@ impl Source {
 
 impl Stamp {
     fn of(file: &Path) -> Option<Self> {
+        #[cfg(unix)]
+        use std::os::unix::fs::MetadataExt as _;
         let metadata = std::fs::metadata(file).ok()?;
         Some(Self {
             modified: metadata.modified().ok(),
             bytes: metadata.len(),
             #[cfg(unix)]
-            inode: std::os::unix::fs::MetadataExt::ino(&metadata),
+            inode: metadata.ino(),
+            #[cfg(unix)]
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         })
     }
 }

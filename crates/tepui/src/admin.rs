@@ -81,10 +81,43 @@ pub(crate) struct Output {
 impl Output {
     /// Prints an answer as it is, or as `text` puts it.
     pub(crate) fn print(self, answer: &serde_json::Value, text: impl FnOnce(&serde_json::Value) -> String) {
-        let text = if self.json { answer.to_string() } else { text(answer) };
+        let text = if self.json { printable_json(&answer.to_string()) } else { text(answer) };
         if !text.is_empty() {
             // Whoever reads it may have gone.
             let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
         }
+    }
+}
+
+/// A text of others, such as a key or a path, which must not steer the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '\u{FFFD}' } else { letter }).collect()
+}
+
+/// JSON that means the same, with all control characters escaped: JSON itself asks for that only up to U+001F.
+fn printable_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter.is_control() && !letter.is_ascii_whitespace() {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            false => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_do_not_steer_the_terminal() {
+        let text = "a\u{1b}[31m\u{9b}31m\u{7f}é\n";
+        assert_eq!(printable(text), "a\u{FFFD}[31m\u{FFFD}31m\u{FFFD}é\u{FFFD}");
+        let answer = serde_json::json!({"key": text});
+        let json = printable_json(&answer.to_string());
+        assert_eq!(json, r#"{"key":"a\u001b[31m\u009b31m\u007fé\n"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), answer);
+        assert_eq!(printable_json("{\n\t\"a\": 1\n}"), "{\n\t\"a\": 1\n}");
     }
 }

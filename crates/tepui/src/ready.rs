@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tepui_model::account::{Account, DEVELOPMENT_ACCOUNT};
 use tepui_server::config::{AdminToken, ServiceName, StorageSetting, development_account, key_text};
+use tepui_server::new_file::{Readers, create_new};
 use tepui_server::{Config, Tls};
 
 /// With TLS, without, or both.
@@ -161,28 +162,12 @@ pub(crate) fn ports(
     text
 }
 
-/// Who may read a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Readers {
-    Everybody,
-    /// It has a token.
-    Owner,
-}
-
 /// Replaces a file, so that no reader sees half of it.
 pub(crate) fn write_atomically(path: &Path, text: &str, readers: Readers) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    if readers == Readers::Owner {
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    }
-    #[cfg(not(unix))]
-    let _ = readers;
-    options.open(&new)?.write_all(text.as_bytes())?;
+    create_new(&new, readers)?.write_all(text.as_bytes())?;
     std::fs::rename(&new, path)
 }
 
@@ -385,5 +370,21 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.ends_with("\"table\":{\"host\":\"127.0.0.1\",\"port\":7}}\n"), "{text}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_token_is_for_the_owner_only_whatever_was_left_there() {
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ports.json");
+        let unfinished = dir.path().join(format!("ports.json.{}.new", std::process::id()));
+        std::fs::write(&unfinished, "").unwrap();
+        std::fs::set_permissions(&unfinished, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let before = std::fs::File::open(&unfinished).unwrap();
+        write_atomically(&path, "{}", Readers::Owner).unwrap();
+        let written = std::fs::metadata(&path).unwrap();
+        assert_eq!(written.mode() & 0o777, 0o600);
+        assert_ne!(written.ino(), before.metadata().unwrap().ino(), "somebody may have it open");
     }
 }

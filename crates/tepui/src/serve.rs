@@ -3,8 +3,11 @@
 use crate::options::Options;
 use crate::{FAILED, USAGE, ready, storage};
 use std::io::{self, Write};
+use std::sync::Arc;
+use tepui_server::new_file::Readers;
 use tepui_server::telemetry::{self, LogGuard};
 use tepui_server::{Config, Server, StartError};
+use tokio::task::JoinHandle;
 
 /// Why the command ends without success.
 pub(crate) struct Failure {
@@ -53,8 +56,8 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
     let admin = server.admin_address().map(|address| (address, server.new_admin_token()));
     if let Some(path) = &options.ports_file {
         let readers = match server.new_admin_token() {
-            Some(_) => ready::Readers::Owner,
-            None => ready::Readers::Everybody,
+            Some(_) => Readers::Owner,
+            None => Readers::Everybody,
         };
         ready::write_atomically(path, &ready::ports(&addresses, admin, &reach), readers)
             .map_err(|error| failed(format!("cannot write the ports ({error}): {}", path.display())))?;
@@ -82,13 +85,19 @@ async fn run(options: &Options, config: Config, log: &LogGuard) -> Result<(), Fa
 
     server
         .run(async {
+            let mut reloading: Option<JoinHandle<bool>> = None;
             let name = loop {
                 match signals.next().await {
                     SignalAction::Stop(name) => break name,
                     SignalAction::Reload => {
                         reload(options, log);
-                        if let Some(tls) = &tls {
-                            tls.reload().await;
+                        // Files may hang, and the next signal may ask for an end. What changes while they are read is
+                        // noticed without a signal.
+                        if let Some(tls) = &tls
+                            && reloading.as_ref().is_none_or(JoinHandle::is_finished)
+                        {
+                            let tls = Arc::clone(tls);
+                            reloading = Some(tokio::spawn(async move { tls.reload().await }));
                         }
                     }
                 }

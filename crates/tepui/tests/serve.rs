@@ -111,6 +111,26 @@ fn other_signals_do_not_end_it() {
     assert_eq!(status.code(), Some(0));
 }
 
+#[test]
+fn a_certificate_that_cannot_be_read_in_time_keeps_nobody_from_stopping_it() {
+    let files = TempDir::new().unwrap();
+    let (tls, log) = (files.path().join("tls"), files.path().join("log"));
+    let paths = ["--tls-dir", tls.to_str().unwrap(), "--log-file", log.to_str().unwrap()];
+    let base = ["serve", "--in-memory", "--tls", "auto"];
+    let server = Server::run(tepui(&[&base[..], FREE_PORTS, &paths].concat(), files.path()));
+    let lock = std::fs::File::open(tls.join("lock")).unwrap();
+    lock.lock().unwrap();
+    for _ in 0..2 {
+        server.signal(Signal::HUP);
+    }
+    let lines = || std::fs::read_to_string(&log).unwrap();
+    wait_until("it is reloaded", || lines().contains("the log is opened anew"));
+    let (status, _, _) = server.stop();
+    assert_eq!(status.code(), Some(0));
+    assert!(!lines().contains("the certificate was read again"), "it waits for the lock");
+    drop(lock);
+}
+
 /// Sends what a browser would send for a page.
 fn send_as(client: &mut Client, host: &str, request: &str, headers: &str, body: &str) -> Reply {
     let length = body.len();
@@ -158,6 +178,40 @@ fn pages_in_a_browser_change_nothing() {
         let reply = send_as(&mut blobs, host, &get, "", "");
         assert_eq!(reply.status, status, "{host}: {}", reply.text());
         assert_eq!(reply.text().contains("allowed-hosts"), status == 403, "{host}: {}", reply.text());
+    }
+}
+
+/// As in a container, whose ports may be published on the machine itself.
+#[test]
+fn pages_change_nothing_where_the_server_listens_on_all_addresses() {
+    let server = Server::in_memory(&["--host", "0.0.0.0"]);
+    let mut queues = Client::connect(server.queue_port).unwrap();
+    queues.create_queue("jobs");
+    let put = format!("POST /devstoreaccount1/jobs/messages?{SAS}");
+    let message = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
+    let rule = "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://app.example</AllowedOrigins>\
+        <AllowedMethods>POST</AllowedMethods><AllowedHeaders>*</AllowedHeaders><ExposedHeaders>*</ExposedHeaders>\
+        <MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>";
+    let set = format!("PUT /devstoreaccount1/?restype=service&comp=properties&{SAS}");
+    let reply = send_as(&mut queues, "storage:10001", &set, "", rule);
+    assert_eq!(reply.status, 202, "{}", reply.text());
+    for (case, host, headers, status) in [
+        ("a program", "storage:10001", "", 201),
+        ("a program, by any name", "storage.example.org", "", 201),
+        ("a page", "127.0.0.1:10001", "Origin: http://evil.com\r\nSec-Fetch-Site: cross-site\r\n", 403),
+        ("a page in an old browser", "127.0.0.1:10001", "Origin: http://evil.com\r\n", 403),
+        ("a page that a rule allows", "127.0.0.1:10001", "Origin: http://app.example\r\n", 201),
+        (
+            "one that has asked first",
+            "127.0.0.1:10001",
+            "Origin: http://app.example\r\nSec-Fetch-Site: cross-site\r\nx-ms-version: 2021-12-02\r\n",
+            201,
+        ),
+        ("its own page", "127.0.0.1:10001", "Origin: http://127.0.0.1:10001\r\n", 201),
+    ] {
+        let headers = format!("{headers}Content-Type: text/plain\r\n");
+        let reply = send_as(&mut queues, host, &put, &headers, message);
+        assert_eq!(reply.status, status, "{case}: {}", reply.text());
     }
 }
 

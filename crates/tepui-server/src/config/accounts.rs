@@ -37,8 +37,10 @@ pub fn parse_accounts(text: &str) -> Result<Vec<Account>, ConfigError> {
 
 fn account(name: &str, keys: &[&str]) -> Result<Account, ConfigError> {
     if !is_account_name(name) {
+        // What is long, or after a colon, may be a key at the wrong place.
+        let shown = name.split(':').next().filter(|name| name.len() < MIN_KEY_BYTES).unwrap_or("(not shown)");
         return Err(ConfigError(format!(
-            "an account's name has letters, digits, - and _ and does not end in -secondary: {name}"
+            "an account's name has letters, digits, - and _ and does not end in -secondary: {shown}"
         )));
     }
     if !(1..=2).contains(&keys.len()) {
@@ -121,11 +123,15 @@ mod tests {
             ("a key that can be guessed", "one:c2VjcmV0", "a key has 6 bytes and needs 32 or more"),
             ("one byte too few", "one:MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMQ==", "a key has 31 bytes"),
             ("no name", ":YQ==", "name"),
-            ("a name that means another account", "one-secondary:YQ==", "-secondary"),
+            ("a name that means another account", "one-secondary:YQ==", "-secondary: one-secondary"),
+            ("a key without a name", "aHVudGVyMi9odW50ZXIyL2h1bnRlcjIvaHVudGVyMi8=", "name"),
         ] {
             let error = parse_accounts(text).unwrap_err().to_string();
             assert!(error.contains(says), "{case}: {error}");
-            assert!(!error.contains("hunter2"), "{case} shows the key: {error}");
+            assert!(
+                !error.contains("hunter2") && !error.contains("aHVudGVyMi9"),
+                "{case} shows the key: {error}"
+            );
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::{Config, ConfigError, accounts, issuers, roles};
 use crate::net::limits::Limits;
+use crate::redact::without_value;
 use crate::targets::TargetSetting;
 use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
@@ -82,7 +83,7 @@ impl Config {
             ConfigError(format!("{what} (line {})", text[..offset].matches('\n').count() + 1))
         };
         let explained = |error: toml::de::Error| {
-            let what = error.message().replace("unknown field", "unknown key");
+            let what = without_value(error.message()).replace("unknown field", "unknown key");
             at(error.span().map_or(0, |span| span.start), &what)
         };
         let file: accounts::File = toml::from_str(text).map_err(explained)?;
@@ -443,6 +444,46 @@ mod tests {
         ] {
             let error = Config::from_text(text).unwrap_err().to_string();
             assert!(error.contains(says), "{case}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_secrets() {
+        let key = "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMmh1bnRlcjI=";
+        for (case, text, says) in [
+            ("a key without a list", "[[account]]\nname='a'\nkeys='SECRET'", "invalid type: string"),
+            ("in a table", "[[account]]\nname='a'\nkeys={one='SECRET'}", "invalid type: map"),
+            ("keys in a list", "[[account]]\nname='a'\nkeys=[['SECRET']]", "expected a string"),
+            ("as a flag has it", "account = 'a:SECRET'", "expected a sequence"),
+            ("in a list", "account = ['a:SECRET']", "expected struct Entry"),
+            ("in the name", "[[account]]\nname='a:SECRET'\nkeys=[]", "an account's name has letters"),
+            (
+                "instead of the name",
+                "[[account]]\nname='SECRET'\nkeys=['a']",
+                "an account's name has letters",
+            ),
+            ("at a switch", "[[account]]\nname='a'\nkeys=[]\ndisabled='SECRET'", "expected a boolean"),
+            ("no base64", "[[account]]\nname='a'\nkeys=['SECRET.']", "not base64"),
+            (
+                "an issuer",
+                "[[issuer]]\nissuer='https://a.example'\naudiences='SECRET'",
+                "expected a sequence",
+            ),
+            ("a role", "role-assignment = 'SECRET'", "expected a sequence"),
+            ("the password of a PFX file", "pwd = ['SECRET']", "expected a string, found array: pwd"),
+            ("an admin token", "admin-token = ['SECRET']", "expected a string, found array: admin-token"),
+            ("a store", "storage = ['postgres://a:SECRET@b/c']", "expected a string, found array: storage"),
+            ("blobs", "blobs = {url = 's3://a?secret_access_key=SECRET'}", "unknown key `url`"),
+            ("a figure", "[targets]\nqueue-units = 'SECRET'", "expected f64"),
+            ("no quotes", "pwd = SECRET", "(line 1)"),
+            ("half of the quotes", "admin-token = 'SECRET", "(line 1)"),
+            ("nothing after it", "[[account]]\nname='a'\nkeys=['SECRET' 'SECRET']", "(line 3)"),
+        ] {
+            let error = Config::from_text(&text.replace("SECRET", key)).unwrap_err().to_string();
+            assert!(error.contains(says), "{case}: {error}");
+            assert!(!error.contains(&key[..8]), "{case}: {error}");
+            let is_at_a_line = error.ends_with(')') && error.contains("(line ");
+            assert!(is_at_a_line, "{case}: {error}");
         }
     }
 

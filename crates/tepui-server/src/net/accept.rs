@@ -82,10 +82,17 @@ pub struct Shared {
     is_draining: AtomicBool,
     /// Backpressure: how many connections have to close.
     excess: AtomicUsize,
-    /// Open connections by address.
-    addresses: Mutex<HashMap<IpAddr, usize>>,
+    addresses: Mutex<HashMap<IpAddr, OfAddress>>,
     /// Signals that `stage` or `excess` has changed, or that memory is wanted.
     pub(crate) changes: watch::Sender<()>,
+}
+
+/// The connections from one address.
+#[derive(Default)]
+struct OfAddress {
+    open: usize,
+    /// Backpressure: how many of them have to close.
+    excess: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,17 +189,25 @@ impl Shared {
         self.signal();
     }
 
-    /// Counts a connection from an address, if its limit allows one more.
+    /// Counts a connection from an address, if its limit allows one more. If not, some from this address close, and there may
+    /// be room for the next attempt.
     fn admit(self: &Arc<Self>, address: IpAddr) -> Option<AddressSlot> {
         let is_proxy = self.proxies.trusts(address);
         let most = if is_proxy { usize::MAX } else { self.limits.max_connections_from(address) };
         let mut addresses = self.addresses.lock();
-        let open = addresses.entry(address).or_default();
-        if *open >= most {
-            return None;
+        let of_address = addresses.entry(address).or_default();
+        let excess = Arc::clone(&of_address.excess);
+        if of_address.open < most {
+            of_address.open += 1;
+            excess.store(0, Ordering::Release);
+            return Some(AddressSlot { shared: Arc::clone(self), address, excess });
         }
-        *open += 1;
-        Some(AddressSlot { shared: Arc::clone(self), address })
+        drop(addresses);
+        // As long as some still have to close, all know that already.
+        if excess.swap((most / 64).max(1), Ordering::AcqRel) == 0 {
+            self.signal();
+        }
+        None
     }
 
     async fn stopping(&self) {
@@ -221,7 +236,7 @@ impl Shared {
 }
 
 /// The state that the connections of one listener share.
-pub(crate) struct ListenerState {
+struct Listener {
     shared: Arc<Shared>,
     /// The permits of this listener, fewer than all: some are left to the other listeners.
     connections: Arc<Semaphore>,
@@ -229,8 +244,8 @@ pub(crate) struct ListenerState {
     excess: AtomicUsize,
 }
 
-impl ListenerState {
-    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
+impl Listener {
+    fn new(shared: Arc<Shared>) -> Arc<Self> {
         let most = shared.limits.max_connections - shared.limits.max_connections / 4;
         Arc::new(Self { shared, connections: Arc::new(Semaphore::new(most)), excess: AtomicUsize::new(0) })
     }
@@ -240,6 +255,24 @@ impl ListenerState {
         let shared = &self.shared;
         let own = shared.connection_permit(&self.connections, &self.excess).await;
         [own, shared.connection_permit(&shared.connections, &shared.excess).await]
+    }
+}
+
+/// What a connection shares with others of its listener, and with others from its address.
+pub(crate) struct ListenerState {
+    shared: Arc<Shared>,
+    listener: Arc<Listener>,
+    /// Backpressure: how many connections from the address have to close.
+    address_excess: Arc<AtomicUsize>,
+}
+
+impl ListenerState {
+    fn of(listener: &Arc<Listener>, slot: &AddressSlot) -> Arc<Self> {
+        Arc::new(Self {
+            shared: Arc::clone(&listener.shared),
+            listener: Arc::clone(listener),
+            address_excess: Arc::clone(&slot.excess),
+        })
     }
 
     /// Waits until a connection that has not sent anything has to close.
@@ -264,7 +297,7 @@ impl ListenerState {
             excess.load(Ordering::Relaxed) > 0
                 && excess.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one).is_ok()
         };
-        take(&self.excess) || take(&self.shared.excess)
+        take(&self.address_excess) || take(&self.listener.excess) || take(&self.shared.excess)
     }
 }
 
@@ -272,14 +305,16 @@ impl ListenerState {
 struct AddressSlot {
     shared: Arc<Shared>,
     address: IpAddr,
+    /// [`OfAddress::excess`].
+    excess: Arc<AtomicUsize>,
 }
 
 impl Drop for AddressSlot {
     fn drop(&mut self) {
         let mut addresses = self.shared.addresses.lock();
-        if let Some(open) = addresses.get_mut(&self.address) {
-            *open -= 1;
-            if *open == 0 {
+        if let Some(of_address) = addresses.get_mut(&self.address) {
+            of_address.open -= 1;
+            if of_address.open == 0 {
                 addresses.remove(&self.address);
             }
         }
@@ -334,7 +369,7 @@ pub(crate) async fn serve_counted<H: Handler>(
     shared: Arc<Shared>,
     counts: Arc<ListenerCounts>,
 ) {
-    let listener_state = ListenerState::new(Arc::clone(&shared));
+    let own = Listener::new(Arc::clone(&shared));
     let accept_all = async {
         loop {
             let (stream, address) = match listener.accept().await {
@@ -344,17 +379,16 @@ pub(crate) async fn serve_counted<H: Handler>(
                     continue;
                 }
             };
-            let Some(counted) = shared.admit(address.ip()) else {
+            let Some(slot) = shared.admit(address.ip()) else {
                 tracing::debug!(%address, "too many connections from one address");
                 counts.refused.add(1);
-                // Idle ones close before the next attempt.
-                shared.apply_backpressure(&listener_state.excess);
                 continue;
             };
             // One connection waits here; those after it wait in the backlog.
-            let permits = listener_state.connection_permits().await;
-            let counted = (counted, CountedConnection::new(&counts));
-            let (handler, listener_state) = (Arc::clone(&handler), Arc::clone(&listener_state));
+            let permits = own.connection_permits().await;
+            let listener_state = ListenerState::of(&own, &slot);
+            let counted = (slot, CountedConnection::new(&counts));
+            let handler = Arc::clone(&handler);
             // From here on nothing that this client does, or does not, keeps others waiting.
             tokio::spawn(async move {
                 if stream.set_nodelay(true).is_ok() {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// An account may hold this many times as much as is left for the others: one alone gets three quarters of the budget, and
 /// the next one always finds some.
 const SHARE: usize = 3;
 
-/// The time between two requests to others to release memory.
+/// The time between two requests to others to release memory. They wake every connection, so all that wait share them.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A memory budget.
@@ -20,6 +21,8 @@ pub(crate) struct BodyMemory {
     usage: Mutex<Usage>,
     freed: Notify,
     waiting: AtomicUsize,
+    /// When others were last asked to release memory.
+    asked: Mutex<Option<Instant>>,
 }
 
 struct Usage {
@@ -37,7 +40,13 @@ pub(crate) struct Reservation {
 impl BodyMemory {
     pub(crate) fn new(bytes: usize) -> Arc<Self> {
         let usage = Usage { free: bytes, by_account: HashMap::new() };
-        Arc::new(Self { bytes, usage: Mutex::new(usage), freed: Notify::new(), waiting: AtomicUsize::new(0) })
+        Arc::new(Self {
+            bytes,
+            usage: Mutex::new(usage),
+            freed: Notify::new(),
+            waiting: AtomicUsize::new(0),
+            asked: Mutex::new(None),
+        })
     }
 
     /// Reserves memory for an account, if its share allows that now.
@@ -51,7 +60,8 @@ impl BodyMemory {
         Some(Reservation { memory: Arc::clone(self), account: Arc::clone(account), bytes })
     }
 
-    /// Reserves memory, if that is possible within `timeout`. Calls `ask_release` meanwhile, so that others release some.
+    /// Reserves memory, if that is possible within `timeout`. Calls `ask_release` meanwhile, so that others release some, if
+    /// nobody has done so just before.
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         account: &Arc<str>,
@@ -70,11 +80,24 @@ impl BodyMemory {
                 if let Some(reservation) = self.try_reserve(account, bytes) {
                     return reservation;
                 }
-                ask_release();
+                if self.may_ask() {
+                    ask_release();
+                }
                 let _ = tokio::time::timeout(RELEASE_INTERVAL, freed).await;
             }
         };
         tokio::time::timeout(timeout, waiting).await.ok()
+    }
+
+    /// Whether others are to be asked again, which then counts as done.
+    fn may_ask(&self) -> bool {
+        let now = Instant::now();
+        let mut asked = self.asked.lock();
+        let is_due = asked.is_none_or(|last| now.duration_since(last) >= RELEASE_INTERVAL);
+        if is_due {
+            *asked = Some(now);
+        }
+        is_due
     }
 
     pub(crate) fn used_bytes(&self) -> u64 {
@@ -195,5 +218,33 @@ mod tests {
         }
         drop(first);
         assert!(waiting.await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_are_asked_once_per_interval_whoever_waits() {
+        let memory = BodyMemory::new(10);
+        let account: Arc<str> = "one".into();
+        let all = memory.try_reserve(&account, 10).unwrap();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let waiting: Vec<_> = (0..20)
+            .map(|_| {
+                let (memory, account, asked) =
+                    (Arc::clone(&memory), Arc::clone(&account), Arc::clone(&asked));
+                tokio::spawn(async move {
+                    let ask = || _ = asked.fetch_add(1, Relaxed);
+                    memory.reserve(&account, 10, RELEASE_INTERVAL * 4 - Duration::from_millis(1), ask).await
+                })
+            })
+            .collect();
+        // Others come and go meanwhile, and every time all try again.
+        for _ in 0..400 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            memory.freed.notify_waiters();
+        }
+        for waiting in waiting {
+            assert!(waiting.await.unwrap().is_none());
+        }
+        assert_eq!(asked.load(Relaxed), 4);
+        drop(all);
     }
 }

@@ -1,8 +1,10 @@
-//! What pages in a browser must not do to a server on the same machine.
+//! What pages in a browser must not do to a server whose key they know.
 //!
-//! The key of the development account is public, so every page in a browser could sign requests to a server that listens
-//! there. Two checks prevent that: requests that a browser sends for a page of another site without a preflight are
-//! refused, unless a CORS rule allows them, and so are host names that others could have pointed here (DNS rebinding).
+//! The key of the development account is public, so every page could sign requests to a server that its reader's browser can
+//! reach. Two checks prevent that. Requests that a browser sends for a page of another site without a preflight are refused,
+//! unless a CORS rule allows them. This is so wherever the server listens: the ports of a container are on all its addresses,
+//! and may be published on the machine itself. Host names that others could have pointed here (DNS rebinding) are refused
+//! where the server listens on the machine itself, as others have any names.
 
 use crate::config::{Config, development_account};
 use crate::remote_hosts::without_brackets;
@@ -20,21 +22,23 @@ const FETCH_SITE: &str = "sec-fetch-site";
 const OWN_DOMAINS: [&str; 9] =
     ["localhost", "local", "internal", "lan", "test", "example", "invalid", "home.arpa", "core.windows.net"];
 
-/// The guard of a server that listens on the machine itself and serves the development account.
+/// The guard of a server that serves the development account.
 pub(super) struct Browsers {
+    /// The server listens on the machine itself.
+    is_local: bool,
     allowed_hosts: Vec<String>,
     allow_cross_site: bool,
 }
 
 impl Browsers {
-    /// `None` where there is nothing to guard: others cannot be reached by every page, or have a secret.
+    /// `None` where there is nothing to guard: all keys are secrets.
     pub(super) fn new(config: &Config, address: SocketAddr) -> Option<Self> {
         let known = development_account();
         let is_public = |key| known.keys.contains(key);
-        let guards = address.ip().is_loopback()
-            && (config.any_account
-                || config.effective_accounts().iter().any(|account| account.keys.iter().any(is_public)));
+        let guards = config.any_account
+            || config.effective_accounts().iter().any(|account| account.keys.iter().any(is_public));
         guards.then(|| Self {
+            is_local: address.ip().to_canonical().is_loopback(),
             allowed_hosts: config.allowed_hosts.clone(),
             allow_cross_site: config.allow_cross_site,
         })
@@ -42,6 +46,9 @@ impl Browsers {
 
     /// Refuses host names that a page could have pointed here to be taken for this server's own.
     pub(super) fn check_host(&self, head: &request::Parts) -> Result<(), ServiceError> {
+        if !self.is_local {
+            return Ok(());
+        }
         let host = address::without_port(address::host(&head.uri, &head.headers));
         let name = host.trim_end_matches('.').to_ascii_lowercase();
         let is_under = |domain: &str| {
@@ -116,13 +123,30 @@ mod tests {
     }
 
     #[test]
-    fn it_is_there_for_the_development_account_on_the_machine_itself() {
-        assert!(guard(&Config::default()).is_some());
-        assert!(Browsers::new(&Config::default(), "0.0.0.0:10000".parse().unwrap()).is_none());
-        let accounts =
+    fn it_is_there_for_the_public_key_and_knows_hosts_on_the_machine_itself() {
+        let secret =
             crate::config::parse_accounts("devstoreaccount1:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
                 .unwrap();
-        assert!(guard(&Config { accounts, ..Config::default() }).is_none());
+        let secret = Config { accounts: secret, ..Config::default() };
+        let rebound = head("POST", &[("host", "evil.com"), ("origin", "http://evil.com")]);
+        let page = head("POST", &[("host", "127.0.0.1:10000"), ("origin", "http://evil.com")]);
+        for (address, checks_hosts) in [
+            ("127.0.0.1:10000", true),
+            ("127.8.0.1:10000", true),
+            ("[::1]:10000", true),
+            ("[::ffff:127.0.0.1]:10000", true),
+            ("0.0.0.0:10000", false),
+            ("[::]:10000", false),
+            ("10.0.0.7:10000", false),
+        ] {
+            let address = address.parse().unwrap();
+            assert!(Browsers::new(&secret, address).is_none(), "{address}");
+            let any_account = Config { any_account: true, ..secret.clone() };
+            assert!(Browsers::new(&any_account, address).is_some(), "{address}");
+            let guard = Browsers::new(&Config::default(), address).unwrap();
+            assert_eq!(guard.check_host(&rebound).is_err(), checks_hosts, "{address}");
+            assert_eq!(guard.foreign_page(Service::Blob, &page), Some("http://evil.com"), "{address}");
+        }
     }
 
     #[test]

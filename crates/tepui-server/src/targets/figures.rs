@@ -2,6 +2,7 @@
 //! file or by a file of its own.
 
 use crate::config::{ConfigError, path};
+use crate::redact::without_value;
 use serde::Deserialize;
 use std::str::FromStr;
 
@@ -109,7 +110,7 @@ impl FromStr for TargetSetting {
         })?;
         let table: FigureTable = toml::from_str(&file).map_err(|error| {
             let line = error.span().map_or(1, |span| file[..span.start].matches('\n').count() + 1);
-            let what = error.message().replace("unknown field", "unknown key");
+            let what = without_value(error.message()).replace("unknown field", "unknown key");
             ConfigError(format!("{what} (line {line}): {text}"))
         })?;
         table.setting().map_err(|what| ConfigError(format!("{what}: {text}")))

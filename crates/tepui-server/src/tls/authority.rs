@@ -7,11 +7,12 @@
 //! | `server.pem`, `server-key.pem` | the certificate of the server and its key; made anew when a third of its life is left, or when the names have changed |
 //! | `lock` | held while the others are written |
 //!
-//! Keys are readable for their owner only, and every file is replaced whole.
+//! The directory is for everybody to find `ca.pem` in. The lock and keys are readable for their owner only, and every file is replaced whole.
 
 use super::TlsError;
 use super::certificate::{Certificate, chain_from_pem, key_from_pem};
 use super::x509::{Facts, Name};
+use crate::new_file::{Readers, create_new};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
@@ -46,13 +47,6 @@ const BACKDATED: Duration = Duration::from_secs(60 * 60);
 pub(super) struct Authority {
     directory: PathBuf,
     names: BTreeSet<Name>,
-}
-
-/// Who may read a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Readers {
-    Everybody,
-    Owner,
 }
 
 /// The authority as it is in its files.
@@ -95,16 +89,26 @@ impl Authority {
         now: Timestamp,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Certificate, TlsError> {
-        fs::create_dir_all(&self.directory).map_err(|error| cannot_write(&self.directory, &error))?;
+        self.make_directory().map_err(|error| cannot_write(&self.directory, &error))?;
         // Servers on shared storage may share the directory, too.
         let lock = self.directory.join("lock");
-        let locked = File::create(&lock).and_then(|file| file.lock().map(|()| file));
+        let locked = open_lock(&lock).and_then(|file| file.lock().map(|()| file));
         let _locked = locked.map_err(|error| cannot_write(&lock, &error))?;
         let signer = self.signer(now)?;
         if let Some(certificate) = self.current(&signer, now, provider) {
             return Ok(certificate);
         }
         self.make_certificate(&signer, now, provider)
+    }
+
+    /// Makes the directory, if it is not there: everybody may look for `ca.pem` in it, whatever the umask, and nobody else may
+    /// replace that.
+    fn make_directory(&self) -> io::Result<()> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o755);
+        builder.create(&self.directory)
     }
 
     /// The authority of the files, or a new one.
@@ -250,6 +254,21 @@ fn unusable(path: &Path, why: impl fmt::Display) -> TlsError {
     TlsError(format!("the certificate authority cannot be used ({why}): {}", path.display()))
 }
 
+/// Opens the file that is locked while others are written. It is its owner's only: whoever can open it can lock it for good.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    #[cfg(unix)]
+    {
+        // Earlier versions left one that all can open. Where rights cannot be changed, they mean nothing.
+        let _ = file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600));
+    }
+    Ok(file)
+}
+
 fn write(path: &Path, label: &str, der: &[u8], readers: Readers) -> Result<(), TlsError> {
     let mut text = format!("-----BEGIN {label}-----\n");
     let encoded = STANDARD.encode(der);
@@ -266,20 +285,7 @@ fn write_whole(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(
-        &mut options,
-        if readers == Readers::Owner { 0o600 } else { 0o644 },
-    );
-    #[cfg(not(unix))]
-    let _ = readers;
-    let mut file = options.open(&new)?;
+    let mut file = create_new(&new, readers)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, path)

@@ -107,11 +107,19 @@ fn keys_are_for_their_owner_only() {
     let mode = |name: &str| fs::metadata(directory.path().join("tls").join(name)).unwrap().mode() & 0o777;
     for case in ["made", "made anew, over one that all may read"] {
         auto(&directory, &[], &clock).unwrap();
-        for (name, readers) in [("ca-key.pem", 0o077), ("server-key.pem", 0o077), ("ca.pem", 0o022)] {
-            assert_eq!(mode(name) & readers, 0, "{case}: {name}");
+        for (name, others) in [
+            ("ca-key.pem", 0o077),
+            ("server-key.pem", 0o077),
+            ("lock", 0o077),
+            ("ca.pem", 0o022),
+            ("", 0o022),
+        ] {
+            assert_eq!(mode(name) & others, 0, "{case}: {name}");
         }
-        let key = directory.path().join("tls/server-key.pem");
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+        for name in ["server-key.pem", "lock"] {
+            let file = directory.path().join("tls").join(name);
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        }
         clock.pass(300);
     }
 }
@@ -250,4 +258,19 @@ async fn a_server_that_runs_follows_its_files_and_renews_its_certificate() {
     wait_until("the good ones are read", || leaf(&tls) == made[1]).await;
     watching.abort();
     watching_files.abort();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_becomes_readable_has_changed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let may = |mode| fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+    may(0o000);
+    let before = Stamp::of(file.path()).unwrap();
+    assert_eq!(Stamp::of(file.path()).unwrap(), before);
+    // Longer than a tick of the clock of the file system.
+    std::thread::sleep(Duration::from_millis(50));
+    may(0o600);
+    assert_ne!(Stamp::of(file.path()).unwrap(), before);
 }

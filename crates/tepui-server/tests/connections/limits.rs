@@ -421,6 +421,37 @@ async fn an_address_has_a_limit_of_its_own() {
     assert!(server.connect().await.get("/").await.starts_with("HTTP/1.1 200"));
 }
 
+/// Other systems have one address of their own only.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_address_beyond_its_limit_costs_others_no_connections() {
+    let server = start(Limits { max_connections_per_address: Some(2), ..Limits::default() }).await;
+    let mut other = Client::connect_from("127.0.0.2", server.address).await;
+    other.get("/").await;
+    let mut busy = server.connect().await;
+    busy.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    server.handler.holding.acquire().await.unwrap().forget();
+    let mut idle = server.connect().await;
+    idle.get("/").await;
+
+    assert_eq!(server.connect().await.rest().await, "", "one too many");
+    assert_eq!(idle.rest().await, "", "closed, to make room");
+    let mut next = loop {
+        let mut client = server.connect().await;
+        client.stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.ok();
+        // It closes just now, so that the first attempt may come too early.
+        match timeout(Duration::from_secs(20), client.stream.peek(&mut [0])).await.unwrap() {
+            Ok(1) => break client,
+            _ => tokio::time::sleep(SHORT / 20).await,
+        }
+    };
+    assert!(next.reply().await.starts_with("HTTP/1.1 200"));
+    server.handler.release.add_permits(1);
+    busy.reply().await;
+    // What was idle all the time, of another address, is still there.
+    assert!(other.get("/").await.starts_with("HTTP/1.1 200"));
+}
+
 #[tokio::test]
 async fn a_port_leaves_connections_to_the_others() {
     let server = start(Limits { max_connections: 4, ..Limits::default() }).await;

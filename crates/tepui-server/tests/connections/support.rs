@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tepui_server::{Body, BodyError, Handler, Limits, Peer, ReplyBody, Shared, serve_handler};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+#[cfg(target_os = "linux")]
+use tokio::net::TcpSocket;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -158,6 +160,14 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self { stream: TcpStream::connect(address).await.unwrap(), read: Vec::new() }
+    }
+
+    /// From another address of this machine.
+    #[cfg(target_os = "linux")]
+    pub(crate) async fn connect_from(from: &str, address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::new(from.parse().unwrap(), 0)).unwrap();
+        Self { stream: socket.connect(address).await.unwrap(), read: Vec::new() }
     }
 
     pub(crate) async fn send(&mut self, text: impl AsRef<[u8]>) {

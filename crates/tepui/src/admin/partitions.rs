@@ -1,7 +1,7 @@
 //! `tepui admin partitions`: which partitions cost most.
 
-use super::Output;
 use super::client::AdminClient;
+use super::{Output, printable};
 use crate::serve::Failure;
 use clap::{Args, value_parser};
 use serde_json::Value;
@@ -65,11 +65,6 @@ fn as_text(answer: &Value) -> String {
         );
     }
     out
-}
-
-/// Keys are others' texts: they must not steer the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{FFFD}' } else { letter }).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `tepui admin tail`: requests as they end.
 
-use super::Output;
 use super::client::{AdminClient, encoded};
+use super::{Output, printable, printable_json};
 use crate::FAILED;
 use crate::serve::Failure;
 use clap::Args;
@@ -41,7 +41,7 @@ pub(crate) fn tail(client: &AdminClient, options: &TailOptions, output: Output) 
         }
         let Some(data) = line.strip_prefix("data: ") else { continue };
         let text = match serde_json::from_str::<Value>(data) {
-            Ok(_) if output.json => data.to_owned(),
+            Ok(_) if output.json => printable_json(data),
             Ok(dropped) if is_about_dropped => {
                 format!("({} more were too many to be shown)", dropped["count"])
             }
@@ -76,5 +76,24 @@ fn as_text(event: &Value) -> String {
     for (name, value) in receipt {
         line += &format!(" {name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }
-    line
+    // Paths and keys are as clients sent them.
+    printable(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_path_does_not_steer_the_terminal() {
+        let event = json!({
+            "time": "2026-03-10T08:15:30Z", "status": 404, "service": "blob", "operation": "GetBlob", "method": "GET",
+            "url": "/a/\u{9b}31m\u{7f}", "ms": 1.5, "errorCode": "BlobNotFound", "receipt": {"units": 3},
+        });
+        assert_eq!(
+            as_text(&event),
+            "2026-03-10T08:15:30Z 404 blob GetBlob GET /a/\u{FFFD}31m\u{FFFD} 1.5 ms BlobNotFound units=3"
+        );
+    }
 }
