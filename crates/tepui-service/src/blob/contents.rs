@@ -141,7 +141,7 @@ pub(super) async fn head<S: Snapshot>(
     ContentHead::decode(&row.ok_or_else(|| missing("content"))?)
 }
 
-/// The row that counts the references of a content.
+/// The row that counts the references to a content, if they are counted.
 pub(super) fn count_key(content: &Content) -> Option<Key> {
     match content {
         Content::Inline(_) => None,
@@ -157,16 +157,6 @@ pub(super) async fn add_reference<S: Snapshot>(
     content: &Content,
 ) -> Result<(), ServiceError> {
     change_references(writes, content, RefChange::Increment).await
-}
-
-/// The row that counts the references to a content, if they are counted.
-pub(super) fn counted_in(content: &Content) -> Option<Key> {
-    match content {
-        Content::Inline(_) => None,
-        Content::Small(content) => Some(keyspace::small_content(*content)),
-        Content::Extent(extent) => Some(keyspace::extent(*extent)),
-        Content::Listed(content) => Some(keyspace::content(*content)),
-    }
 }
 
 /// Releases a reference to a content.

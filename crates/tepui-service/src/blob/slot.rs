@@ -452,7 +452,7 @@ impl<S: Snapshot> Context<'_, S> {
         content: &Content,
     ) -> Result<ForRemoval, ServiceError> {
         let row = async {
-            let Some(key) = contents::counted_in(content) else { return Ok::<_, ServiceError>(None) };
+            let Some(key) = contents::count_key(content) else { return Ok::<_, ServiceError>(None) };
             Ok(Some((key.clone(), writes.get(&key).await?)))
         };
         if self.is_server {
