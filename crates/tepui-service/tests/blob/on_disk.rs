@@ -109,6 +109,10 @@ async fn a_slow_reader_does_not_keep_what_was_deleted() {
     bench.create().await.unwrap();
     bench.put("deleted", &bytes(1, 3 << 20)).await;
     bench.put("kept", &bytes(2, 3 << 20)).await;
+    drop(bench);
+    // A faulty store may have lost an attempt, of which the bytes are left.
+    let bench = open(directory.path());
+    bench.free_orphaned_extents().await;
     let open = async |name: &str| {
         let get = Operation::GetBlob(Bench::get_operation(name, Revision::Base));
         let begin = || async {
