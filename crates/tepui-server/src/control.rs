@@ -254,20 +254,23 @@ mod unix {
     }
 
     /// A body of HTTP in chunks.
-    struct ChunkedWriter {
-        stream: BlockingStream,
+    struct ChunkedWriter<W> {
+        stream: W,
+        /// Shorter than a chunk, also after a failure: an archive that is given up still writes its end.
         buffer: Vec<u8>,
     }
 
-    impl ChunkedWriter {
+    impl<W: Write> ChunkedWriter<W> {
         fn send(&mut self) -> io::Result<()> {
-            if !self.buffer.is_empty() {
-                write!(self.stream, "{:x}\r\n", self.buffer.len())?;
-                self.buffer.extend_from_slice(b"\r\n");
-                self.stream.write_all(&self.buffer)?;
-                self.buffer.clear();
+            if self.buffer.is_empty() {
+                return Ok(());
             }
-            Ok(())
+            let length = self.buffer.len();
+            self.buffer.extend_from_slice(b"\r\n");
+            let sent =
+                write!(self.stream, "{length:x}\r\n").and_then(|()| self.stream.write_all(&self.buffer));
+            self.buffer.clear();
+            sent
         }
 
         fn finish(mut self) -> io::Result<()> {
@@ -276,7 +279,7 @@ mod unix {
         }
     }
 
-    impl Write for ChunkedWriter {
+    impl<W: Write> Write for ChunkedWriter<W> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let count = bytes.len().min(CHUNK_BYTES - self.buffer.len());
             self.buffer.extend_from_slice(&bytes[..count]);
@@ -288,6 +291,38 @@ mod unix {
 
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// Takes so many bytes, and then no more.
+        struct Receiver(usize);
+
+        impl Write for Receiver {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let taken = bytes.len().min(self.0);
+                self.0 -= taken;
+                if taken == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        #[test]
+        fn a_receiver_may_stop_at_any_byte() {
+            let head = format!("{CHUNK_BYTES:x}\r\n").len();
+            for taken in [0, 1, head, head + 1, head + CHUNK_BYTES, head + CHUNK_BYTES + 1] {
+                let mut out = ChunkedWriter { stream: Receiver(taken), buffer: Vec::new() };
+                assert!(out.write_all(&vec![0; CHUNK_BYTES]).is_err(), "{taken}");
+                // The end of an archive.
+                out.write_all(&[0; 1024]).unwrap();
+                assert_eq!(out.buffer.len(), 1024, "{taken}");
+            }
         }
     }
 }
