@@ -2,9 +2,9 @@
 //! good enough on the machine of a developer and nowhere else.
 
 use crate::audience::Audiences;
-use crate::cache::Verified;
 use crate::claims::{Lifetime, OwnerRules, TenantRule};
 use crate::jws::Parts;
+use crate::token_cache::Verified;
 use crate::unique_json::parse_object;
 use serde_json::Value;
 use std::sync::{Arc, Weak};

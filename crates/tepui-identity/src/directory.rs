@@ -2,7 +2,6 @@
 //! audience.
 
 use crate::basic;
-use crate::cache::{Cache, Verified};
 use crate::claims::{self, Lifetime};
 use crate::counters::Counters;
 use crate::development::DevelopmentIssuer;
@@ -10,6 +9,7 @@ use crate::guids;
 use crate::issuer::{Issuer, NoKey, Timing};
 use crate::jws::Jws;
 use crate::settings::{InvalidIssuer, IssuerSettings};
+use crate::token_cache::{TokenCache, Verified};
 use std::sync::Arc;
 use tepui_model::role::Principal;
 use tepui_model::token::TokenFailure;
@@ -27,7 +27,7 @@ pub struct Directory {
     trusted: Trusted,
     counters: Arc<Counters>,
     timing: Timing,
-    cache: Cache,
+    cache: TokenCache,
 }
 
 enum Trusted {
@@ -76,7 +76,7 @@ impl Directory {
             }
             trusted.push(Arc::new(issuer));
         }
-        let cache = Cache::new(MAX_CACHED, MAX_CACHED_BYTES);
+        let cache = TokenCache::new(MAX_CACHED, MAX_CACHED_BYTES);
         Ok(Self { trusted: Trusted::Issuers(trusted), counters, timing, cache })
     }
 
@@ -86,7 +86,7 @@ impl Directory {
             trusted: Trusted::Everybody,
             counters: Arc::default(),
             timing: Timing::default(),
-            cache: Cache::new(0, 0),
+            cache: TokenCache::new(0, 0),
         }
     }
 
@@ -207,7 +207,7 @@ impl Directory {
         if token.len() > crate::MAX_TOKEN_BYTES {
             return Err(TokenFailure::Form.into());
         }
-        let hash = Cache::hash(token);
+        let hash = TokenCache::hash(token);
         if let Some(known) = self.cache.get(&hash) {
             if let Err(failure) = known.lifetime.check(now) {
                 self.cache.remove(&hash);

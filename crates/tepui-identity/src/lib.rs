@@ -12,13 +12,12 @@
 //! | `keys.rs`, `jwk.rs` | keys, and how they are written |
 //! | `jws.rs`, `unique_json.rs` | the parts of a token; JSON in which no name is given twice |
 //! | `claims.rs`, `audience.rs`, `guids.rs` | what a token says: times, whom it is for, who its owner is |
-//! | `cache.rs`, `counters.rs` | tokens that were verified before; what was counted |
+//! | `token_cache.rs`, `counters.rs` | tokens that were verified before; what was counted |
 //! | `development.rs` | an issuer that is part of the server, for development |
 //! | `basic.rs` | tokens that are believed without a signature, for the machine of a developer |
 
 mod audience;
 mod basic;
-mod cache;
 mod claims;
 mod counters;
 mod development;
@@ -32,6 +31,7 @@ mod jws;
 mod keys;
 mod settings;
 mod source;
+mod token_cache;
 mod unique_json;
 
 pub use counters::{Counters, FetchCounts};

@@ -13,7 +13,7 @@
 //!
 //! Rows are locked in the order of their keys, so that commits that touch the same ones wait for each other and not in a circle.
 
-use crate::error::{Failure, commit_failure, failure, is_conflict};
+use crate::outcome::{Failure, commit_failure, failure, is_conflict};
 use crate::pool::{Pool, State};
 use crate::row_key::RowKey;
 use crate::transaction::Session;
@@ -69,7 +69,7 @@ impl CommitPlan {
             let (client, statements) = session.lease.client()?;
             if client.is_closed() {
                 let lost = StorageError::unavailable("the connection to PostgreSQL was lost");
-                let failure = Failure { error: lost, verdict: crate::error::Verdict::Suspect };
+                let failure = Failure { error: lost, verdict: crate::outcome::Verdict::Suspect };
                 return Err(session.lease.fail(failure).into());
             }
             let Columns { locks, put, delete } = &columns;

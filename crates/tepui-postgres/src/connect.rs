@@ -1,7 +1,7 @@
 //! One connection, to the host that accepts writes.
 
-use crate::error::connect_failure;
 use crate::options::{Endpoint, Endpoints};
+use crate::outcome::connect_failure;
 use crate::statements::{SETTINGS, Statements};
 use crate::tls::Tls;
 use futures_util::future::join_all;

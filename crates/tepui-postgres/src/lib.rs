@@ -8,7 +8,7 @@
 //! | `row_key.rs` | keys as columns, also those that are longer than an index takes |
 //! | `statements.rs` | all SQL that is run again and again |
 //! | `engine.rs` `transaction.rs` `commit.rs` | the engine, reads, commits |
-//! | `error.rs` | errors of PostgreSQL as errors of storage |
+//! | `outcome.rs` | errors of PostgreSQL, as errors of storage and outcomes of commits |
 //!
 //! The SQL is such that YugabyteDB and CockroachDB understand it: no extensions, no functions of the server, no advisory locks,
 //! no transaction ids. See `docs/decisions/0017-postgresql.md`.
@@ -16,8 +16,8 @@
 mod commit;
 mod connect;
 mod engine;
-mod error;
 mod options;
+mod outcome;
 mod pool;
 mod row_key;
 mod schema;

@@ -1,7 +1,7 @@
 //! A bounded number of connections.
 
 use crate::connect::{Connection, Connector};
-use crate::error::{Failure, Verdict, failure};
+use crate::outcome::{Failure, Verdict, failure};
 use crate::statements::Statements;
 use parking_lot::Mutex;
 use std::sync::Arc;

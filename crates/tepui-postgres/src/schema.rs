@@ -1,7 +1,7 @@
 //! The two tables, and their version.
 
 use crate::connect::Connection;
-use crate::error::{failure, message};
+use crate::outcome::{failure, message};
 use std::time::Duration;
 use tepui_storage::StorageError;
 use tokio_postgres::error::SqlState;

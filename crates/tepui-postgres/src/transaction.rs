@@ -1,7 +1,7 @@
 //! Reads, in a transaction or without one.
 
 use crate::commit::CommitPlan;
-use crate::error::{Failure, failure};
+use crate::outcome::{Failure, failure};
 use crate::pool::{Lease, Pool, State};
 use crate::row_key::{RowKey, join, split};
 use crate::statements::BEGIN;
@@ -227,7 +227,7 @@ impl Session {
         match is_read_only {
             true => {
                 let error = StorageError::unavailable("PostgreSQL does not accept writes");
-                Err(self.lease.fail(Failure { error, verdict: crate::error::Verdict::Suspect }))
+                Err(self.lease.fail(Failure { error, verdict: crate::outcome::Verdict::Suspect }))
             }
             false => Ok(()),
         }

@@ -5,13 +5,13 @@
 //! | `accounts.rs` | [`AccountDirectory`]: what counts now, for every request |
 //! | `snapshot.rs` | [`AccountsSnapshot`]: all of it at one moment |
 //! | `merge.rs` | what counts, of what is configured and what is stored |
-//! | `keeper.rs` | changes of what is stored, and what runs in the background: noticing those of other nodes, deleting accounts |
+//! | `editor.rs` | changes of what is stored (accounts, keys, roles), and what runs in the background: noticing those of other nodes, deleting accounts |
 
-mod keeper;
+mod editor;
 mod merge;
 mod snapshot;
 
-pub(crate) use keeper::{AccountChange, AccountKeeper, Deletion, KeeperError, open};
+pub(crate) use editor::{AccountChange, AccountEditor, Deletion, EditError, open};
 pub(crate) use merge::Configured;
 pub use snapshot::{AccountNumber, AccountsSnapshot, EffectiveKey, ListedAssignment, ServedAccount, Source};
 

@@ -40,7 +40,7 @@ pub use remote_hosts::{ListedHost, RemoteHosts};
 pub use seed::SeedError;
 pub use tls::{Tls, TlsError};
 
-use accounts::AccountKeeper;
+use accounts::AccountEditor;
 use admin::accounts::AccountsArea;
 use admin::clock::ClockArea;
 use admin::faults::FaultsArea;
@@ -351,7 +351,7 @@ async fn run_all(
     let directory: Arc<dyn Directory> = Arc::new(identity.directory(&clock));
     let analytics = Arc::new(Analytics::default());
     let (dropped, forgetting) = (Arc::clone(&bench), Arc::clone(&analytics));
-    let keeper = Arc::new(AccountKeeper::new(
+    let editor = Arc::new(AccountEditor::new(
         Arc::clone(engine),
         Arc::clone(&clock),
         access,
@@ -359,7 +359,7 @@ async fn run_all(
         Box::new(move || dropped.after_drops()),
         Box::new(move |name| forgetting.forget_account(name)),
     ));
-    let (tended, of_accounts) = (Arc::clone(&keeper), Arc::clone(&leases));
+    let (tended, of_accounts) = (Arc::clone(&editor), Arc::clone(&leases));
     chores.spawn(async move { tended.run(&of_accounts).await });
     let faults = config.test_bench.then(|| Arc::new(Faults::default()));
     let tail = admin.as_ref().map(|_| Arc::new(Tail::new(Arc::clone(&clock))));
@@ -405,14 +405,14 @@ async fn run_all(
         let addresses = listeners.iter().map(|(service, listener)| (*service, listener.address)).collect();
         let scheme = if shared.tls().is_some() { "https" } else { "http" };
         let areas: Vec<Box<dyn Area>> = vec![
-            Box::new(AccountsArea::new(Arc::clone(&keeper), scheme, addresses)),
-            Box::new(RolesArea::new(Arc::clone(&keeper))),
+            Box::new(AccountsArea::new(Arc::clone(&editor), scheme, addresses)),
+            Box::new(RolesArea::new(Arc::clone(&editor))),
             Box::new(ClockArea::new(test_clock.unwrap_or_default())),
             Box::new(FaultsArea::new(faults.clone().unwrap_or_default())),
             Box::new(MessagesArea::new(Arc::clone(&queues))),
             Box::new(PartitionsArea::new(load.heat.clone().unwrap_or_default())),
             Box::new(RequestsArea::new(Arc::clone(tail))),
-            Box::new(SnapshotsArea::new(Arc::clone(&bench), Arc::clone(&analytics), keeper)),
+            Box::new(SnapshotsArea::new(Arc::clone(&bench), Arc::clone(&analytics), editor)),
             Box::new(ResetArea::new(Arc::clone(&bench), Arc::clone(&analytics), Arc::clone(accounts))),
             Box::new(SeedArea::new(Seeder::of(&bench, config, accounts))),
             Box::new(TokenArea::new(identity.issuer.clone(), Arc::clone(&clock))),

@@ -4,13 +4,13 @@
 //! | --- | --- |
 //! | `copy.rs` | the order of the steps |
 //! | `survey.rs` | reads all rows of the source first: counts them, checks them, and takes their digest |
-//! | `log.rs` | how far the copy is, in a row of the target that every commit writes |
+//! | `resume.rs` | from where it goes on: how far it is, in a row of the target that every commit writes |
 //! | `extents.rs` | first the extents, several at a time |
 //! | `rows.rs` | then the rows, page by page, with the new names of extents in them (`rename.rs`) |
 //! | `verify.rs` | then both sides are compared: every row, and the bytes of every extent |
 //! | `read.rs` | pages of rows, read ahead |
 //! | `patience.rs` | repeats calls while a storage is not available |
-//! | `progress.rs` | how far it is, for those who watch |
+//! | `progress.rs` | the counts for those who watch |
 //!
 //! It can be stopped at any moment, and continues where it was: an extent is written, then one commit says where it is and how
 //! often it is referred to, and only rows that come later refer to it. Extents that were written and not committed are swept by
@@ -20,11 +20,11 @@
 //! by the digest of its rows.
 
 mod extents;
-mod log;
 mod patience;
 mod progress;
 mod read;
 mod rename;
+mod resume;
 mod rows;
 mod survey;
 mod verify;
@@ -35,9 +35,9 @@ use crate::MAX_CLOCK_SKEW;
 use crate::check::{RowCounts, RowDamage};
 use crate::keyspace;
 use crate::record::{StorageCopy, StorageCopyPhase, WorkLease};
-use log::CopyLog;
 use patience::patiently;
 use read::Rows;
+use resume::ResumeState;
 use std::fmt;
 use std::sync::Arc;
 use survey::Survey;
@@ -135,29 +135,29 @@ pub async fn copy_storage<E1: Engine, X1: Extents, E2: Engine, X2: Extents>(
     let nodes_of_source = check_source(&*source.engine, clock).await?;
     check_unused(&*target.engine, clock, "target").await?;
     // Before the long survey, so that a wrong target is told at once.
-    log::find(&*target.engine).await?;
+    resume::find(&*target.engine).await?;
     progress.enter(CopyStage::Surveying, 0, 0);
     let survey = Survey::of(&source.engine, target.engine.limits(), progress).await?;
-    let mut log = CopyLog::begin(&target.engine, survey.digest, run).await?;
-    let is_continued = log.is_continued();
+    let mut resume = ResumeState::begin(&target.engine, survey.digest, run).await?;
+    let is_continued = resume.is_continued();
     // From now on no node takes a number of the target, nor renews it (`nodes.rs`). One may have done so since it was looked at.
     if let Err(refused) = check_unused(&*target.engine, clock, "target").await {
         if !is_continued {
-            log.forget().await?;
+            resume.forget().await?;
         }
         return Err(refused);
     }
-    let StorageCopy { row_bytes, extent_bytes, .. } = log.state();
+    let StorageCopy { row_bytes, extent_bytes, .. } = resume.state();
     progress.enter(CopyStage::Copying, row_bytes + extent_bytes, survey.row_bytes + survey.extent_bytes);
-    if log.phase() == StorageCopyPhase::Extents {
-        extents::copy(source, target, &mut log, progress).await?;
-        log.enter(StorageCopyPhase::Rows).await?;
+    if resume.phase() == StorageCopyPhase::Extents {
+        extents::copy(source, target, &mut resume, progress).await?;
+        resume.enter(StorageCopyPhase::Rows).await?;
     }
-    if log.phase() == StorageCopyPhase::Rows {
-        rows::copy(source, target, &mut log, progress).await?;
-        log.enter(StorageCopyPhase::Verify).await?;
+    if resume.phase() == StorageCopyPhase::Rows {
+        rows::copy(source, target, &mut resume, progress).await?;
+        resume.enter(StorageCopyPhase::Verify).await?;
     }
-    if log.phase() == StorageCopyPhase::Verify {
+    if resume.phase() == StorageCopyPhase::Verify {
         progress.enter(CopyStage::Verifying, 0, survey.row_bytes + survey.extent_bytes);
         let compared = verify::compare(source, target, KnownBytes::ByDigest, progress).await?;
         if compared != survey.counts {
@@ -166,10 +166,10 @@ pub async fn copy_storage<E1: Engine, X1: Extents, E2: Engine, X2: Extents>(
         }
         let nodes = check_source(&*source.engine, clock).await?;
         check_never_used(&nodes_of_source, &nodes, "source")?;
-        log.enter(StorageCopyPhase::CleanUp).await?;
+        resume.enter(StorageCopyPhase::CleanUp).await?;
     }
     progress.enter(CopyStage::Finishing, 0, 0);
-    log.finish().await?;
+    resume.finish().await?;
     Ok(survey.report(is_continued))
 }
 

@@ -1,7 +1,7 @@
 //! Pop receipts: the value of a parameter.
 
 use tepui_wire::query::Query;
-use tepui_wire::queue::receipt::{parse, print};
+use tepui_wire::queue::pop_receipt::{parse, print};
 
 pub(super) const WORDS: &[&str] =
     &["cG9wM", "cG9wMQfDHtCred4IKgAAAAAAAAABAAAA", "AAAA", "////", "++++", " ", "=", "%2B", "%3D", "%"];

@@ -2,8 +2,7 @@
 
 use super::call::{self, AdminError, AnswerFuture, Area, Call, Route};
 use crate::accounts::{
-    AccountChange, AccountKeeper, AccountsSnapshot, Deletion, EffectiveKey, KeeperError, ServedAccount,
-    Source,
+    AccountChange, AccountEditor, AccountsSnapshot, Deletion, EditError, EffectiveKey, ServedAccount, Source,
 };
 use crate::config::{ServiceName, key_text};
 use crate::net::body::ReplyBody;
@@ -18,7 +17,7 @@ use tepui_service::identity::{IdentityError, MAX_ACCOUNTS, MAX_ASSIGNMENTS};
 use tepui_storage::Engine;
 
 pub(crate) struct AccountsArea<E> {
-    keeper: Arc<AccountKeeper<E>>,
+    editor: Arc<AccountEditor<E>>,
     /// Where the services listen.
     scheme: &'static str,
     addresses: Vec<(ServiceName, SocketAddr)>,
@@ -35,11 +34,11 @@ struct Switches {
 impl<E: Engine> AccountsArea<E> {
     /// `scheme`: `https` where there is TLS, or else `http`.
     pub(crate) fn new(
-        keeper: Arc<AccountKeeper<E>>,
+        editor: Arc<AccountEditor<E>>,
         scheme: &'static str,
         addresses: Vec<(ServiceName, SocketAddr)>,
     ) -> Self {
-        Self { keeper, scheme, addresses }
+        Self { editor, scheme, addresses }
     }
 
     async fn call(&self, call: &Call) -> Result<Response<ReplyBody>, AdminError> {
@@ -53,7 +52,7 @@ impl<E: Engine> AccountsArea<E> {
             ("PATCH", _) => self.change(name, call).await,
             ("DELETE", _) => {
                 self.find(name)?;
-                let deletion = self.keeper.delete(name).await.map_err(|error| refusal(error, name))?;
+                let deletion = self.editor.delete(name).await.map_err(|error| refusal(error, name))?;
                 match deletion {
                     Deletion::Done => call::nothing(),
                     Deletion::UnderWay => {
@@ -77,7 +76,7 @@ impl<E: Engine> AccountsArea<E> {
                 let slot = KeySlot::find(asked).ok_or_else(|| {
                     AdminError::invalid(format!("A key is key1 or key2: {}.", short(asked)))
                 })?;
-                let renewed = self.keeper.renew_key(name, slot).await;
+                let renewed = self.editor.renew_key(name, slot).await;
                 let (value, created) = renewed.map_err(|error| refusal(error, name))?;
                 let mut answer = shown_key(slot, &value, Some(created));
                 answer.insert("endpoints".to_owned(), self.endpoints(name));
@@ -85,7 +84,7 @@ impl<E: Engine> AccountsArea<E> {
             }
             (_, _) => {
                 self.find(name)?;
-                let revoked = self.keeper.revoke_delegation_keys(name).await;
+                let revoked = self.editor.revoke_delegation_keys(name).await;
                 let revoked = revoked.map_err(|error| refusal(error, name))?;
                 call::ok(&json!({"name": name, "delegationKeysRevoked": revoked.to_iso_7()}))
             }
@@ -93,7 +92,7 @@ impl<E: Engine> AccountsArea<E> {
     }
 
     fn current(&self) -> Arc<AccountsSnapshot> {
-        self.keeper.directory().current()
+        self.editor.directory().current()
     }
 
     /// Fails unless there is an account that has this name for itself.
@@ -125,7 +124,7 @@ impl<E: Engine> AccountsArea<E> {
                 short(name)
             )));
         }
-        self.keeper.create(name, change).await.map_err(|error| refusal(error, name))?;
+        self.editor.create(name, change).await.map_err(|error| refusal(error, name))?;
         let current = self.current();
         let account = served(&current, name).ok_or_else(|| no_account(name))?;
         let mut shown = self.shown(account);
@@ -139,7 +138,7 @@ impl<E: Engine> AccountsArea<E> {
             return Err(AdminError::invalid("Say disabled, allowSharedKeys or both: true or false."));
         }
         self.find(name)?;
-        self.keeper.change(name, change).await.map_err(|error| refusal(error, name))?;
+        self.editor.change(name, change).await.map_err(|error| refusal(error, name))?;
         let current = self.current();
         call::ok(&self.shown(served(&current, name).ok_or_else(|| no_account(name))?))
     }
@@ -230,13 +229,13 @@ fn no_account(name: &str) -> AdminError {
 }
 
 /// The answer to what is refused.
-pub(super) fn refusal(error: KeeperError, name: &str) -> AdminError {
+pub(super) fn refusal(error: EditError, name: &str) -> AdminError {
     let name = short(name);
     match error {
-        KeeperError::Configured => AdminError::conflict(format!(
+        EditError::Configured => AdminError::conflict(format!(
             "This is configured, and only there can it be deleted: {name}. An account can be disabled instead."
         )),
-        KeeperError::Refused(error) => match error {
+        EditError::Refused(error) => match error {
             IdentityError::NoSuchAccount => no_account(&name),
             IdentityError::AccountExists => {
                 AdminError::conflict(format!("There is an account of this name already: {name}."))

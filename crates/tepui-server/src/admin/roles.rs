@@ -2,7 +2,7 @@
 
 use super::accounts::{refusal, short, source_name};
 use super::call::{self, AdminError, AnswerFuture, Area, Call, Route};
-use crate::accounts::{AccountKeeper, KeeperError, ListedAssignment};
+use crate::accounts::{AccountEditor, EditError, ListedAssignment};
 use crate::net::body::ReplyBody;
 use hyper::http::{Response, StatusCode};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use tepui_storage::Engine;
 const MAX_TEXT_BYTES: usize = 1024;
 
 pub(crate) struct RolesArea<E> {
-    keeper: Arc<AccountKeeper<E>>,
+    editor: Arc<AccountEditor<E>>,
 }
 
 #[derive(Deserialize)]
@@ -57,8 +57,8 @@ fn short_error(error: &InvalidAssignment) -> String {
 }
 
 impl<E: Engine> RolesArea<E> {
-    pub(crate) fn new(keeper: Arc<AccountKeeper<E>>) -> Self {
-        Self { keeper }
+    pub(crate) fn new(editor: Arc<AccountEditor<E>>) -> Self {
+        Self { editor }
     }
 
     async fn call(&self, call: &Call) -> Result<Response<ReplyBody>, AdminError> {
@@ -75,7 +75,7 @@ impl<E: Engine> RolesArea<E> {
                     || AdminError::not_found(format!("There is no such role assignment: {}.", short(given)));
                 let id = Guid::parse(given).map(|guid| u128::from_be_bytes(guid.0)).ok_or_else(unknown)?;
                 let removed =
-                    self.keeper.remove_assignment(id).await.map_err(|error| refused(error, given))?;
+                    self.editor.remove_assignment(id).await.map_err(|error| refused(error, given))?;
                 if removed { call::nothing() } else { Err(unknown()) }
             }
             _ => {
@@ -83,11 +83,11 @@ impl<E: Engine> RolesArea<E> {
                 let scope = assignment.scope.to_string();
                 if let Scope::Account(name) | Scope::Service(name, _) | Scope::Resource(name, _, _) =
                     &assignment.scope
-                    && !self.keeper.directory().current().serves(name)
+                    && !self.editor.directory().current().serves(name)
                 {
                     return Err(AdminError::not_found(format!("There is no such account: {name}.")));
                 }
-                let assigned = self.keeper.assign(&assignment).await;
+                let assigned = self.editor.assign(&assignment).await;
                 let (listed, is_new) = assigned.map_err(|error| refused(error, &scope))?;
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
                 call::json(status, &shown(&listed))
@@ -96,7 +96,7 @@ impl<E: Engine> RolesArea<E> {
     }
 
     fn list(&self, account: Option<&str>) -> Result<Response<ReplyBody>, AdminError> {
-        let current = self.keeper.directory().current();
+        let current = self.editor.directory().current();
         let counts = |listed: &&ListedAssignment| {
             let scope = &listed.assignment.scope;
             account.is_none_or(|account| *scope == Scope::Server || scope.is_in(account))
@@ -106,9 +106,9 @@ impl<E: Engine> RolesArea<E> {
     }
 }
 
-fn refused(error: KeeperError, what: &str) -> AdminError {
+fn refused(error: EditError, what: &str) -> AdminError {
     match error {
-        KeeperError::Configured => AdminError::conflict(format!(
+        EditError::Configured => AdminError::conflict(format!(
             "This role assignment is configured, and only there can it be taken away: {what}."
         )),
         error => refusal(error, what),

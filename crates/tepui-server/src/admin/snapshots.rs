@@ -1,7 +1,7 @@
 //! Named snapshots of everything that is stored: taken, listed, restored, deleted.
 
 use super::call::{self, AdminError, AnswerFuture, Area, Call, Route};
-use crate::accounts::AccountKeeper;
+use crate::accounts::AccountEditor;
 use crate::analytics::Analytics;
 use crate::net::body::ReplyBody;
 use hyper::http::{Response, StatusCode};
@@ -14,14 +14,14 @@ use tepui_storage::{Engine, Extents};
 pub(crate) struct SnapshotsArea<E: Engine, X: Extents> {
     bench: Arc<TestBench<E, X>>,
     analytics: Arc<Analytics>,
-    accounts: Arc<AccountKeeper<RewindableEngine<E>>>,
+    accounts: Arc<AccountEditor<RewindableEngine<E>>>,
 }
 
 impl<E: Engine, X: Extents> SnapshotsArea<E, X> {
     pub(crate) fn new(
         bench: Arc<TestBench<E, X>>,
         analytics: Arc<Analytics>,
-        accounts: Arc<AccountKeeper<RewindableEngine<E>>>,
+        accounts: Arc<AccountEditor<RewindableEngine<E>>>,
     ) -> Self {
         Self { bench, analytics, accounts }
     }

@@ -1,9 +1,9 @@
 //! Copies extents, several at a time. One commit says where some of them are now, and how often each is referred to.
 
-use super::log::CopyLog;
 use super::patience::patiently;
 use super::progress::CopyProgress;
 use super::read::{RowPages, following};
+use super::resume::ResumeState;
 use super::{CopyError, Storage};
 use crate::keyspace;
 use crate::record::{CopiedExtent, StoredExtent};
@@ -45,10 +45,10 @@ struct Copied {
 pub(super) async fn copy<E1: Engine, X1: Extents, E2: Engine, X2: Extents>(
     source: &Storage<E1, X1>,
     target: &Storage<E2, X2>,
-    log: &mut CopyLog<E2>,
+    resume: &mut ResumeState<E2>,
     progress: &Arc<CopyProgress>,
 ) -> Result<(), CopyError> {
-    let from = log.state().next.clone();
+    let from = resume.state().next.clone();
     let mut pages = Some(RowPages::new(&source.engine, &keyspace::extent_counts(), &from, PAGE));
     // What was read and is not begun; what is being copied; what was copied and is not committed.
     let mut waiting: VecDeque<Counted> = VecDeque::new();
@@ -86,7 +86,7 @@ pub(super) async fn copy<E1: Engine, X1: Extents, E2: Engine, X2: Extents>(
         if is_due && !copied.is_empty() {
             let first_left = running_keys.first().or(waiting.front().map(|first| &first.key));
             let next = first_left.unwrap_or(&read_to).clone();
-            commit(target, log, std::mem::take(&mut copied), next).await?;
+            commit(target, resume, std::mem::take(&mut copied), next).await?;
             due = Instant::now() + COMMIT_INTERVAL;
         }
         if running.is_empty() {
@@ -120,7 +120,7 @@ async fn not_copied<E: Engine>(target: &E, page: Vec<Counted>) -> Result<Vec<Cou
 
 async fn commit<E: Engine, X: Extents>(
     target: &Storage<E, X>,
-    log: &mut CopyLog<E>,
+    resume: &mut ResumeState<E>,
     copied: Vec<Copied>,
     next: Key,
 ) -> Result<(), CopyError> {
@@ -130,12 +130,13 @@ async fn commit<E: Engine, X: Extents>(
         writes.push(Write::Put(keyspace::extent(copy.extent), count.encode()));
         writes.push(Write::Put(keyspace::copied_extent(source.extent), copy.encode()));
     }
-    log.commit(writes, |state| {
-        state.next = next;
-        state.extents += copied.len() as u64;
-        state.extent_bytes += copied.iter().map(|copied| copied.copy.extent.bytes).sum::<u64>();
-    })
-    .await?;
+    resume
+        .commit(writes, |state| {
+            state.next = next;
+            state.extents += copied.len() as u64;
+            state.extent_bytes += copied.iter().map(|copied| copied.copy.extent.bytes).sum::<u64>();
+        })
+        .await?;
     copied.iter().for_each(|copied| target.extents.unpin(copied.copy.extent));
     Ok(())
 }

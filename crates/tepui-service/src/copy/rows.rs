@@ -1,10 +1,10 @@
 //! Copies rows, page by page, with the new names of extents in them.
 
-use super::log::CopyLog;
 use super::patience::patiently;
 use super::progress::CopyProgress;
 use super::read::{PAGE, RowPages, Rows, following};
 use super::rename::{extents_in, with_extents};
+use super::resume::ResumeState;
 use super::{CopyError, Storage};
 use crate::keyspace;
 use crate::record::CopiedExtent;
@@ -15,10 +15,10 @@ use tepui_storage::{Engine, Extent, Key, Write};
 pub(super) async fn copy<E1: Engine, X1, E2: Engine, X2>(
     source: &Storage<E1, X1>,
     target: &Storage<E2, X2>,
-    log: &mut CopyLog<E2>,
+    resume: &mut ResumeState<E2>,
     progress: &CopyProgress,
 ) -> Result<(), CopyError> {
-    let from = log.state().next.clone();
+    let from = resume.state().next.clone();
     // Room for the state of the copy, and for names of extents that are longer.
     let max_bytes = (target.engine.limits().max_commit_bytes / 2).min(PAGE.max_bytes);
     let mut pages = RowPages::new(&source.engine, &keyspace::portable_rows(), &from, PAGE);
@@ -44,12 +44,13 @@ pub(super) async fn copy<E1: Engine, X1, E2: Engine, X2>(
                 last = key;
             }
             let (count, row_bytes) = (writes.len() as u64, row_bytes as u64);
-            log.commit(writes, |state| {
-                state.next = following(&last);
-                state.rows += count;
-                state.row_bytes += row_bytes;
-            })
-            .await?;
+            resume
+                .commit(writes, |state| {
+                    state.next = following(&last);
+                    state.rows += count;
+                    state.row_bytes += row_bytes;
+                })
+                .await?;
             progress.add_rows(count);
             progress.add_bytes(row_bytes);
         }

@@ -5,24 +5,26 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `keys.rs` | the keys of accounts, and those that are made of their secrets for users |
+//! | `signing_keys.rs`, `delegation_key.rs` | the keys of accounts, and those that are made of their secrets for users |
 //! | `shared_key.rs`, `shared_key_string_to_sign.rs` | requests that are signed as a whole |
 //! | `sas.rs`, `sas_string_to_sign.rs` | shared access signatures |
 //! | `token.rs` | tokens, their refusals, and the challenge |
 //! | `sign.rs` | the other direction: signatures of clients |
 
-mod keys;
+mod delegation_key;
 mod sas;
 mod sas_string_to_sign;
 mod shared_key;
 mod shared_key_string_to_sign;
 mod sign;
+mod signing_keys;
 mod token;
 
-pub use keys::{Delegation, InvalidKey, SigningKeys, decode_key};
+pub use delegation_key::Delegation;
 pub use sas::{RequiredUser, SasToken, sas_version, service_letter};
 pub use shared_key::Scheme;
 pub use sign::{AccountSas, SasLimits, SasResource, ServiceSas, Signer};
+pub use signing_keys::{InvalidKey, SigningKeys, decode_key};
 pub use token::{Challenge, InvalidChallenge, TokenText, refuse as refuse_token};
 
 use crate::address::Service;

@@ -1,8 +1,9 @@
 //! Shared access signatures: what someone with a key has allowed someone without.
 
 use super::Verifier;
-use super::keys::{Delegation, Signature, SigningKeys};
+use super::delegation_key::Delegation;
 use super::sas_string_to_sign::{self, Kind};
+use super::signing_keys::{Signature, SigningKeys};
 use super::token::TokenText;
 use crate::address::Service;
 use crate::blob::request::resource::Resource;

@@ -1,7 +1,7 @@
 //! Requests signed with an account key.
 
-use super::keys::{Signature, SignatureError, SigningKeys};
 use super::shared_key_string_to_sign::{self, Blanks};
+use super::signing_keys::{Signature, SignatureError, SigningKeys};
 use super::{Verifier, failed, told};
 use crate::address::{SECONDARY_SUFFIX, Service};
 use crate::head::Head;

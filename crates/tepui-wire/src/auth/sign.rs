@@ -1,10 +1,10 @@
 //! Signatures for clients, made of the texts that [`super::Verifier`] checks: of requests, and of tokens for others.
 
 use super::InvalidKey;
-use super::keys::SigningKeys;
 use super::sas_string_to_sign::{self, Kind};
 use super::shared_key::Scheme;
 use super::shared_key_string_to_sign::{self, Blanks};
+use super::signing_keys::SigningKeys;
 use crate::address::Service;
 use crate::head::Head;
 use crate::percent;

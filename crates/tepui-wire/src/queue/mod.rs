@@ -1,6 +1,6 @@
 //! The Queue service over HTTP.
 
 pub mod message_xml;
-pub mod receipt;
+pub mod pop_receipt;
 pub mod reply;
 pub mod request;

@@ -2,7 +2,7 @@
 
 pub mod read;
 
-use super::{message_xml, receipt};
+use super::{message_xml, pop_receipt};
 use crate::address::Service;
 use crate::head::Head;
 use crate::metadata::{self, HeaderCase};
@@ -61,7 +61,7 @@ fn properties(pairs: &Metadata, messages: u64) -> Result<Response<Vec<u8>>, Serv
 fn updated(receipt: &PopReceipt) -> Response<Vec<u8>> {
     let mut response = empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
-    headers.insert(POP_RECEIPT, ascii(&receipt::print(receipt)));
+    headers.insert(POP_RECEIPT, ascii(&pop_receipt::print(receipt)));
     headers.insert(TIME_NEXT_VISIBLE, ascii(&receipt.visible.http_bytes()));
     response
 }
@@ -159,7 +159,7 @@ fn push_stamp(stamp: &Stamp, out: &mut Vec<u8>) {
 
 fn push_claim(message: &Claimed, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<PopReceipt>");
-    out.extend_from_slice(&receipt::print(&message.receipt));
+    out.extend_from_slice(&pop_receipt::print(&message.receipt));
     out.extend_from_slice(b"</PopReceipt><TimeNextVisible>");
     push_time(message.receipt.visible, out);
     out.extend_from_slice(b"</TimeNextVisible>");

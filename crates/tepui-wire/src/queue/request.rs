@@ -12,7 +12,7 @@ pub(crate) mod resource;
 pub mod write;
 
 use self::resource::Resource;
-use super::{message_xml, receipt};
+use super::{message_xml, pop_receipt};
 use crate::access;
 use crate::head::{BodyUse, Head};
 use crate::metadata;
@@ -274,7 +274,7 @@ fn addressed(resource: &Resource) -> Option<MessageId> {
 
 /// `None` if it is there but cannot be read: whether that matters depends on the message.
 fn required_receipt(query: &Query) -> Result<Option<PopReceipt>, ServiceError> {
-    given(query, "popreceipt").map(receipt::parse).ok_or_else(|| missing("popreceipt"))
+    given(query, "popreceipt").map(pop_receipt::parse).ok_or_else(|| missing("popreceipt"))
 }
 
 /// Only for numbers that are not negative.

@@ -15,7 +15,7 @@ use tepui_model::queue::{
 };
 use tepui_model::service_properties::ServiceProperties;
 use tepui_wire::address::Service;
-use tepui_wire::queue::receipt;
+use tepui_wire::queue::pop_receipt;
 use tepui_wire::queue::reply::encode;
 use tepui_wire::queue::reply::read::{Claim, RemoteMessage, RemoteReply, read};
 use tepui_wire::queue::request::Request;
@@ -121,7 +121,7 @@ prop_compose! {
 
 fn claim(receipt: &PopReceipt) -> Claim {
     Claim {
-        receipt: String::from_utf8(receipt::print(receipt).to_vec()).unwrap(),
+        receipt: String::from_utf8(pop_receipt::print(receipt).to_vec()).unwrap(),
         visible: Timestamp::parse_http(&receipt.visible.to_http()).unwrap(),
     }
 }
@@ -158,7 +158,7 @@ proptest! {
         receipt in pop_receipt(),
         list in list(),
     ) {
-        let text = String::from_utf8(receipt::print(&receipt).to_vec()).unwrap();
+        let text = String::from_utf8(pop_receipt::print(&receipt).to_vec()).unwrap();
         let marker = format!("/{ACCOUNT}/{queue}");
         let options = Options { receipt: Some(&text), marker: Some(&marker) };
         let without = SequencedOperation::DeleteMessage { queue: queue.clone(), id: Some(id), receipt: None };

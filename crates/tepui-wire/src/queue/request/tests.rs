@@ -88,7 +88,7 @@ fn messages_are_put() {
 #[test]
 fn messages_are_taken_and_changed() {
     let receipt = PopReceipt { visible: Timestamp::EARLIEST_STORABLE, sequence: 3, changes: 2 };
-    let printed = String::from_utf8(receipt::print(&receipt).to_vec()).unwrap().replace('+', "%2B");
+    let printed = String::from_utf8(pop_receipt::print(&receipt).to_vec()).unwrap().replace('+', "%2B");
     let (id, second) = (MessageId::parse(ID), Duration::from_secs(1));
     let update = |id, receipt, text: Option<&'static str>| {
         let text = text.map(|text| Bytes::from_static(text.as_bytes()));

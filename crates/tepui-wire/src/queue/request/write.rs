@@ -3,7 +3,7 @@
 
 use super::MAX_PAGE_SIZE;
 use crate::address::Service;
-use crate::queue::{message_xml, receipt};
+use crate::queue::{message_xml, pop_receipt};
 use crate::remote::{InvalidRequest, Outgoing, OutgoingRequest, RemoteService};
 use crate::xml;
 use http::Method;
@@ -154,7 +154,7 @@ fn of_message<'a>(
     match (options.receipt, receipt) {
         (Some(receipt), _) => out.parameter("popreceipt", receipt),
         (None, Some(receipt)) => {
-            out.parameter("popreceipt", &String::from_utf8_lossy(&receipt::print(&receipt)));
+            out.parameter("popreceipt", &String::from_utf8_lossy(&pop_receipt::print(&receipt)));
         }
         (None, None) => return Err(InvalidRequest("the message has no receipt")),
     }

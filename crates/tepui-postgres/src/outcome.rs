@@ -1,4 +1,4 @@
-//! Errors of PostgreSQL as errors of storage.
+//! Errors of PostgreSQL, as errors of storage and outcomes of commits.
 
 use tepui_storage::{CommitError, StorageError};
 use tokio_postgres::Error;

@@ -33,7 +33,7 @@ const KEY_BYTES: usize = 64;
 const SECRET_BYTES: usize = 32;
 
 /// Changes accounts and roles.
-pub(crate) struct AccountKeeper<E> {
+pub(crate) struct AccountEditor<E> {
     store: IdentityStore<E>,
     directory: Arc<AccountDirectory>,
     clock: Arc<dyn Clock>,
@@ -62,25 +62,25 @@ pub(crate) enum Deletion {
 
 /// Why something was not done.
 #[derive(Debug)]
-pub(crate) enum KeeperError {
+pub(crate) enum EditError {
     /// The configuration has it, and only there can it be deleted.
     Configured,
     Refused(IdentityError),
 }
 
-impl From<IdentityError> for KeeperError {
+impl From<IdentityError> for EditError {
     fn from(error: IdentityError) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<ServiceError> for KeeperError {
+impl From<ServiceError> for EditError {
     fn from(error: ServiceError) -> Self {
         Self::Refused(error.into())
     }
 }
 
-impl<E: Engine> AccountKeeper<E> {
+impl<E: Engine> AccountEditor<E> {
     pub(crate) fn new(
         engine: Arc<E>,
         clock: Arc<dyn Clock>,
@@ -98,9 +98,9 @@ impl<E: Engine> AccountKeeper<E> {
     }
 
     /// Makes an account with two random keys.
-    pub(crate) async fn create(&self, name: &str, change: AccountChange) -> Result<(), KeeperError> {
+    pub(crate) async fn create(&self, name: &str, change: AccountChange) -> Result<(), EditError> {
         if self.directory.is_configured(name) {
-            return Err(KeeperError::Refused(IdentityError::AccountExists));
+            return Err(EditError::Refused(IdentityError::AccountExists));
         }
         let new = NewAccount {
             keys: [random_secret(KEY_BYTES), random_secret(KEY_BYTES)],
@@ -115,7 +115,7 @@ impl<E: Engine> AccountKeeper<E> {
     }
 
     /// Disables or enables an account, and allows or refuses its keys.
-    pub(crate) async fn change(&self, name: &str, change: AccountChange) -> Result<(), KeeperError> {
+    pub(crate) async fn change(&self, name: &str, change: AccountChange) -> Result<(), EditError> {
         let configured = self.directory.configured().switches(name);
         let edit = |record: &mut AccountRecord, _: Timestamp| {
             if let Some(value) = change.disabled {
@@ -136,7 +136,7 @@ impl<E: Engine> AccountKeeper<E> {
         &self,
         name: &str,
         slot: KeySlot,
-    ) -> Result<(String, Timestamp), KeeperError> {
+    ) -> Result<(String, Timestamp), EditError> {
         let key = random_secret(KEY_BYTES);
         let replaces = self.directory.configured().fingerprint(name, slot);
         let edit = |record: &mut AccountRecord, now: Timestamp| {
@@ -149,7 +149,7 @@ impl<E: Engine> AccountKeeper<E> {
     }
 
     /// Makes all user delegation keys of an account worthless.
-    pub(crate) async fn revoke_delegation_keys(&self, name: &str) -> Result<Timestamp, KeeperError> {
+    pub(crate) async fn revoke_delegation_keys(&self, name: &str) -> Result<Timestamp, EditError> {
         let secret = random_secret(SECRET_BYTES);
         let edit = |record: &mut AccountRecord, now: Timestamp| {
             record.delegation = Some(DelegationSecret { secret: secret.clone(), since: now });
@@ -163,16 +163,16 @@ impl<E: Engine> AccountKeeper<E> {
         &self,
         name: &str,
         change: impl Fn(&mut AccountRecord, Timestamp),
-    ) -> Result<AccountRecord, KeeperError> {
+    ) -> Result<AccountRecord, EditError> {
         let record = self.store.edit(name, self.directory.is_configured(name), change).await?;
         self.refresh().await?;
         Ok(record)
     }
 
     /// Deletes an account and everything in it. Nobody is served any more when this returns.
-    pub(crate) async fn delete(&self, name: &str) -> Result<Deletion, KeeperError> {
+    pub(crate) async fn delete(&self, name: &str) -> Result<Deletion, EditError> {
         if self.directory.is_configured(name) {
-            return Err(KeeperError::Configured);
+            return Err(EditError::Configured);
         }
         self.store.begin_deletion(name).await?;
         tracing::info!(account = name, "admin: account deleted; what is in it follows");
@@ -192,7 +192,7 @@ impl<E: Engine> AccountKeeper<E> {
     pub(crate) async fn assign(
         &self,
         assignment: &RoleAssignment,
-    ) -> Result<(ListedAssignment, bool), KeeperError> {
+    ) -> Result<(ListedAssignment, bool), EditError> {
         let id = tepui_service::identity::assignment_id(assignment);
         let current = self.directory.current();
         if let Some(listed) = current
@@ -221,12 +221,12 @@ impl<E: Engine> AccountKeeper<E> {
     }
 
     /// Takes a role away. Returns whether it was assigned.
-    pub(crate) async fn remove_assignment(&self, id: u128) -> Result<bool, KeeperError> {
+    pub(crate) async fn remove_assignment(&self, id: u128) -> Result<bool, EditError> {
         let current = self.directory.current();
         let is_configured =
             |listed: &&ListedAssignment| listed.id == id && listed.source == Source::Configuration;
         if current.assignments().iter().any(|listed| is_configured(&listed)) {
-            return Err(KeeperError::Configured);
+            return Err(EditError::Configured);
         }
         let removed = self.store.remove(id).await?;
         if let Some(stored) = &removed {

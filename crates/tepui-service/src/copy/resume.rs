@@ -9,7 +9,7 @@ use crate::record::{StorageCopy, StorageCopyPhase};
 use std::sync::Arc;
 use tepui_storage::{CommitError, Engine, Key, KeyRange, Snapshot, StorageError, Transaction, Value, Write};
 
-pub(super) struct CopyLog<E> {
+pub(super) struct ResumeState<E> {
     engine: Arc<E>,
     state: StorageCopy,
 }
@@ -39,7 +39,7 @@ async fn first_row<S: Snapshot>(snapshot: &S) -> Result<Option<Key>, StorageErro
     Ok(snapshot.first(&garbage).await?.map(|(key, _)| key))
 }
 
-impl<E: Engine> CopyLog<E> {
+impl<E: Engine> ResumeState<E> {
     /// Begins a copy, or takes over the one that was begun.
     pub(super) async fn begin(engine: &Arc<E>, source: [u8; 32], run: u128) -> Result<Self, CopyError> {
         // A process that was killed may have left a commit that happens only now. Once this one has begun, none does any more.

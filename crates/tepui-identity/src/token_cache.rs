@@ -45,7 +45,7 @@ const SHARDS: usize = 16;
 
 /// A cache of a bounded size, in entries and in bytes. Nothing is ever searched: each shard has two halves, and the older one is forgotten as a
 /// whole when the younger one is full. What is asked for moves to the younger half.
-pub(crate) struct Cache {
+pub(crate) struct TokenCache {
     shards: [Mutex<Halves>; SHARDS],
     /// Of one half of a shard.
     max_entries: usize,
@@ -79,7 +79,7 @@ impl Half {
     }
 }
 
-impl Cache {
+impl TokenCache {
     pub(crate) fn new(max_entries: usize, max_bytes: usize) -> Self {
         let of_half = |all: usize| (all / SHARDS / 2).max(1);
         Self { shards: Default::default(), max_entries: of_half(max_entries), max_bytes: of_half(max_bytes) }
@@ -165,11 +165,11 @@ mod tests {
 
     #[test]
     fn it_stays_small_and_keeps_what_is_asked_for() {
-        let (cache, key) = (Cache::new(1000, usize::MAX), key());
-        let often = Cache::hash("often");
+        let (cache, key) = (TokenCache::new(1000, usize::MAX), key());
+        let often = TokenCache::hash("often");
         cache.put(often, verified(&key));
         for number in 0..10_000 {
-            cache.put(Cache::hash(&number.to_string()), verified(&key));
+            cache.put(TokenCache::hash(&number.to_string()), verified(&key));
             assert!(cache.get(&often).is_some(), "{number}");
         }
         let held_by = |shard: &Mutex<Halves>| {
@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn many_groups_take_the_place_of_many_tokens() {
         const MAX_BYTES: usize = 16 << 20;
-        let (cache, key) = (Cache::new(10_000, MAX_BYTES), key());
-        let last = Cache::hash("1999");
+        let (cache, key) = (TokenCache::new(10_000, MAX_BYTES), key());
+        let last = TokenCache::hash("1999");
         for number in 0..2000 {
-            cache.put(Cache::hash(&number.to_string()), with_groups(&key, 1000));
+            cache.put(TokenCache::hash(&number.to_string()), with_groups(&key, 1000));
         }
         assert!(cache.get(&last).is_some());
         let counted = |half: &Half| half.entries.values().map(|entry| entry.bytes()).sum::<usize>();
@@ -200,15 +200,15 @@ mod tests {
         }
         assert!((MAX_BYTES / 3..=MAX_BYTES).contains(&held), "{held}");
         for number in 0..2000 {
-            cache.remove(&Cache::hash(&number.to_string()));
+            cache.remove(&TokenCache::hash(&number.to_string()));
         }
         assert!(cache.shards.iter().all(|shard| shard.lock().younger.bytes == 0));
     }
 
     #[test]
     fn tokens_end_with_their_key() {
-        let (cache, key) = (Cache::new(1000, usize::MAX), key());
-        let hash = Cache::hash("a");
+        let (cache, key) = (TokenCache::new(1000, usize::MAX), key());
+        let hash = TokenCache::hash("a");
         cache.put(hash, verified(&key));
         assert!(cache.get(&hash).is_some());
         drop(key);
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn removed_is_gone() {
-        let (cache, key) = (Cache::new(1000, usize::MAX), key());
-        let hash = Cache::hash("a");
+        let (cache, key) = (TokenCache::new(1000, usize::MAX), key());
+        let hash = TokenCache::hash("a");
         cache.put(hash, verified(&key));
         cache.remove(&hash);
         assert!(cache.get(&hash).is_none());

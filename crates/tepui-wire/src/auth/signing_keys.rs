@@ -1,13 +1,13 @@
-//! The keys of accounts, ready to sign with, and those that are made for users.
+//! The keys of accounts, ready to sign with.
 //!
 //! The first half of an HMAC depends on the key alone. It is computed once per key, and copied for each
 //! request.
 
+use super::delegation_key::Delegation;
 use crate::crypto::MacKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
-use std::iter;
 use tepui_model::account::{Account, AccountKey};
 
 /// The keys of one account, each of which is good, and what else there is to say about its credentials.
@@ -60,27 +60,11 @@ impl SigningKeys {
     pub(super) fn verify(&self, signature: &Signature, text: &[u8]) -> bool {
         self.keys.iter().any(|key| key.verify(text, &signature.0))
     }
-}
 
-/// What a key is for that is handed out for a user. The texts are those that a SAS repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Delegation<'a> {
-    pub account: &'a str,
-    pub object_id: &'a str,
-    pub tenant_id: &'a str,
-    pub start: &'a str,
-    pub expiry: &'a str,
-    pub service: &'a str,
-    pub version: &'a str,
-    /// Of the users who may use SAS of the key. Empty: that of whoever asked for it.
-    pub delegated_tenant: &'a str,
-}
-
-impl SigningKeys {
     /// The key for a user, made of the account's secret and of what it is for. It need not be stored: it can be made
     /// again. `None` if the account has no such secret.
     pub fn delegate(&self, delegation: &Delegation<'_>) -> Option<[u8; 32]> {
-        self.delegation_secret.as_ref().map(|secret| derive(secret, delegation))
+        self.delegation_secret.as_ref().map(|secret| delegation.key(secret))
     }
 
     /// Whether the key of a user makes this signature.
@@ -93,16 +77,6 @@ impl SigningKeys {
         let key = self.delegate(delegation).map(|key| MacKey::new(&key));
         key.is_some_and(|key| key.verify(text, &signature.0))
     }
-}
-
-fn derive(secret: &MacKey, delegation: &Delegation<'_>) -> [u8; 32] {
-    let Delegation { account, object_id, tenant_id, start, expiry, service, version, delegated_tenant } =
-        delegation;
-    let texts = [account, object_id, tenant_id, start, expiry, service, version, delegated_tenant];
-    let lengths = texts.map(|text| (text.len() as u64).to_be_bytes());
-    let pieces = lengths.iter().zip(texts).flat_map(|(length, text)| [&length[..], text.as_bytes()]);
-    // What else may be made of the secret one day begins otherwise.
-    secret.sign(iter::once(&b"user delegation key"[..]).chain(pieces))
 }
 
 impl fmt::Debug for SigningKeys {
