@@ -13,6 +13,7 @@ mod data;
 mod faults;
 mod identity;
 mod ids;
+pub mod log;
 mod metrics;
 mod net;
 pub mod new_file;
@@ -24,7 +25,6 @@ mod remote_hosts;
 mod seed;
 mod tail;
 pub mod targets;
-pub mod telemetry;
 mod test_clock;
 mod tls;
 

@@ -4,8 +4,8 @@ use crate::options::Options;
 use crate::{FAILED, USAGE, ready, storage};
 use std::io::{self, Write};
 use std::sync::Arc;
+use tepui_server::log::{self, LogGuard};
 use tepui_server::new_file::Readers;
-use tepui_server::telemetry::{self, LogGuard};
 use tepui_server::{Config, Server, StartError};
 use tokio::task::JoinHandle;
 
@@ -18,7 +18,7 @@ pub(crate) struct Failure {
 pub(crate) fn serve(options: &Options) -> Result<(), Failure> {
     let usage = |message| Failure { message, code: USAGE };
     let mut config = options.config(|name| std::env::var(name).ok()).map_err(usage)?;
-    let log = telemetry::start(&config).map_err(|error| match &config.log_file {
+    let log = log::start(&config).map_err(|error| match &config.log_file {
         Some(path) => usage(format!("cannot write the log ({error}): {}", path.display())),
         None => usage(format!("cannot start the log: {error}")),
     })?;

@@ -4,8 +4,8 @@ use super::{collected, metric, opts};
 use crate::analytics::Analytics;
 use crate::config::Build;
 use crate::data::Data;
+use crate::log;
 use crate::net::accept::Shared;
-use crate::telemetry;
 use prometheus::{IntGauge, IntGaugeVec, Registry};
 use std::sync::Arc;
 use tepui_model::Clock;
@@ -30,7 +30,7 @@ pub(super) fn register(registry: &Registry, build: &Build, analytics: Arc<Analyt
             "tepui_log_lines_dropped_total",
             "Lines that could not be written fast enough, of the log (server) and of Storage Analytics (analytics).",
             &[
-                (&[("log", "server")], telemetry::dropped_lines() as f64),
+                (&[("log", "server")], log::dropped_lines() as f64),
                 (&[("log", "analytics")], analytics.dropped_log_lines() as f64),
             ],
         );

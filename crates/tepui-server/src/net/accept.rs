@@ -553,7 +553,7 @@ async fn health<H: Handler>(handler: &H, shared: &Shared) -> Response<ReplyBody>
         ),
         Err(reason) => {
             let mut text = String::from(r#"{"status":"unavailable","reason":"#);
-            crate::telemetry::push_json_string(&mut text, &reason);
+            crate::log::push_json_string(&mut text, &reason);
             text.push_str("}\n");
             (StatusCode::SERVICE_UNAVAILABLE, text)
         }

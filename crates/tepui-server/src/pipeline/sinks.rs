@@ -2,9 +2,9 @@
 
 use super::exchange::FinishedExchange;
 use crate::analytics::Analytics;
+use crate::log;
 use crate::metrics::Metrics;
 use crate::tail::Tail;
-use crate::telemetry;
 use std::sync::Arc;
 use tepui_wire::address::Service;
 
@@ -20,7 +20,7 @@ pub(crate) struct Sinks {
 impl Sinks {
     /// Whether any sink wants to hear of all requests. Analytics wants those whose account has asked for it.
     pub(super) fn are_active(&self) -> bool {
-        self.metrics.is_some() || self.tail().is_some() || telemetry::logs_exchanges()
+        self.metrics.is_some() || self.tail().is_some() || log::logs_exchanges()
     }
 
     /// Those who watch, if there are any.
@@ -46,6 +46,6 @@ impl Sinks {
         if exchange.settings.is_some() {
             self.analytics.record(exchange);
         }
-        telemetry::log_exchange(exchange);
+        log::log_exchange(exchange);
     }
 }
