@@ -35,6 +35,11 @@ pub(crate) fn refused(error: &ServiceError) {
     }
 }
 
+/// A string to sign as an error tells it: `None` if it is too long to be told as a whole, so that it cannot be signed.
+pub(crate) fn told_as_a_whole(text: &str) -> Option<&str> {
+    (!text.ends_with('…')).then_some(text)
+}
+
 pub(crate) fn is_json(body: &[u8]) {
     if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
         panic!("not JSON: {error}: {}", String::from_utf8_lossy(body));

@@ -1,6 +1,6 @@
 //! Requests signed with an account key, of every service.
 
-use crate::checks::refused;
+use crate::checks::{refused, told_as_a_whole};
 use crate::material::{SERVICES, Sent, sign, some_version, verifier};
 use http::header::{AUTHORIZATION, DATE, HeaderValue};
 use tepui_model::ServiceError;
@@ -73,8 +73,9 @@ fn string_to_sign(request: &Head<'_>, error: &ServiceError) -> Option<Vec<u8>> {
     let detail = error.details.first().map(|(_, text)| text.as_str())?;
     if request.service != Service::Table {
         let (_, quoted) = detail.split_once("Server used following string to sign: '")?;
+        let text = told_as_a_whole(quoted.strip_suffix("'.")?)?;
         // What is not UTF-8 cannot be compared.
-        return quoted.strip_suffix("'.").filter(|text| !text.contains('\u{FFFD}')).map(|text| text.into());
+        return (!text.contains('\u{FFFD}')).then(|| text.into());
     }
     if detail != "the signature does not match" {
         return None;

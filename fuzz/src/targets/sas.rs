@@ -1,6 +1,6 @@
 //! Shared access signatures: query strings.
 
-use crate::checks::refused;
+use crate::checks::{refused, told_as_a_whole};
 use crate::material::{ACCOUNT, KEYS, SERVICES, Sent, sign, sign_with, some_version, verifier};
 use http::{HeaderMap, Method, Uri};
 use tepui_model::access_policy::{AccessPolicy, SignedIdentifier};
@@ -97,7 +97,7 @@ pub fn sas(data: &[u8]) {
             Err(error) => error,
         };
         refused(&error);
-        let Some(to_sign) = string_to_sign(&error) else { continue };
+        let Some(to_sign) = string_to_sign(&error).and_then(told_as_a_whole) else { continue };
         let Some(query) = with_signature(text, &signature(to_sign, &query)) else { continue };
         let head = request.head(service, some_version(data), &query, &target);
         for policy in policies(&query) {
