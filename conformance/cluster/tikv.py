@@ -19,6 +19,8 @@ STORES = 3
 FIRST_KEY, AFTER_KEYS = "6D057465707569", "6D05746570756A"
 # About how many regions there are at most: the stores share one machine.
 MAX_REGIONS = 12
+# How long it is waited for splits.
+SPLIT_SECONDS = 3
 # A store may panic while the first replicas are made. Then all of them start from nothing.
 ATTEMPTS = 5
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -99,7 +101,7 @@ class TikvStore:
         for number, address in enumerate(self.addresses):
             command = [
                 self.programs / "store", "-pd", f"127.0.0.1:{self.port}", "-address", address,
-                "-data-dir", self.folder / f"data{number}", "-log-level", "warn",
+                "-data-dir", self.folder / f"data{number}", "-log-level", "info",
             ]  # fmt: skip
             self.stores.append(Process(f"store{number}", command, self.folder))
             self.stores[-1].start()
@@ -141,6 +143,12 @@ class TikvStore:
             # Refused if PD is about something else with it.
             with contextlib.suppress(urllib.error.HTTPError), OPENER.open(request, timeout=5):
                 pass
+
+    def await_split(self, before):
+        """Waits until regions that were told to split have done so, and are whole. Some do not: PD may have refused."""
+        deadline = time.monotonic() + SPLIT_SECONDS
+        while time.monotonic() < deadline and not (self.region_count() > before and self.is_whole):
+            time.sleep(0.05)
 
     def leader(self):
         """The store that leads most of the regions."""
